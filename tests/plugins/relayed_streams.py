@@ -97,7 +97,7 @@ class Relayed:
         request.body = body
         try:
             async with asyncio.timeout(SECONDS):
-                await self.relay.take(request)
+                await self.relay.answer(request)
         except TimeoutError:
             raise AssertionError(f"no answer to {body[:1000]!r} under {named}") from None
         return request.sent_fields, b"".join(request.sent)

@@ -1,1 +1,1 @@
-"""The proxy as an HTTP server: a front that lets clients in, and a relay or a bridge behind it."""
+"""The proxy as an HTTP server: a front for access control, and a relay or bridge behind it."""

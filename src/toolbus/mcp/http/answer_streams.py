@@ -1,4 +1,4 @@
-"""The answer of a process to one HTTP request: a JSON body, or a stream that can be resumed."""
+"""The response of a server process to one HTTP request: a JSON body or a resumable stream."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from toolbus.http.server import Fields, HttpRequest
     from toolbus.mcp.http.event_streams import EventBuffer
 
-_PATIENCE = 15.0
-"""Seconds for which an answer alone is waited for, before it becomes the end of a stream.
+_BODY_WAIT = 15.0
+"""Seconds to wait for a lone JSON body before a stream begins instead.
 
-Clients take long events less well than long bodies: that of the Python SDK has a limit of 1 MiB.
+Clients cope better with a long body than with a long event: the Python SDK limits events to 1 MiB.
 """
 
 _HEARTBEAT = 15.0
-"""Seconds after which a silent stream says that it is still there."""
+"""Seconds without an event after which a stream sends a comment to stay open."""
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _object = msgspec.json.Decoder(dict[str, Raw])
@@ -36,9 +36,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Alias(NamedTuple):
-    """The names by which a process knows the *id* and the progress *token* of a request, in JSON.
+    """Replacements, towards a process, for the *id* and progress *token* of a request, as JSON.
 
-    Clients of the stateless revision choose them each for itself, so several may choose the same.
+    Stateless clients choose ids independently, so requests to one process could collide.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Alias(NamedTuple):
 
     @property
     def token_name(self) -> str:
-        """The name of the token."""
+        """The replacement of the token."""
         return f"{self.name}-token"
 
     @classmethod
     def hide(cls, name: str, body: bytes) -> tuple[Alias, bytes]:
-        """Return an alias that begins with *name* and the request *body* under it."""
+        """Return an alias with the prefix *name*, and the request *body* with its replacements."""
         top, token = _object.decode(body), None
         request_id, top["id"] = bytes(top["id"]), _raw(name)
         with suppress(msgspec.DecodeError, KeyError):
@@ -63,9 +63,9 @@ class Alias(NamedTuple):
         return cls(name, request_id, token), _encode(top)
 
     def reveal(self, line: bytes) -> bytes:
-        """Return *line* with what the client has chosen.
+        """Return *line* with the client's own id and token.
 
-        Nobody can guess the names, and in a JSON text a quoted one is always a whole string.
+        The names cannot be guessed, and a quoted name in JSON is always a whole string.
         """
         if self.token is not None:
             line = _with_value(line, self.token_name, self.token)
@@ -73,10 +73,10 @@ class Alias(NamedTuple):
 
 
 class AnswerStream(EventStream):
-    """The lines of JSON-RPC that answer an HTTP request, and those that are said on the way.
+    """The JSON-RPC responses to an HTTP request, with the messages that precede them.
 
-    *number* tells it from the others of a session; it ends with the last answer that is *owed*,
-    under an id for each.
+    *number* identifies the stream in its session. The stream ends when all ids in *owed* are
+    answered.
     """
 
     def __init__(self, buffer: EventBuffer, number: int = 0, owed: Iterable[Any] = ()) -> None:
@@ -84,17 +84,17 @@ class AnswerStream(EventStream):
         self.number, self._owed, self._answers = number, [*owed], 0
         self.takes_events = self.is_primed = True
         self.alias: Alias | None = None
-        self.listens = self.in_array = False
-        """Whether the answer goes on as long as the client likes, and whether it is one array."""
+        self.is_standing = self.in_array = False
+        """Whether the stream stays open until the client closes it; whether a body is an array."""
 
-    def put(self, data: bytes) -> None:
-        """Add an event, with the names of the client; after the end it is dropped."""
-        super().put(data if self.alias is None else self.alias.reveal(data))
+    def append(self, data: bytes) -> None:
+        """Add an event, with the client's own id and token; dropped after the end."""
+        super().append(data if self.alias is None else self.alias.reveal(data))
 
     def answer(self, line: bytes) -> None:
-        """Send an answer, or a batch of them; the last one ends the stream.
+        """Send a response, or a batch; the last one ends the stream.
 
-        To a request that was cancelled one is sent at once, so that another one is dropped.
+        A cancelled request has been answered already, so that its late response is dropped.
         """
         if self.in_array:
             ids = [frame.id for frame in frames_in(line) if frame.is_response]
@@ -106,27 +106,27 @@ class AnswerStream(EventStream):
         else:
             self._owed.clear()
         self._answers += 1
-        self.put(line)
+        self.append(line)
         if not self._owed:
             self.end()
 
     async def last_line(self) -> bytes:
-        """Wait for the end; return the line that was put last."""
+        """Wait for the end; return the last line."""
         while not self.ended:
             await self._change_within(None)
         return self._events.get(self._next - 1, b"")
 
     async def body(self, request: HttpRequest) -> bytes | None:
-        """Wait for what is put; return the JSON body of nothing but answers, None for a stream.
+        """Wait for events; return a JSON body if there are only responses, None for a stream.
 
-        A client that takes no stream gets the answers, and the rest is dropped.
+        A client that does not accept a stream gets the responses; other messages are dropped.
         """
         self.takes_events = request.accepts(STREAM)
         plain = request.accepts(JSON) and not prefers_stream(request)
         if not self.takes_events:
             await self.last_line()
         elif plain and not self.ended and not self._events:
-            await self._change_within(_PATIENCE)
+            await self._change_within(_BODY_WAIT)
         only_answers = self._answers == len(self._events) or not self.takes_events
         return self._take_answers() if self.ended and plain and only_answers else None
 
@@ -134,17 +134,17 @@ class AnswerStream(EventStream):
         lines = [line.strip() for line in self._events.values()]
         answers = lines[len(lines) - self._answers :]
         self.clear()
-        # A server may have answered a batch by itself, in an array.
+        # A server may have answered a batch with one array.
         is_whole = len(answers) == 1 and (not self.in_array or answers[0].startswith(b"["))
         return answers[0] if is_whole else b"[" + b",".join(answers) + b"]"
 
     async def follow(self, request: HttpRequest, fields: Fields = (), after: int = 0) -> None:
-        """Answer *request* with a stream of what was put after the event number *after*."""
+        """Answer *request* with a stream of the events after the number *after*."""
         fields = [*STREAM_FIELDS, *fields]
         await self.write_to(request, fields=fields, after=after, heartbeat=_HEARTBEAT)
 
     def _first_event(self, after: int) -> bytes:
-        """Return the event that tells the client how to come back: an id and empty data.
+        """Return the event from which the client can resume: an id and empty data.
 
         See MCP 2025-11-25, Transports, "Sending Messages to the Server", 6.
         """
@@ -158,7 +158,7 @@ class AnswerStream(EventStream):
 
 
 def _with_value(line: bytes, name: str, value: bytes) -> bytes:
-    """Return *line* with *value* for the text *name*, but where that is the name of a member."""
+    """Return *line* with *value* for each string *name*, except for names of members."""
     text = _encode(name)
     if text not in line:
         return line
@@ -170,7 +170,7 @@ def _raw(value: Any) -> Raw:
 
 
 def read_event_id(text: str) -> tuple[int, int] | None:
-    """Return the numbers of the stream and the event that *text* names, None if it names none."""
+    """Return the numbers of the stream and the event in the event id *text*, None if invalid."""
     stream, dash, event = text.partition("-")
     if not (dash and _NUMBER.fullmatch(stream) and _NUMBER.fullmatch(event)):
         return None

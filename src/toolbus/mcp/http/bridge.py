@@ -1,4 +1,4 @@
-"""HTTP in front of a command: a process for each session, and for each client without sessions."""
+"""The bridge from HTTP to a command: one process for each session or stateless client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolbus.mcp.http.failures import JSON, HttpError
 from toolbus.mcp.http.requests import STREAM, check_post
 from toolbus.mcp.http.session_process import SessionProcess
 from toolbus.mcp.http.session_table import SessionTable
-from toolbus.mcp.http.upstream import identity
+from toolbus.mcp.http.upstream import client_identity
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -42,15 +42,14 @@ _ENDED = "the proxy has ended"
 _STATUS = {-32700: 400, -32600: 400, -32602: 400, -32601: 404} | dict.fromkeys(
     (HEADER_MISMATCH, -32021, -32022), 400
 )
-"""The HTTP status of an error that is the whole answer, in the revision of 2026-07-28."""
+"""HTTP statuses by error code, for a lone error response in revision 2026-07-28."""
 
 
 class Bridge:
-    """Starts *command* for each of at most *limit* clients, which end when *idle* for so long.
+    """A backend that starts *command* for each client, at most *limit* times.
 
-    A client of the stateless revision is known by its headers.
-
-    *servers* stand in the place of a command.
+    A process ends after *idle* seconds without a request. Stateless clients are identified by
+    their headers. *servers* replace the command.
     """
 
     def __init__(
@@ -67,16 +66,16 @@ class Bridge:
         self._proxy, self._command, self._limits, self._limit = proxy, command, limits, limit
         self._sessions: SessionTable[SessionProcess] = SessionTable(idle)
         self._alive: set[SessionProcess] = set()
-        # Of processes; one that ends has its own until it has ended.
+        # One slot for each process, released when it has exited.
         self._slots = asyncio.Semaphore(limit)
         self._starting = 0
         self._stateless: SessionTable[SessionProcess] = SessionTable(idle)
         self._lock = asyncio.Lock()
 
-    async def take(self, request: HttpRequest) -> None:
-        """Answer *request*; being cancelled means that the client has gone."""
+    async def answer(self, request: HttpRequest) -> None:
+        """Answer *request*; a cancellation means that the client is gone."""
         if is_stateless(request.headers):
-            await self._take_stateless(request)
+            await self._answer_stateless(request)
             return
         match request.method:
             case "POST":
@@ -88,17 +87,17 @@ class Bridge:
                 await request.answer(200)
             case _:
                 allowed = [("allow", "GET, POST, DELETE")]
-                raise HttpError(405, "this is for GET, POST and DELETE", allowed)
+                raise HttpError(405, "expected GET, POST or DELETE", allowed)
 
     def end_streams(self) -> None:
-        """End the answers that would go on as long as their clients like."""
+        """End the standing streams and the subscriptions."""
         for session in self._sessions:
             session.standing.end()
         for session in self._stateless:
             session.end_subscriptions()
 
     async def close(self) -> None:
-        """Answer what is still under way with an error, and end all sessions."""
+        """Answer open requests with an error, and end all sessions."""
         ending = [session.end(_ENDED) for session in self._alive]
         await asyncio.gather(*ending)
         await self._sessions.close(_ENDED)
@@ -108,9 +107,9 @@ class Bridge:
         check_post(request)
         frame = read_frame(request.body)
         if frame is None and read_batch(request.body) is None:
-            raise HttpError(400, "the body is no JSON-RPC")
+            raise HttpError(400, "expected a JSON-RPC frame as the body")
         if frame is not None and frame.method == "initialize" and SESSION not in request.headers:
-            await self._begin(request, frame)
+            await self._begin_session(request, frame)
             return
         session = self._session(request)
         with self._sessions.using(session):
@@ -124,12 +123,12 @@ class Bridge:
     async def _get(self, request: HttpRequest) -> None:
         session = self._session(request)
         if not request.accepts(STREAM) or "accept" not in request.headers:
-            raise HttpError(406, f"what answers a GET is {STREAM}")
+            raise HttpError(406, f"expected {STREAM} in the Accept header")
         stream, after = session.standing, session.standing.written
         if (event_id := request.headers.get("last-event-id")) is not None:
             resumed = session.resume(event_id)
             if resumed is None:
-                raise HttpError(400, "the events after that one are not there any more")
+                raise HttpError(400, "the events after Last-Event-ID are no longer available")
             stream, after = resumed
         with self._sessions.using(session):
             await stream.follow(request, after=after)
@@ -137,27 +136,27 @@ class Bridge:
     def _session(self, request: HttpRequest) -> SessionProcess:
         """Return the session of *request*: MCP 2025-11-25, Transports, "Session Management"."""
         if SESSION not in request.headers:
-            raise HttpError(400, "a session begins with initialize, and then has an id")
+            raise HttpError(400, f"expected initialize, or a session id in the header {SESSION}")
         session = self._sessions.get(request.headers[SESSION])
         if session is None or session.is_over:
-            raise HttpError(404, "there is no such session, or it has ended")
-        if not session.takes(request.headers.get(REVISION)):
-            raise HttpError(400, "this revision of MCP is not known")
+            raise HttpError(404, "unknown or ended session")
+        if not session.accepts_revision(request.headers.get(REVISION)):
+            raise HttpError(400, f"unknown revision of MCP in the header {REVISION}")
         return session
 
-    async def _begin(self, request: HttpRequest, frame: Frame) -> None:
-        """Start a process, and keep it if it takes the handshake."""
+    async def _begin_session(self, request: HttpRequest, frame: Frame) -> None:
+        """Start a process, and register its session if the handshake succeeds."""
         self._make_room()
         self._starting += 1
         session = None
         try:
             session = await self._start()
             stream = session.ask(request.body)
-            assert stream is not None  # noqa: S101 - it is a request
+            assert stream is not None  # noqa: S101 - the body is a request
             async with asyncio.timeout(self._limits.silence):
                 answer = await stream.last_line()
             fields = []
-            if session.take_handshake(answer):
+            if session.complete_handshake(answer):
                 session_id = secrets.token_urlsafe(24)
                 self._sessions.add(session_id, session)
                 fields = [(SESSION, session_id)]
@@ -171,14 +170,14 @@ class Bridge:
                 self._sessions.end(session)
 
     def _make_room(self) -> None:
-        """Raise `HttpError` if there are too many processes; those of no request give way."""
+        """End idle stateless processes if there are too many; raises `HttpError` if not enough."""
         others = len(self._sessions) + self._starting
         self._stateless.shrink(max(0, self._limit - others - 1))
         if others + len(self._stateless) >= self._limit:
             raise _too_many()
 
     async def _start(self, client: frozenset[tuple[str, str]] | None = None) -> SessionProcess:
-        """Start a process for a session, or for *client*, which has none."""
+        """Start a process for a session, or for the stateless *client*."""
         process = await self._start_process()
         asks = "" if client is None else self._proxy.client_approvals.session_of(client)
         session = SessionProcess(
@@ -193,9 +192,9 @@ class Bridge:
         return session
 
     async def _start_process(self) -> ServerLink:
-        """Start a process, at once or when another one has ended; raises `HttpError`."""
+        """Start a process, once there is a slot for it; raises `HttpError`."""
         try:
-            # Longer than a process may take to end.
+            # Longer than a process may take to exit.
             async with asyncio.timeout(3 * self._limits.grace):
                 await self._slots.acquire()
         except TimeoutError:
@@ -214,35 +213,35 @@ class Bridge:
         self._sessions.remove(session)
         self._stateless.remove(session)
 
-    # --- requests that stand for themselves ----------------------------------------------------
+    # --- stateless requests --------------------------------------------------------------------
 
-    async def _take_stateless(self, request: HttpRequest) -> None:
+    async def _answer_stateless(self, request: HttpRequest) -> None:
         if request.method != "POST":
-            raise HttpError(405, "this revision of MCP has only POST", [("allow", "POST")])
+            raise HttpError(405, "expected POST in this revision of MCP", [("allow", "POST")])
         check_post(request)
         frame = read_frame(request.body)
         if frame is None or frame.method is UNSET:
-            raise HttpError(400, "the body is not a JSON-RPC request or notification")
+            raise HttpError(400, "expected a JSON-RPC request or notification as the body")
         if not frame.is_request:
-            # There is none that means anything: closing the connection is what cancels.
+            # Notifications have no effect: a request is cancelled by closing its connection.
             await request.answer(202)
-        elif (problem := _misfit(request, frame)) is not None:
+        elif (problem := _stateless_error(request, frame)) is not None:
             line = error_frame(frame.id, *problem)
             await request.answer(_status_of(line), [("content-type", JSON)], line.strip())
         else:
-            await self._ask_alone(request, frame)
+            await self._ask_stateless(request, frame)
 
-    async def _ask_alone(self, request: HttpRequest, frame: Frame) -> None:
+    async def _ask_stateless(self, request: HttpRequest, frame: Frame) -> None:
         try:
-            session = await self._session_of(identity(request.fields))
+            session = await self._session_of(client_identity(request.fields))
         except OSError as error:
             await _refuse_start(request, frame, error)
             return
         with self._stateless.using(session):
             try:
-                stream = session.ask_alone(request.body)
+                stream = session.ask_stateless(request.body)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                reason = "the body is JSON for some readers alone"
+                reason = "the body is JSON only to some readers"
                 raise HttpError(400, reason, request_id=frame.id, code=PARSE_ERROR) from None
             try:
                 await session.drain()
@@ -251,8 +250,8 @@ class Bridge:
                 session.forget(stream)
 
     async def _session_of(self, client: frozenset[tuple[str, str]]) -> SessionProcess:
-        """Return the process of *client*, which is started for its first request."""
-        # Those of another configuration have other handlers.
+        """Return the process of *client*, started at its first request."""
+        # A reload brings other handlers, and so other processes.
         key = client, self._proxy.current
         session = self._stateless.get(key)
         if session is not None and not session.is_over:
@@ -270,26 +269,26 @@ def _too_many() -> HttpError:
     return HttpError(503, "too many sessions are open", [("retry-after", "30")])
 
 
-def _misfit(request: HttpRequest, frame: Frame) -> tuple[int, str] | None:
-    """Return the code and the reason of the error to what the stateless revision does not know."""
+def _stateless_error(request: HttpRequest, frame: Frame) -> tuple[int, str] | None:
+    """Return the code and reason of an error in a stateless request, or None."""
     if version_of(params_of(frame)) is None:
-        return INVALID_PARAMS, "the body names no revision of MCP, the header does"
+        return INVALID_PARAMS, f"the header {REVISION} names a revision of MCP, the body does not"
     if (problem := mismatch(frame, request.headers)) is not None:
         return HEADER_MISMATCH, problem
     if frame.method == "initialize":
-        # A process would take it for the handshake of a session.
+        # A process would take this for the handshake of a session.
         return METHOD_NOT_FOUND, "this revision of MCP has no initialize"
     return None
 
 
 async def _refuse_start(request: HttpRequest, frame: Frame, error: Exception) -> None:
-    reason = f"the server cannot be started: {type(error).__name__}"
+    reason = f"cannot start the server: {type(error).__name__}"
     line = error_frame(frame.id, SERVER_GONE, reason)
     await request.answer(502, [("content-type", JSON)], line.strip())
 
 
 def _status_of(line: bytes) -> int:
-    """Return the HTTP status of an answer of the stateless revision."""
+    """Return the HTTP status of a response in the stateless revision."""
     frame, status = read_frame(line), 200
     if frame is not None and isinstance(frame.error, dict):
         code = frame.error.get("code")

@@ -1,4 +1,4 @@
-"""A client of a relay: its session, its requests under way, and answers that it may ask again."""
+"""A client of a relay: its session, its open requests, and responses kept for a resumption."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.proxy import Proxy
 
 _ANSWER_LIMIT, _BYTE_LIMIT = 100, 2**24
-"""Answers that a client may ask for again, because it did not get them."""
+"""The number and bytes of responses kept for a client that lost them."""
 
 
 class Client(ClientSession):
-    """The other end of a session; *add* is called with the id that the server gives it.
+    """A client with its session; *add* is called with the session id given by the server.
 
-    Without such an id, each request is a session of its own, and its questions are kept in
+    Without such an id, each request is a session of its own, whose questions belong to
     *question_session*.
     """
 
@@ -43,11 +43,11 @@ class Client(ClientSession):
 
     @property
     def is_known(self) -> bool:
-        """Whether it has a session that goes on."""
+        """Whether the client has a lasting session."""
         return self.id is not None
 
     def enter(self, request: RelayedRequest) -> None:
-        """Take note of a request; if it cancels another one, nobody waits for that any more."""
+        """Register a request; a cancellation in it is applied to the client's other requests."""
         self._requests.add(request)
         for frame in [request.frame] if request.frame else frames_in(request.request.body):
             cancelled = cancelled_id(frame)
@@ -56,7 +56,7 @@ class Client(ClientSession):
                     other.cancel(cancelled)
 
     async def leave(self, request: RelayedRequest, *, resumable: bool) -> None:
-        """Forget a request; what is open of it may be asked for again if it is *resumable*."""
+        """Remove a request; its open parts are kept if *resumable*, else answered with an error."""
         self._requests.discard(request)
         if not self.is_known:
             await self.session.close()
@@ -65,11 +65,11 @@ class Client(ClientSession):
             if resumable:
                 self.detached[request_id] = request
             else:
-                reason = "the client has closed the connection on which it would get its answer"
+                reason = "the client closed the connection before the response"
                 await self.session.from_server(error_frame(request_id, SERVER_GONE, reason))
 
     def learn_id(self, request: RelayedRequest, reply: HttpReply) -> None:
-        """Learn from the head of the server's *reply* to *request* whether there is a session.
+        """Learn the session id from the head of the server's *reply* to *request*.
 
         See MCP 2025-11-25, Transports, "Session Management".
         """
@@ -83,11 +83,11 @@ class Client(ClientSession):
             self._add(named, self)
 
     async def end(self, reason: str) -> None:  # noqa: ARG002 - the server goes on
-        """Close the session."""
+        """Close the session; the server's session is left to the server."""
         await self.session.close()
 
     def remember(self, line: bytes) -> None:
-        """Keep an answer as the client was sent it."""
+        """Keep a response as sent to the client."""
         frame = read_frame(line)
         if frame is None or len(line) > _BYTE_LIMIT:
             return
@@ -97,9 +97,9 @@ class Client(ClientSession):
             self._size -= len(self._answers.popitem(last=False)[1])
 
     def recall(self, request_id: Any) -> bytes | None:
-        """Return the answer to the request *request_id*, if it is still known."""
+        """Return the kept response to the request *request_id*, or None."""
         return self._answers.get(request_id)
 
 
 def _drop(_line: bytes) -> None:
-    """Take a line that belongs to no request: there is no stream for it."""
+    """Drop a line that belongs to no request: there is no stream for it."""

@@ -1,7 +1,7 @@
-"""Server-sent events on their way to clients, with back-pressure; relay and bridge use it.
+"""Streams of server-sent events to clients, with back-pressure, for relay and bridge.
 
-See WHATWG HTML, 9.2 "Server-sent events"; for events that a client asks for again MCP 2025-11-25,
-Transports, "Resumability and Redelivery".
+See WHATWG HTML, 9.2 "Server-sent events"; for resumption MCP 2025-11-25, Transports, "Resumability
+and Redelivery".
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _LIMIT = 2**22
-"""How many bytes a client may be behind, and how many that it got are kept for it."""
+"""The maximum bytes that a client may be behind, and of written events kept for a replay."""
 
 _OVERHEAD = 512
-"""What an event counts besides its bytes, so that the limit bounds small ones as well."""
+"""Bytes counted for each event besides its data, so that the limit also bounds tiny events."""
 
 _WRITE = 2**16
-"""Events are joined up to this many bytes; joining longer ones costs more than it saves."""
+"""Events are joined into writes of this many bytes; longer joins cost more than they save."""
 
 
 class EventBuffer:
-    """The events of the streams of one session, or of one answer.
+    """The events of all streams of one session, or of one response.
 
-    Those that were written are dropped at once, unless the buffer *replays*: then they stay as long
-    as the limit lets them. The others may have *unwritten* bytes, before the oldest are lost.
+    Written events are dropped at once, unless the buffer *replays*: then they are kept up to the
+    limit. Beyond *unwritten* bytes, the oldest unwritten events are lost.
     """
 
     def __init__(self, unwritten: float = inf, *, replays: bool = False) -> None:
@@ -44,29 +44,29 @@ class EventBuffer:
         self._progress, self._closed = asyncio.Event(), False
 
     async def wait_for_room(self) -> None:
-        """Wait while a client that reads one of the streams is far behind."""
+        """Wait while the reader of any stream is too far behind."""
         while not self._closed and any(stream.unwritten > _LIMIT for stream in self._read):
             self._progress.clear()
             await self._progress.wait()
 
     def close(self) -> None:
-        """Let nobody wait for a client any more."""
+        """End all waits for room."""
         self._closed = True
         self._progress.set()
 
     def add(self, stream: EventStream, number: int, size: int) -> None:
-        """Count an event of *size* bytes; older ones may be dropped for it."""
+        """Register an event of *size* bytes; older events may be dropped."""
         self._events.append((stream, number, size))
         self._size += size
         self._drop_oldest()
 
-    def written(self) -> None:
-        """Take note that events of a stream were written."""
+    def note_written(self) -> None:
+        """Note that events of a stream were written."""
         self._progress.set()
         self._drop_oldest()
 
-    def reads(self, stream: EventStream, *, begins: bool) -> None:
-        """Take note that a client begins to read *stream*, or no longer does."""
+    def set_reading(self, stream: EventStream, *, begins: bool) -> None:
+        """Note that a client begins or ends reading *stream*."""
         (self._read.add if begins else self._read.discard)(stream)
         self._progress.set()
 
@@ -77,16 +77,16 @@ class EventBuffer:
             if number > stream.written:
                 if self._size <= self._unwritten:
                     break
-                logger.warning("a client fetches nothing; an event of %d bytes is lost", size)
+                logger.warning("lost an event of %d bytes: no client reads the stream", size)
             self._events.popleft()
             self._size -= size
             stream.drop(number, size)
 
 
 class EventStream:
-    """The events of one answer, numbered from 1; *written* is the number of the last written one.
+    """The events of one response, numbered from 1; *written* is the last written number.
 
-    Whoever puts events much faster than a client may read them awaits `wait_for_room` in between.
+    A producer that may be faster than the client awaits `EventBuffer.wait_for_room`.
     """
 
     def __init__(self, buffer: EventBuffer) -> None:
@@ -96,8 +96,8 @@ class EventStream:
         self.ended = self.is_read = False
         self._changed, self._reader = asyncio.Event(), object()
 
-    def put(self, data: bytes) -> None:
-        """Add an event; after the end it is dropped."""
+    def append(self, data: bytes) -> None:
+        """Add an event; it is dropped after the end."""
         if not self.ended:
             number, self._next = self._next, self._next + 1
             size = len(data) + _OVERHEAD
@@ -107,29 +107,29 @@ class EventStream:
             self._changed.set()
 
     def end(self) -> None:
-        """Let nothing more come."""
+        """End the stream after the events so far."""
         self.ended = True
         self._changed.set()
 
     def drop(self, number: int, size: int) -> None:
-        """Forget an event of *size* bytes."""
+        """Remove an event of *size* bytes."""
         if self._events.pop(number, None) is not None and number > self.written:
             self.unwritten -= size
 
     def clear(self) -> None:
-        """End it, and forget all events."""
+        """End the stream and remove all events."""
         self.end()
         self._events.clear()
         self.written, self.unwritten = self._next, 0
-        self.buffer.written()
+        self.buffer.note_written()
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is something that a client may ask for."""
+        """Whether the stream is open or has events for a replay."""
         return bool(self._events) or not self.ended
 
     def holds_after(self, number: int) -> bool:
-        """Return whether all that came after the event *number* is still there."""
+        """Return whether all events after *number* are available."""
         after = number + 1
         return 0 <= number < self._next and (after == self._next or after in self._events)
 
@@ -144,20 +144,20 @@ class EventStream:
     ) -> None:
         """Answer *request* with the events after the number *after*, until the stream ends.
 
-        If another request comes to read the stream meanwhile, this answer ends. Each *heartbeat*
-        seconds without an event a comment says that the stream is there.
+        The response ends early if another request begins to read the stream. A comment is written
+        after each *heartbeat* seconds without an event.
         """
         reader = self._reader = object()
         self._changed.set()
         self.is_read = True
-        self.buffer.reads(self, begins=True)
+        self.buffer.set_reading(self, begins=True)
         try:
             first = self._first_event(after)
             after, data = self._take(after)
             await request.begin(status, fields, first + data)
             while self._reader is reader:
                 after, data = self._take(after)
-                # While one is written others may come, and the end.
+                # During a write, events may be added, and the stream may end.
                 if data:
                     await request.write(data)
                 elif self.ended:
@@ -168,10 +168,10 @@ class EventStream:
         finally:
             if self._reader is reader:
                 self.is_read = False
-                self.buffer.reads(self, begins=False)
+                self.buffer.set_reading(self, begins=False)
 
     def _take(self, after: int) -> tuple[int, bytes]:
-        """Return the events to write after the number *after*, and the number of the last."""
+        """Return the number of the last event to write, and the bytes of all after *after*."""
         number = after + 1
         if number not in self._events:
             number = next((other for other in self._events if other > after), 0)
@@ -184,11 +184,11 @@ class EventStream:
                 self.written = after
                 self.unwritten -= len(self._events[after]) + _OVERHEAD
         if events:
-            self.buffer.written()
+            self.buffer.note_written()
         return after, b"".join(events)
 
     async def _change_within(self, seconds: float | None) -> bool:
-        """Wait for an event or the end; return False if none comes within *seconds*."""
+        """Wait for an event or the end; return False if neither comes within *seconds*."""
         self._changed.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -198,9 +198,9 @@ class EventStream:
         return True
 
     def _first_event(self, after: int) -> bytes:  # noqa: ARG002 - for streams with ids
-        """Return what is written before the events after the number *after*."""
+        """Return the bytes to write before the events after *after*."""
         return b""
 
     def _event(self, number: int, data: bytes) -> bytes:  # noqa: ARG002 - as above
-        """Return the bytes of the event *number*, which was put as *data*."""
+        """Return the bytes of the event *number* with *data*."""
         return data

@@ -1,4 +1,4 @@
-"""Answers to requests that cannot be served: an HTTP error, whose body is JSON-RPC."""
+"""HTTP error responses with a JSON-RPC body."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ JSON = "application/json"
 
 
 class HttpError(ToolbusError):
-    """A request gets the HTTP *status*, a *reason* and the headers *fields*, and goes no further.
+    """A request is refused with the HTTP *status*, a *reason* and the headers *fields*.
 
-    The body is a JSON-RPC error with *request_id*, if that is known, and *code*.
+    The body is a JSON-RPC error with *code*, and with *request_id* if it is known.
     """
 
     def __init__(
@@ -43,21 +43,21 @@ class HttpError(ToolbusError):
         return self.reason
 
 
-async def refuse(request: HttpRequest, error: HttpError) -> None:
-    """Send *error*, as JSON-RPC says it."""
+async def send_error(request: HttpRequest, error: HttpError) -> None:
+    """Answer *request* with *error*."""
     body = error_frame(error.request_id, error.code, error.reason).strip()
     await request.answer(error.status, [("content-type", JSON), *error.fields], body)
 
 
 async def failure_of(work: Awaitable[str]) -> str:
-    """Return what *work* returns: why a request has no answer; if it dies, log how, and say so.
+    """Return the reason that *work* returns or raises; an unexpected exception is logged.
 
-    Each task of relay and bridge for which somebody waits runs in here, so none dies in silence.
+    Every task of relay and bridge with a waiting client runs in here, so that none fails silently.
     """
     try:
         return await work
     except (TransportError, FrameTooLongError) as error:
         return str(error)
     except Exception:
-        logger.exception("a task of the proxy has failed; whoever waits for it is told")
+        logger.exception("a task of the proxy failed; its client gets an error")
         return PROXY_FAILED

@@ -1,4 +1,4 @@
-"""The front of a listening proxy: who may come in, from where, with how much and how fast."""
+"""The front of a listening proxy: access control and limits for requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from toolbus.http.server import RequestError
-from toolbus.mcp.http.failures import HttpError, refuse
+from toolbus.mcp.http.failures import HttpError, send_error
 from toolbus.mcp.protocol.jsonrpc import read_frame
 from toolbus.mcp.transport.processes import PROXY_FAILED
 
@@ -21,15 +21,15 @@ logger = logging.getLogger("toolbus")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST = r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._\-]+)(?::[0-9]{1,5})?"
 _IS_HOST, _IS_ORIGIN = re.compile(_HOST), re.compile(rf"https?://{_HOST}")
-"""As browsers and clients write them: RFC 9110, 7.2, and RFC 6454, 6.1."""
+"""The forms of Host and Origin: RFC 9110, 7.2, and RFC 6454, 6.1."""
 
 
 class Rules(NamedTuple):
-    """Where the proxy is and whom it lets in; *hosts* and *origins* besides those of loopback.
+    """The access rules: paths, token, and allowed *hosts* and *origins* besides loopback.
 
-    What begins like one of *others* is a path of the proxy as well.
-    *token* is what clients must show; *body* is how many bytes one may send, in *seconds*, which
-    are also how long it may take to say what it wants, or to want more.
+    *other_paths* are prefixes of further paths. *token* is required from clients if it is set.
+    *body* is the maximum size of a request in bytes; *seconds* is the time limit for receiving a
+    head, a body, or the next request on a connection.
     """
 
     path: str = "/mcp"
@@ -38,22 +38,22 @@ class Rules(NamedTuple):
     token: str | None = None
     body: int = 2**28
     seconds: float = 30.0
-    others: tuple[str, ...] = ()
+    other_paths: tuple[str, ...] = ()
 
     def check(self, request: HttpRequest) -> None:
-        """Raise `HttpError` if *request* may not come in."""
-        if self.token is not None and not self._knows(request.headers.get("authorization", "")):
+        """Raise `HttpError` if *request* is not allowed."""
+        if self.token is not None and not self._has_token(request.headers.get("authorization", "")):
             shown = [("www-authenticate", 'Bearer realm="toolbus"')]
-            raise HttpError(401, "a bearer token is needed", shown)
-        # A browser that a page led here under a name of its own shows that name.
+            raise HttpError(401, "expected a bearer token", shown)
+        # DNS rebinding: a browser misled by a page sends the page's own host name.
         if not self._is_host(request.headers.get("host", "")):
             raise HttpError(403, "this Host is not allowed; see --allow-host")
         if not self._is_origin(request.headers.get("origin")):
             raise HttpError(403, "this Origin is not allowed; see --allow-origin")
-        if request.path != self.path and not request.path.startswith(self.others):
-            raise HttpError(404, f"there is nothing here; MCP is at {self.path}")
+        if request.path != self.path and not request.path.startswith(self.other_paths):
+            raise HttpError(404, f"unknown path; MCP is at {self.path}")
 
-    def _knows(self, shown: str) -> bool:
+    def _has_token(self, shown: str) -> bool:
         scheme, _, token = shown.partition(" ")
         expected = (self.token or "").encode()
         same = hmac.compare_digest(token.strip().encode("latin-1"), expected)
@@ -73,23 +73,23 @@ class Rules(NamedTuple):
 
 
 class Backend(Protocol):
-    """What is behind the front: a relay to a server, or a bridge to a process."""
+    """The part behind the front: a relay to a server, or a bridge to processes."""
 
-    async def take(self, request: HttpRequest) -> None:
-        """Answer *request*; being cancelled means that the client has gone."""
+    async def answer(self, request: HttpRequest) -> None:
+        """Answer *request*; a cancellation means that the client is gone."""
         ...
 
     def end_streams(self) -> None:
-        """End the answers that would go on as long as their clients like."""
+        """End the standing streams and the subscriptions."""
         ...
 
     async def close(self) -> None:
-        """Answer what is still under way with an error, and end all sessions."""
+        """Answer open requests with an error, and end all sessions."""
         ...
 
 
 class Front:
-    """Lets requests come in that keep the *rules*, to *backend*."""
+    """The front of *backend*, which admits requests according to *rules*."""
 
     def __init__(self, backend: Backend, rules: Rules) -> None:
         self._backend, self._rules = backend, rules
@@ -97,25 +97,25 @@ class Front:
         self._is_closing = False
 
     async def answer(self, request: HttpRequest) -> None:
-        """Answer *request*; being cancelled means that the client has gone."""
+        """Answer *request*; a cancellation means that the client is gone."""
         try:
             self._check(request)
             await request.read(self._rules.body, self._rules.seconds)
         except HttpError as error:
             error.fields = (*error.fields, ("connection", "close"))
-            await refuse(request, error)
+            await send_error(request, error)
         except RequestError as error:
-            await refuse(request, HttpError(error.status, error.reason))
+            await send_error(request, HttpError(error.status, error.reason))
         else:
             await self._serve(request)
 
     def _check(self, request: HttpRequest) -> None:
         if self._is_closing:
-            raise HttpError(503, "the proxy is ending")
+            raise HttpError(503, "the proxy is shutting down")
         self._rules.check(request)
 
     async def close(self, grace: float) -> None:
-        """Let nobody in any more; give what is under way *grace* seconds, and end the rest."""
+        """Refuse new requests, give open ones *grace* seconds, and end the rest."""
         self._is_closing = True
         self._backend.end_streams()
         if self._tasks:
@@ -126,16 +126,16 @@ class Front:
         done = asyncio.get_running_loop().create_future()
         self._tasks.add(done)
         try:
-            await self._backend.take(request)
+            await self._backend.answer(request)
         except HttpError as error:
-            await refuse(request, error)
+            await send_error(request, error)
         except Exception:
             if request.has_begun:
                 raise
             logger.exception("a request could not be served")
             frame = read_frame(request.body)
             request_id = frame.id if frame is not None and frame.is_request else None
-            await refuse(request, HttpError(500, PROXY_FAILED, request_id=request_id))
+            await send_error(request, HttpError(500, PROXY_FAILED, request_id=request_id))
         finally:
             self._tasks.discard(done)
             done.set_result(None)

@@ -1,4 +1,4 @@
-"""HTTP headers that pass where handlers judge: those that have a meaning, in a form of theirs."""
+"""The HTTP headers that pass a filtering relay, checked by name and form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"[A-Za-z0-9=*,;\- ]{1,500}")
 _DATE = r"[A-Za-z]{3}, \d\d [A-Za-z]{3} \d{4} \d\d:\d\d:\d\d GMT"
-_BACK = {
+_RESPONSE_HEADERS = {
     SESSION: re.compile(r"[\x21-\x7e]{1,1000}"),
     REVISION: re.compile(r"[A-Za-z0-9.\-]{1,50}"),
     "allow": _WORDS,
@@ -24,13 +24,13 @@ _BACK = {
     "vary": _WORDS,
     "x-accel-buffering": re.compile("yes|no"),
 }
-"""The headers of a server that come back, and their forms; no handler judges what others say."""
+"""The headers of a server that are returned, with their forms; handlers do not see headers."""
 
 _CORS = "access-control-"
 _CORS_VALUE = re.compile(r"[\x21-\x7e, ]{1,1000}")
 
 _OVERRIDES = frozenset({"x-http-method", "x-original-url", "x-rewrite-url"})
-"""What makes some servers read a request as another one."""
+"""Headers that make some servers treat a request as a different one."""
 
 _CHALLENGE = re.compile(r'([!#-\'*+.^_`|~0-9A-Za-z-]+)(?:\s*=\s*("(?:[^"\\]|\\.)*"|[^\s,"]+))?')
 _PARAMS = {
@@ -38,27 +38,29 @@ _PARAMS = {
     "resource_metadata": re.compile(r"https?://[\x21\x23-\x5b\x5d-\x7e]{1,1000}"),
     "scope": re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,1000}"),
 }
-"""What OAuth needs of a challenge (RFC 6750, 3; RFC 9728, 5.1); the rest is text for people."""
+"""The parameters of a challenge for OAuth (RFC 6750, 3; RFC 9728, 5.1); the rest is prose."""
 
 
-def upward(fields: Fields) -> list[tuple[str, str]]:
-    """Return those of a client's *fields* that make no other request of it than was judged."""
+def request_headers(fields: Fields) -> list[tuple[str, str]]:
+    """Return a client's *fields* without headers that override the request seen by handlers."""
     return [field for field in fields if not _overrides(field[0].lower())]
 
 
-def back(fields: Fields) -> list[tuple[str, str]]:
-    """Return those of a server's *fields* that are known and say what they should."""
+def response_headers(fields: Fields) -> list[tuple[str, str]]:
+    """Return a server's *fields* with known names and valid values."""
     lower = [(name.lower(), value) for name, value in fields]
     known = [field for field in lower if _is_known(*field)]
-    asked = [("www-authenticate", challenge(value)) for name, value in lower if name == _ASKS]
+    asked = [
+        ("www-authenticate", challenge(value)) for name, value in lower if name == _CHALLENGE_HEADER
+    ]
     return [*known, *asked]
 
 
-_ASKS = "www-authenticate"
+_CHALLENGE_HEADER = "www-authenticate"
 
 
 def challenge(value: str) -> str:
-    """Return the challenge *value* without the texts in it."""
+    """Return the challenge *value* without its prose."""
     text, previous = "", ""
     for name, quoted in _CHALLENGE.findall(value):
         param = name.lower()
@@ -69,7 +71,7 @@ def challenge(value: str) -> str:
             item = f'{param}="{content}"'
         else:
             continue
-        # RFC 9110, 11.6.1: a list, in which the first parameter follows its scheme without a comma.
+        # RFC 9110, 11.6.1: a list whose first parameter follows its scheme without a comma.
         is_first_param = "=" in item and "=" not in previous
         text += item if not previous else f" {item}" if is_first_param else f", {item}"
         previous = item
@@ -77,10 +79,10 @@ def challenge(value: str) -> str:
 
 
 def _is_known(name: str, value: str) -> bool:
-    form = _CORS_VALUE if name.startswith(_CORS) else _BACK.get(name)
+    form = _CORS_VALUE if name.startswith(_CORS) else _RESPONSE_HEADERS.get(name)
     return form is not None and form.fullmatch(value) is not None
 
 
 def _overrides(name: str) -> bool:
-    # Servers behind CGI and its like take `_` and `-` in a name for the same.
+    # Servers behind CGI and similar gateways treat `_` and `-` in a name alike.
     return "_" in name or "method-override" in name or name in _OVERRIDES

@@ -1,4 +1,4 @@
-"""The proxy as an HTTP server, in front of a server at an address or of a command."""
+"""The proxy as an HTTP server, in front of a remote server or a command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.transport.limits import ProxyLimits
 
 _CONNECTIONS = 16_384
-"""How many connections may be open, if the system lets us."""
+"""The maximum number of open connections, if the system allows it."""
 
 
 async def run_listener(
@@ -42,19 +42,17 @@ async def run_listener(
     servers: Sequence[ServerSettings] = (),
     client_token: str | None = None,
 ) -> int:
-    """Let HTTP clients in to *server*, an address or a command, until a signal; return 0.
+    """Serve *server*, a URL or a command, to HTTP clients until a signal; return 0.
 
-    *servers* stand in the place of a command.
-
-    *token* is what the server is shown, with *headers* of each request; *client_token* is what
-    clients must show. Raises `OSError`.
+    *servers* replace the command. *token* and *headers* are sent to the server with each request;
+    *client_token* is required from clients. Raises `OSError`.
     """
     limit, idle = listening.sessions, listening.idle
     backend: Bridge | Relay
     oauth = None
     if isinstance(server, SplitResult):
         guarded, wire = client_token is not None, HttpClient()
-        # Where clients show a token for the proxy they cannot show one of theirs for the server.
+        # Clients that send a token for the proxy cannot also send their own for the server.
         oauth = None if guarded else OAuthGateway(wire, server, listening.path)
         upstream = Upstream(wire, server, limits, token, guarded, headers, oauth)
         backend = Relay(proxy, upstream, limit=limit, idle=idle)
@@ -67,7 +65,7 @@ async def run_listener(
         token=client_token,
         body=limits.frame,
         seconds=listening.seconds,
-        others=() if oauth is None else (RESOURCE, SERVER, ISSUERS),
+        other_paths=() if oauth is None else (RESOURCE, SERVER, ISSUERS),
     )
     bound = listen_on(listening.host, listening.port)
     await _serve(bound, Front(backend, rules), rules, limits.grace)
@@ -75,9 +73,9 @@ async def run_listener(
 
 
 async def _serve(bound: socket.socket, front: Front, rules: Rules, grace: float) -> None:
-    """Let clients in at *bound* until a signal ends it.
+    """Serve clients on *bound* until a signal.
 
-    What is under way then has *grace* seconds. A second signal does not wait.
+    Open requests then have *grace* seconds. A second signal ends the wait.
     """
     limit = _allow_connections()
     server = HttpServer(front.answer, seconds=rules.seconds, limit=limit, single=("mcp-",))
@@ -106,9 +104,9 @@ def _print_address(bound: socket.socket, path: str) -> None:
 
 
 def _allow_connections() -> int:
-    """Have the system let us open many files; return how many clients may be connected then.
+    """Raise the limit of open files; return the number of connections that it allows.
 
-    Each may need a connection to the server besides its own.
+    Each client may need a second connection, to the server.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, _CONNECTIONS)

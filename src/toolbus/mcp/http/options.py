@@ -1,4 +1,4 @@
-"""The place where a proxy listens for HTTP clients, and whom it lets in."""
+"""The options of a listening proxy, in a module that loads fast."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 
 class ListenOptions(NamedTuple):
-    """What a listening proxy is asked for; port 0 lets the system pick one.
+    """The options of a listening proxy; port 0 lets the system pick one.
 
-    *hosts* and *origins* are allowed besides those of loopback. A session that is *idle* so many
-    seconds is over, and there are at most so many *sessions*. A client has so many *seconds* to
-    send a request, and to read on in an answer. If it is *open*, whoever reaches the host comes in
-    without a token.
+    *hosts* and *origins* are allowed besides loopback. At most *sessions* are open, each until it
+    is *idle* for so many seconds. A client has *seconds* to send a request, and to continue reading
+    a response. *open* admits clients on other machines without a token.
     """
 
     host: str = "127.0.0.1"

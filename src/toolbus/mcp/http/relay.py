@@ -1,4 +1,4 @@
-"""HTTP in front of HTTP: each request of a client becomes one of the proxy's to the server."""
+"""The relay from HTTP to a remote server: each request of a client is sent on by the proxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolbus.mcp.http.failures import HttpError
 from toolbus.mcp.http.relayed_request import RelayedRequest
 from toolbus.mcp.http.requests import check_judged, check_method
 from toolbus.mcp.http.session_table import SessionTable
-from toolbus.mcp.http.upstream import identity
+from toolbus.mcp.http.upstream import client_identity
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, is_stateless
 
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _SETTLE = 1.0
-"""Seconds that handlers have at the end of the proxy to see what it ends."""
+"""Seconds that handlers have, at the end of the proxy, for the errors of aborted requests."""
 
 _ENDED = "the proxy has ended"
-_LIST_SECONDS, _MOST_LISTS = 60.0, 100
-"""Seconds after which a server is asked again for its tools, and how many lists are kept."""
+_LIST_SECONDS, _MAX_LISTS = 60.0, 100
+"""Seconds after which a tool list of a stateless client is fetched again; the number kept."""
 
-_MOST_CLIENTS = 10_000
-"""Clients without sessions of which it is known which calls made their tasks."""
+_MAX_CLIENTS = 10_000
+"""The number of stateless clients whose tasks are remembered with their calls."""
 
 
 class Relay:
-    """Takes requests to *server*; knows at most *limit* sessions, each for *idle* seconds."""
+    """A backend that relays to *server*, with at most *limit* sessions, each *idle* seconds."""
 
     def __init__(self, proxy: Proxy, server: Upstream, *, limit: int, idle: float) -> None:
         self._proxy, self._server, self._limit = proxy, server, limit
         self._clients: SessionTable[Client] = SessionTable(idle)
         self._requests: set[RelayedRequest] = set()
-        self._unjudged: dict[asyncio.Task[Any], HttpRequest] = {}
+        self._unfiltered: dict[asyncio.Task[Any], HttpRequest] = {}
         self._is_closing = False
-        # What stateless requests have learned of the server's tools, for others like them.
+        # Tool lists from stateless requests, for later requests of the same client.
         self._tool_lists: dict[Hashable, ToolList] = {}
         self._task_calls: dict[Hashable, OrderedDict[str, ToolCall]] = {}
 
-    async def take(self, request: HttpRequest) -> None:
-        """Answer *request*; being cancelled means that the client has gone."""
+    async def answer(self, request: HttpRequest) -> None:
+        """Answer *request*; a cancellation means that the client is gone."""
         check_method(request)
         if (oauth := self._server.oauth) is not None:
             if oauth.serves(request.path):
-                await oauth.take(request)
+                await oauth.answer(request)
                 return
             oauth.unmark(request)
         known = self._clients.get(request.headers.get(SESSION))
@@ -67,17 +67,17 @@ class Relay:
         if known is None and not proxy.is_filtering and proxy.log is None:
             await self._relay_bytes(request)
         else:
-            await self._take_judged(request, known)
+            await self._relay_judged(request, known)
 
     async def _relay_bytes(self, request: HttpRequest) -> None:
-        """Pass on *request*, and the answer as it comes: nobody judges them."""
+        """Forward *request* and its response unchanged, without handlers."""
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - this is a coroutine
-        self._unjudged[task] = request
+        assert task is not None  # noqa: S101 - always set in a coroutine
+        self._unfiltered[task] = request
         try:
             reply = await self._server.send(request)
             try:
-                fields = self._server.answered(request, reply)
+                fields = self._server.response_fields(request, reply)
                 if "content-length" in reply.headers:
                     fields.append(("content-length", reply.headers["content-length"]))
                 data, ends = reply.take_waiting()
@@ -91,48 +91,48 @@ class Relay:
         except TransportError as error:
             if not request.has_begun:
                 raise _bad_gateway(request, str(error)) from error
-            logger.warning("an answer of the server is cut: %s", error)
+            logger.warning("a response of the server was cut off: %s", error)
         except asyncio.CancelledError:
             if not self._is_closing or request.has_begun:
                 raise
             raise _bad_gateway(request, _ENDED) from None
         finally:
-            del self._unjudged[task]
+            del self._unfiltered[task]
 
-    async def _take_judged(self, request: HttpRequest, known: Client | None) -> None:
+    async def _relay_judged(self, request: HttpRequest, known: Client | None) -> None:
         frame = read_frame(request.body) if request.method == "POST" else None
         check_judged(request, frame)
         self._clients.shrink(self._limit)
         if known is not None:
-            await self._pass_on(request, frame, known)
+            await self._relay(request, frame, known)
         elif not is_stateless(request.headers):
-            await self._pass_on(request, frame, Client(self._proxy, self._clients.add))
+            await self._relay(request, frame, Client(self._proxy, self._clients.add))
         else:
-            await self._pass_on_alone(request, frame)
+            await self._relay_stateless(request, frame)
 
-    async def _pass_on_alone(self, request: HttpRequest, frame: Frame | None) -> None:
-        """Pass on a request that stands for itself, with a list of tools that is not asked for."""
-        asker = identity(request.fields)
+    async def _relay_stateless(self, request: HttpRequest, frame: Frame | None) -> None:
+        """Relay a stateless request, with the tool list and tasks of earlier ones."""
+        asker = client_identity(request.fields)
         question_session = self._proxy.client_approvals.session_of(asker)
         client = Client(self._proxy, self._clients.add, question_session)
         key = asker, self._proxy.current, time.monotonic() // _LIST_SECONDS
         if (known := self._tool_lists.get(key)) is not None:
             client.session.tool_list.adopt(known)
-        # A task is made by one request, and asked for by others of the same client.
+        # A task is created by one request, and polled by later requests of the same client.
         messages = client.session.server_messages
         messages.task_calls = self._task_calls.setdefault(asker, messages.task_calls)
         try:
-            await self._pass_on(request, frame, client)
+            await self._relay(request, frame, client)
         finally:
             if client.session.tool_list.listed:
                 self._tool_lists.pop(key, None)
                 self._tool_lists[key] = client.session.tool_list
-            while len(self._tool_lists) > _MOST_LISTS:
+            while len(self._tool_lists) > _MAX_LISTS:
                 del self._tool_lists[next(iter(self._tool_lists))]
-            while len(self._task_calls) > _MOST_CLIENTS:
+            while len(self._task_calls) > _MAX_CLIENTS:
                 del self._task_calls[next(iter(self._task_calls))]
 
-    async def _pass_on(self, request: HttpRequest, frame: Frame | None, client: Client) -> None:
+    async def _relay(self, request: HttpRequest, frame: Frame | None, client: Client) -> None:
         relayed = RelayedRequest(request, frame, client, self._server)
         self._requests.add(relayed)
         client.enter(relayed)
@@ -150,25 +150,25 @@ class Relay:
                     self._clients.end(ended)
 
     def end_streams(self) -> None:
-        """End the answers that would go on as long as their clients like."""
+        """End the standing streams and the subscriptions."""
         for relayed in self._requests:
-            if relayed.listens:
+            if relayed.is_standing:
                 relayed.end()
-        for task, request in self._unjudged.items():
+        for task, request in self._unfiltered.items():
             if request.method == "GET":
                 task.cancel()
 
     async def close(self) -> None:
-        """Answer what is still under way with an error, and end all sessions."""
+        """Answer open requests with an error, and end all sessions."""
         self._is_closing = True
-        for task in self._unjudged:
+        for task in self._unfiltered:
             task.cancel()
         remaining = tuple(self._requests)
         for relayed in remaining:
             for request_id in relayed.ids:
                 line = error_frame(request_id, SERVER_GONE, _ENDED)
                 await relayed.client.session.from_server(line)
-        # Handlers see that as well, before the client does.
+        # Handlers see these errors too, before the client does.
         await asyncio.gather(*[relayed.client.session.settle(_SETTLE) for relayed in remaining])
         for relayed in remaining:
             relayed.end()

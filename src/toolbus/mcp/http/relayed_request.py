@@ -1,4 +1,4 @@
-"""One request of a client on its way through a relay: to the server, and its answer back.
+"""One request of a client through a relay: to the server, and the response back.
 
 See MCP 2025-11-25, Transports, "Sending Messages to the Server", "Listening for Messages from the
 Server", and "Resumability and Redelivery".
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 _NO_ANSWER = "the server's HTTP response ended without a JSON-RPC response"
 _EXCHANGE_LIMIT = 16
-"""How many requests for one request of a client are under way at the server at the same time."""
+"""The number of concurrent requests to the server for one request of a client."""
 
-_OK, _ELSEWHERE, _BAD = 200, 300, 400
+_OK, _REDIRECT, _BAD = 200, 300, 400
 
 
 class _Exchange(NamedTuple):
-    """A request to the server: *line*, which is *frame*.
+    """An HTTP request to the server with *line*, decoded as *frame*.
 
-    *request_id* is the JSON-RPC id, `UNSET` for what is no request. The answer to the *main* one
-    gives the client status and headers. If it is *asked*, the client wants its answer; otherwise
-    the proxy does, or nobody.
+    *request_id* is the JSON-RPC id, `UNSET` if the frame is not a request. The client gets status
+    and headers of the *main* exchange. The response goes to the client if *asked*, else to the
+    proxy.
     """
 
     frame: Frame | None
@@ -62,10 +62,10 @@ class _Exchange(NamedTuple):
 
 
 class RelayedRequest:
-    """Takes *request* to the server for *client*, judged, and what comes of it back.
+    """The relay of *request* of *client*, through the handlers, and of its response.
 
-    It may become several requests to the server: those of a batch, and what the proxy asks in
-    between, a list of tools or a call once more.
+    One request may cause several to the server: those of a batch, and the proxy's own, for a list
+    of tools or a repeated call.
     """
 
     def __init__(
@@ -77,25 +77,25 @@ class RelayedRequest:
         self.response = RelayedResponse(
             request, 400 if frame is None else 202, owed, in_array=frame is None
         )
-        self._channels = Channels(self.response.say, self._to_server, self.answer)
+        self._channels = Channels(self.response.send_message, self._to_server, self.answer)
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
         self._tasks: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
-        # By request id, since the session takes its time for each answer.
+        # By request id, because the session may answer in another order.
         self._answer_events: dict[Any, Event] = {}
         self._successor: RelayedRequest | None = None
         self._resumable = self._gone = False
-        # The line that goes on if no handler changes it: of that the client's headers are right.
+        # The request's line in canonical form: the client's headers repeat it correctly.
         self._unchanged = b""
 
     @property
-    def listens(self) -> bool:
-        """Whether its answer goes on as long as the client likes."""
-        listens = self.frame is not None and self.frame.method == LISTEN
-        return listens or self.request.method == "GET"
+    def is_standing(self) -> bool:
+        """Whether the response stays open until the client closes it."""
+        is_standing = self.frame is not None and self.frame.method == LISTEN
+        return is_standing or self.request.method == "GET"
 
     async def run(self) -> None:
-        """Answer the request; being cancelled means that the client has gone."""
+        """Answer the request; a cancellation means that the client is gone."""
         try:
             if self.request.method == "POST":
                 if is_stateless(self.request.headers):
@@ -110,40 +110,40 @@ class RelayedRequest:
             await self._leave()
 
     def cancel(self, request_id: Any) -> None:
-        """Expect the answer to *request_id* no more."""
-        self.response.answered(request_id)
+        """Stop waiting for the response to *request_id*."""
+        self.response.settle(request_id)
 
     def end(self) -> None:
-        """Have the answer end as it is."""
+        """End the response as it is."""
         self.response.expect_nothing()
         if self._main is not None:
             self._main.cancel()
 
-    # --- what the session sends ----------------------------------------------------------------
+    # --- lines of the session ------------------------------------------------------------------
 
     def _to_server(self, line: bytes) -> None:
         frame = read_frame(line)
         cancelled = cancelled_id(frame)
         if cancelled is not UNSET and is_stateless(self.request.headers):
-            # MCP 2026-07-28, Transports: the end of the connection is what cancels.
+            # MCP 2026-07-28, Transports: closing the connection cancels a request.
             if (task := self._tasks.get(cancelled)) is not None:
                 task.cancel()
         elif self.client.is_known or not self._gone:
             self._start(frame, line)
 
     def answer(self, line: bytes) -> None:
-        """Send the client an answer to what it asked."""
+        """Send the client a response."""
         if self._successor is not None or not self._gone:
             (self._successor or self).send_answer(line, self._event_of(line))
 
     def send_answer(self, line: bytes, event: Event | None) -> None:
-        """Send an answer that came with *event*; the client may ask for it again."""
+        """Send a response received in *event*, and keep it for a resumption."""
         if event is not None and event.id is not None:
             self.client.remember(line)
         self.response.answer(line, event)
 
     def _event_of(self, line: bytes) -> Event | None:
-        """Return the event in which the server sent an answer; of a batch the last one."""
+        """Return the event of the server's response in *line*, the last one for a batch."""
         events = self._answer_events
         frame = read_frame(line) if events else None
         if frame is None:
@@ -151,19 +151,19 @@ class RelayedRequest:
         return events.pop(frame.id, None)
 
     def reattach(self, successor: RelayedRequest, request_id: Any, event: Event) -> None:
-        """Have *successor* send the answer to *request_id*, which came with *event*.
+        """Have *successor* send the response to *request_id*, received in *event*.
 
-        It is the GET by which a client resumes a lost stream: see "Resumability and Redelivery".
+        The successor is the GET that resumes a lost stream: see "Resumability and Redelivery".
         """
         self._successor, self._answer_events[request_id] = successor, event
         successor.response.expect(request_id)
 
-    # --- what the server sends -----------------------------------------------------------------
+    # --- exchanges with the server -------------------------------------------------------------
 
     def _start(self, frame: Frame | None, line: bytes) -> None:
-        """Send *line* to the server, in a task of its own."""
+        """Start an exchange for *line*, in a task of its own."""
         request_id = frame.id if frame is not None and frame.is_request else UNSET
-        # The first request of the client is the main one, or else the first thing that it says.
+        # The main exchange is for the client's first request, or its first frame without one.
         main = self._main is None and (not self.ids or request_id == self.ids[0])
         exchange = _Exchange(frame, line, request_id, main, main or request_id in self.ids)
         task = asyncio.create_task(self._exchange(exchange))
@@ -171,20 +171,20 @@ class RelayedRequest:
         if main:
             self._main = task
             self.response.begin_exchange()
-            # Not in its `finally`, which a task that is cancelled before it begins never enters.
+            # A callback, because a task cancelled before it starts never enters its `finally`.
             task.add_done_callback(lambda _: self.response.end_exchange())
 
     async def _exchange(self, exchange: _Exchange) -> None:
-        """Send a request to the server, take what it says, and answer what it leaves open."""
+        """Run an exchange, and answer the request if the server has not."""
         try:
             async with self._slots:
                 problem = await failure_of(self._send(exchange))
             await self._answer_open(exchange, problem)
-        except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
+        except Exception as error:  # noqa: BLE001 - raised where the response is sent
             self.response.break_off(error)
 
     async def _send(self, exchange: _Exchange) -> str:
-        """Send a request, and take the answer; return why a request in it has none."""
+        """Send the request and take the reply; return the error text for an unanswered request."""
         try:
             schema, is_changed = None, exchange.line != self._unchanged
             if is_changed:
@@ -205,7 +205,7 @@ class RelayedRequest:
 
     async def _take(self, exchange: _Exchange, reply: HttpReply) -> str:
         if reply.is_coded:
-            raise TransportError("the server compressed its answer, so nobody can judge it")
+            raise TransportError("the server compressed its response, which handlers cannot read")
         if exchange.main:
             self.client.learn_id(self, reply)
         limit = self._server.limits.frame
@@ -222,30 +222,32 @@ class RelayedRequest:
         self, exchange: _Exchange, reply: HttpReply, events: AsyncIterator[Event]
     ) -> None:
         if exchange.main:
-            self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
+            self.response.begin_stream(
+                reply.status, self._server.response_fields(self.request, reply)
+            )
         async for event in events:
             self._resumable = self._resumable or (exchange.asked and event.id is not None)
-            # What the proxy has asked for by itself the client cannot resume.
+            # The client cannot resume a stream of the proxy's own request.
             await self._take_event(event if exchange.asked else without_id(event))
             await self.response.wait_for_room()
 
     async def _take_event(self, event: Event) -> None:
         frame = read_frame(event.data) if event.data else None
         if not event.data:
-            self.response.put(b"", event)
+            self.response.append(b"", event)
         elif frame is not None and frame.is_response:
             await self._take_answer(frame, event)
         else:
             envelope: list[Event] = [event]
 
             def to_client(line: bytes) -> None:
-                self.response.say(line, envelope.pop() if envelope else None)
+                self.response.send_message(line, envelope.pop() if envelope else None)
 
             channels = Channels(to_client, self._to_server)
             await self.client.session.from_server(event.data, channels)
             if envelope:
-                # It was withheld, but where the stream goes on the client has to know.
-                self.response.put(b"", event)
+                # The message was withheld, but the client needs the event's id for a resumption.
+                self.response.append(b"", event)
 
     async def _take_answer(self, frame: Frame, event: Event) -> None:
         client, session = self.client, self.client.session
@@ -256,35 +258,35 @@ class RelayedRequest:
             if detached is not None:
                 detached.reattach(self, frame.id, event)
         elif (line := client.recall(frame.id)) is not None:
-            self.response.put(line, event)
+            self.response.append(line, event)
             return
         await session.from_server(event.data or b"", self._channels)
 
     async def _take_body(self, exchange: _Exchange, reply: HttpReply, body: bytes) -> str:
         status = reply.status
-        if _ELSEWHERE <= status < _BAD:
+        if _REDIRECT <= status < _BAD:
             raise TransportError("the server redirected; configure its new URL")
         answer = read_frame(body)
         wanted = exchange.request_id
         is_response = answer is not None and answer.is_response and answer.id == wanted
         is_whole = is_response or (wanted is not UNSET and status < _BAD)
         if exchange.main:
-            self.response.begin_body(status, self._server.answered(self.request, reply))
+            self.response.begin_body(status, self._server.response_fields(self.request, reply))
         if is_whole or body:
             line = body if is_whole else _as_error(wanted, answer, body, status)
             await self.client.session.from_server(line, self._channels)
         if is_whole:
-            return _NO_ANSWER if is_response else "the server's answer is no JSON-RPC"
+            return _NO_ANSWER if is_response else "the server's response is not valid JSON-RPC"
         return f"the server answered with HTTP status {status}"
 
     async def _answer_open(self, exchange: _Exchange, problem: str) -> None:
-        """Answer what the server has left open, unless the client may resume it."""
+        """Answer an open request with *problem*, unless the client can resume it."""
         request_id = exchange.request_id
         if request_id is UNSET or not self.client.session.is_open(request_id):
             return
         if exchange.main and self._resumable and self.response.is_stream:
             self.client.detached[request_id] = self
-            self.response.answered(request_id)
+            self.response.settle(request_id)
         else:
             line = error_frame(request_id, SERVER_GONE, problem)
             await self.client.session.from_server(line, self._channels)
@@ -297,12 +299,12 @@ class RelayedRequest:
         if running:
             await asyncio.wait(running)
         await self.client.leave(self, resumable=self._resumable)
-        # What is detached lives as long as its session, and the rest until the collector comes.
+        # Free the bytes: a detached request lives as long as its session.
         self.request.body, self.frame, self._unchanged = b"", None, b""
 
 
 def _as_error(request_id: Any, answer: Frame | None, body: bytes, status: int) -> bytes:
-    """Return *body*, read as *answer*, as the error to *request_id*: so handlers see every text."""
+    """Return an error response to *request_id* with the text of *body*, so that handlers see it."""
     request_id = None if request_id is UNSET else request_id
     if answer is not None and answer.failed:
         return write_frame(id=request_id, error=answer.error)

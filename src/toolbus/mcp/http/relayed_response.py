@@ -1,4 +1,4 @@
-"""The answer to a client of a relay for one request: whole, or a stream while it comes."""
+"""The response to one request of a relay's client: a body or a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.http.event_streams import EventBuffer, EventStream
 from toolbus.mcp.http.failures import JSON
-from toolbus.mcp.http.headers import back
+from toolbus.mcp.http.headers import response_headers
 from toolbus.mcp.http.requests import STREAM_FIELDS
 from toolbus.mcp.protocol.jsonrpc import read_frame
 from toolbus.mcp.transport.sse import escaped_line, rewrite_event, write_event
@@ -24,12 +24,11 @@ _OK, _BAD, _BAD_GATEWAY = 200, 400, 502
 
 
 class RelayedResponse:
-    """The answer to *request*, with *status* if the server does not say another one.
+    """The response to *request*, with *status* unless the server sets another.
 
-    It is complete when no answer is *owed*, under an id for each, and the main exchange with the
-    server has ended.
-    Nothing of the server's passes as it came: the client gets what the session says, in events and
-    under headers that are written here.
+    It is complete when all ids in *owed* are answered and the main exchange has ended. Nothing of
+    the server's is copied verbatim: the client gets the session's lines, in new events and with
+    filtered headers.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class RelayedResponse:
         self._has_requests = bool(self._owed)
         self._is_under_way = self._has_body = False
         self._line = b""
-        # Those to a batch come one by one, and go in one array.
+        # The responses to a batch, collected for one array.
         self._answers: list[bytes] = []
         self._stream: EventStream | None = None
         self._ready = asyncio.Event()
@@ -49,123 +48,123 @@ class RelayedResponse:
 
     @property
     def is_stream(self) -> bool:
-        """Whether a stream has begun."""
+        """Whether the response is a stream, which has begun."""
         return self._stream is not None
 
     async def send(self) -> None:
-        """Send it, whole or as a stream while that comes; raises what broke it off."""
+        """Send the response, as a body or a stream; raises the error of `break_off`."""
         await self._ready.wait()
         if self._failure is not None:
             raise self._failure
         if self._stream is not None:
             ours = dict(STREAM_FIELDS)
-            others = [field for field in back(self._fields) if field[0] not in ours]
+            others = [field for field in response_headers(self._fields) if field[0] not in ours]
             await self._stream.write_to(self._request, self.status, [*STREAM_FIELDS, *others])
         else:
             await self._send_whole()
 
-    # --- when it is complete -------------------------------------------------------------------
+    # --- completion ----------------------------------------------------------------------------
 
     def begin_exchange(self) -> None:
-        """Wait for the end of the main exchange."""
+        """Note the begin of the main exchange."""
         self._is_under_way = True
 
     def end_exchange(self) -> None:
-        """Wait for the main exchange no more."""
+        """Note the end of the main exchange."""
         self._is_under_way = False
         self.end_if_complete()
 
     def expect(self, request_id: Any) -> None:
-        """Expect the answer to *request_id* as well."""
+        """Wait for the response to *request_id* too."""
         self._owed.append(request_id)
 
-    def answered(self, request_id: Any) -> None:
-        """Expect the answer to *request_id* no more."""
+    def settle(self, request_id: Any) -> None:
+        """Stop waiting for the response to *request_id*."""
         if request_id in self._owed:
             self._owed.remove(request_id)
         self.end_if_complete()
 
     def expect_nothing(self) -> None:
-        """Expect no answer any more."""
+        """Stop waiting for any response."""
         self._owed.clear()
         self.end_if_complete()
 
     def end_if_complete(self) -> None:
-        """Let it go if it is complete."""
+        """Release or end the response if it is complete."""
         if not self._owed and not self._is_under_way:
             if self._stream is not None:
                 self._stream.end()
             self._ready.set()
 
-    # --- what it says --------------------------------------------------------------------------
+    # --- content -------------------------------------------------------------------------------
 
     def begin_stream(self, status: int, fields: HeaderFields) -> None:
-        """Begin a stream with *status* and *fields*, if nothing has begun."""
+        """Begin a stream with *status* and *fields*, unless the response has begun."""
         if not self._ready.is_set():
             self._stream = EventStream(EventBuffer())
             self.status, self._fields = status, fields
             self._ready.set()
 
     async def wait_for_room(self) -> None:
-        """Wait while the client is far behind in reading a stream."""
+        """Wait while the client is far behind in a stream."""
         if self._stream is not None:
             await self._stream.buffer.wait_for_room()
 
     def begin_body(self, status: int, fields: HeaderFields) -> None:
-        """Take the *status* and the *fields* of a server's answer that is whole."""
+        """Set *status* and *fields* from a server's reply with a body."""
         self.status, self._fields, self._has_body = status, fields, True
 
-    def say(self, line: bytes, event: Event | None = None) -> None:
-        """Send what is no answer to the request; it came with *event*, or is the proxy's own."""
+    def send_message(self, line: bytes, event: Event | None = None) -> None:
+        """Send a message other than a response, received in *event* or the proxy's own."""
         if self._has_body and self._stream is None:
             self._line = line
         else:
             self.begin_stream(_OK, STREAM_FIELDS)
-            self.put(line, event)
+            self.append(line, event)
 
     def answer(self, line: bytes, event: Event | None) -> None:
-        """Send an answer."""
+        """Send a response."""
         if self._stream is not None:
-            self.put(line, event)
+            self.append(line, event)
         else:
             self._answers.append(line.strip())
         frame = read_frame(line)
         if frame is not None and (self._in_array or frame.id in self._owed):
-            self.answered(frame.id)
+            self.settle(frame.id)
         else:
-            # To one frame whose id cannot be told, or that readers take for two.
+            # A response to a single frame whose id is unreadable or ambiguous.
             self.expect_nothing()
 
-    def put(self, line: bytes, event: Event | None) -> None:
-        """Write *line* to the stream in a new event, or with what *event* says besides its data.
+    def append(self, line: bytes, event: Event | None) -> None:
+        """Write *line* to the stream, with the id and retry of *event*, if given.
 
-        Without a *line* it says where the stream is.
+        An empty *line* only sends the position in the stream.
         """
         if self._stream is None:
             return
         if event is None:
-            self._stream.put(write_event(escaped_line(line)))
+            self._stream.append(write_event(escaped_line(line)))
         else:
-            self._stream.put(rewrite_event(event, line or (None if event.data else event.data)))
+            self._stream.append(rewrite_event(event, line or (None if event.data else event.data)))
 
     def fail(self, line: bytes = b"") -> None:
-        """Say that the server has not answered, in a *line*; a stream that has begun goes on."""
+        """Set status 502 and the error *line*, unless a stream has begun."""
         if self._stream is None:
             self.status, self._fields, self._has_body = _BAD_GATEWAY, (), False
             self._line = line or self._line
 
     def break_off(self, error: Exception) -> None:
-        """Have `send` raise *error*; a stream that has begun can only end."""
+        """Have `send` raise *error*, or end a stream that has begun."""
         self._failure = error
         if self._stream is not None:
             self._stream.end()
         self._ready.set()
 
     async def _send_whole(self) -> None:
-        answers, fields = self._answers, back(self._fields)
+        answers, fields = self._answers, response_headers(self._fields)
         line = b",".join(answers) or self._line.strip()
         line = b"[" + line + b"]" if answers and self._in_array else line
-        # It lives until the collector comes, and what it says may be large.
+        # Freed early: the lines may be large, and the object lives until garbage collection.
         self._answers, self._line = [], b""
         if not line:
             await self._request.answer(self.status, fields)

@@ -1,4 +1,4 @@
-"""A session of a client over HTTP with a process of its own, and where what that says goes."""
+"""A client's HTTP session with a server process of its own, and the routing of its output."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from toolbus.mcp.protocol.revisions import (
     params_of,
 )
 from toolbus.mcp.proxy.byte_relay import open_session
+from toolbus.mcp.session.judged_session import UNEXPECTED
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import explain_end
 from toolbus.mcp.transport.sse import single_line
@@ -45,18 +46,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _PRIMED = "2025-11-25"
-"""Since this revision clients understand an event that only has an id."""
+"""The first revision whose clients understand an event with only an id."""
 
-_OF_THE_SESSION = ("list_changed", "resources/updated")
-"""How the methods of notifications end that are about no request."""
+_SESSION_NOTIFICATIONS = ("list_changed", "resources/updated")
+"""The endings of methods of notifications that belong to no request."""
 
 
 class SessionProcess(ClientSession):
-    """A session, and *process*, which serves nobody else.
+    """A session with a *process* of its own.
 
-    The requests of a client of the *stateless* revision are a session as well, but one without a
-    handshake and without streams that can be resumed; *question_session* keeps what a person is
-    asked in it.
+    The requests of a *stateless* client form a session too, without a handshake and without
+    resumable streams; its questions belong to *question_session*.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SessionProcess(ClientSession):
         self.version: str | None = None
         self._buffer = EventBuffer(limits.frame, replays=not stateless)
         self.standing = AnswerStream(self._buffer)
-        """The stream of what belongs to no request: a GET follows it."""
+        """The stream for messages that belong to no request, read by a GET."""
         if stateless:
             self.standing.end()
         self._nonce = f"toolbus-{secrets.token_urlsafe(12)}"
@@ -84,19 +84,19 @@ class SessionProcess(ClientSession):
         self._by_token: dict[Any, AnswerStream] = {}
         self.task = asyncio.create_task(self._run())
 
-    def takes(self, version: str | None) -> bool:
-        """Return whether a request of this session may name the revision *version*."""
+    def accepts_revision(self, version: str | None) -> bool:
+        """Return whether *version* is a valid revision in a request of this session."""
         return version is None or version in HANDSHAKE or version == self.version
 
     def ask(self, body: bytes, alias: Alias | None = None) -> AnswerStream | None:
-        """Take what the client has posted; return the stream of answers, None if it wants none."""
+        """Process a POST; return the stream of responses, None if none is due."""
         frame = read_frame(body)
         requests = requests_in(frame, body)
-        # In a batch there may be what is no request, and is refused all the same.
+        # In a batch, refused frames that are not requests are answered too.
         owed = self.session.owed(body) if frame is None else [each.id for each in requests]
         stream = AnswerStream(self._buffer, self._next, owed)
         stream.alias, stream.in_array = alias, frame is None
-        stream.listens = any(request.method == LISTEN for request in requests)
+        stream.is_standing = any(request.method == LISTEN for request in requests)
         stream.is_primed = self.standing.is_primed
         if owed:
             self._open(stream, requests)
@@ -107,36 +107,36 @@ class SessionProcess(ClientSession):
         self.session.from_client(single_line(body) + b"\n", directions)
         return stream if owed else None
 
-    def ask_alone(self, body: bytes) -> AnswerStream:
-        """Take a request of the stateless revision; return the stream of its answer."""
+    def ask_stateless(self, body: bytes) -> AnswerStream:
+        """Process a stateless request; return the stream of its response."""
         alias, hidden = Alias.hide(f"{self._nonce}-{self._next}", body)
         stream = self.ask(hidden, alias)
-        assert stream is not None  # noqa: S101 - it is a request
+        assert stream is not None  # noqa: S101 - the body is a request
         return stream
 
     def forget(self, stream: AnswerStream) -> None:
-        """Drop *stream*, which nobody can resume; a request that has no answer yet is cancelled."""
+        """Drop *stream*, which cannot be resumed, and cancel its request if it is open."""
         if stream.alias is not None and not stream.ended:
             params = {"requestId": stream.alias.name}
             self.session.from_client(write_frame(method=CANCELLED, params=params))
         stream.clear()
 
     def end_subscriptions(self) -> None:
-        """End the answers that would go on as long as their clients like."""
+        """End the streams of subscriptions."""
         for stream in self._streams.values():
-            if stream.listens:
+            if stream.is_standing:
                 stream.end()
 
     def resume(self, event_id: str) -> tuple[AnswerStream, int] | None:
-        """Return the stream that the event *event_id* was of, and its number; None: it is gone."""
+        """Return the stream and number of the event *event_id*, None if later ones are gone."""
         numbers = read_event_id(event_id)
         stream = None if numbers is None else self._streams.get(numbers[0])
         if numbers is None or stream is None or not stream.holds_after(numbers[1]):
             return None
         return stream, numbers[1]
 
-    def take_handshake(self, answer: bytes) -> bool:
-        """Learn from the *answer* to `initialize` which revision holds; False: there is none."""
+    def complete_handshake(self, answer: bytes) -> bool:
+        """Learn the revision from the *answer* to `initialize`; return False if it failed."""
         frame = read_frame(answer)
         if frame is None or frame.failed or frame.result is UNSET:
             return False
@@ -147,12 +147,12 @@ class SessionProcess(ClientSession):
         return True
 
     async def drain(self) -> None:
-        """Wait until the process has read most of what it was sent."""
+        """Wait until the process has read most of its input."""
         if (full := self._process.drain()) is not None:
             await full
 
     async def end(self, reason: str) -> None:
-        """End the process, and with it the session."""
+        """End the process and the session."""
         self.session.client_gone()
         self.session.server_gone(reason)
         self._buffer.close()
@@ -162,7 +162,7 @@ class SessionProcess(ClientSession):
     async def _run(self) -> None:
         try:
             reason = await failure_of(self._listen())
-            # A client that is answered now, and asks again at once, is to learn of the end.
+            # Set before the responses: a client may send its next request at once.
             self.is_over = True
             self.session.server_gone(reason)
             await self.session.settle(self._limits.grace)
@@ -173,17 +173,17 @@ class SessionProcess(ClientSession):
             await self.session.close()
 
     async def _listen(self) -> str:
-        """Take what the process says until it ends; return why it answers nothing more."""
+        """Process the output until the process ends; return the error text for open requests."""
         limits, session = self._limits, self.session
         why = await self._process.lines(
             limits.frame, session.from_server, self._buffer.wait_for_room
         )
         if why:
-            logger.error("the server is stopped: %s", why)
+            logger.error("stopping the server: %s", why)
         code = await self._process.end(limits.grace, at_once=bool(why))
         return explain_end(code, why)
 
-    # --- where it goes -------------------------------------------------------------------------
+    # --- routing -------------------------------------------------------------------------------
 
     def _open(self, stream: AnswerStream, requests: list[Frame]) -> None:
         self._forget_ended()
@@ -207,25 +207,25 @@ class SessionProcess(ClientSession):
         request_id = cancelled_id(frame)
         stream = self._by_id.get(request_id)
         if stream is not None and not stream.ended:
-            # Of its answer, if one comes all the same, nobody wants to know.
+            # Answered here, so that a late response is dropped.
             line = error_frame(request_id, REFUSED, "the request was cancelled")
             asyncio.get_running_loop().call_soon(stream.answer, line)
 
     def _to_client(self, stream: AnswerStream | None, line: bytes) -> None:
-        """Send what answers nothing, on *stream* if that can be."""
+        """Send a message that is not a response, on *stream* if that is open."""
         if stream is None or not _is_open(stream):
             frame = read_frame(line)
             if frame is not None and frame.is_response and frame.id is not None:
-                # Another request's stream is no place for it.
-                logger.warning("the server answered what nobody asked or it answered before")
+                # A response must not go to the stream of another request.
+                logger.warning(UNEXPECTED, frame.id)
                 return
             stream = self._stream_for(frame)
-        stream.put(line)
+        stream.append(line)
 
     def _stream_for(self, frame: Frame | None) -> AnswerStream:
-        """Return the stream on which the client gets *frame*.
+        """Return the stream for *frame*.
 
-        MCP 2025-11-25, Transports, "Multiple Connections": on one stream alone.
+        MCP 2025-11-25, Transports, "Multiple Connections": a message goes to one stream only.
         """
         method = "" if frame is None or frame.method is UNSET else frame.method
         params = params_of(frame)
@@ -236,7 +236,7 @@ class SessionProcess(ClientSession):
         stream = streams.get(name) if isinstance(name, str | int) else None
         if stream is not None and _is_open(stream):
             return stream
-        if method.endswith(_OF_THE_SESSION) and self.standing.is_read:
+        if method.endswith(_SESSION_NOTIFICATIONS) and self.standing.is_read:
             return self.standing
         newest_first = reversed(self._streams.values())
         return next(filter(_is_open, newest_first), self.standing)

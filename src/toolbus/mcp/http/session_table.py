@@ -1,4 +1,4 @@
-"""The sessions of a relay or a bridge by their ids, and the end of those that nobody uses."""
+"""The table of a relay's or bridge's sessions by id, with an idle timeout."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class ClientSession:
-    """A session; *id* is None until it is in a table."""
+    """A session of an HTTP client; *id* is None until it is in a table."""
 
     id: Hashable | None = None
     users = 0
-    """How many requests of it are under way."""
+    """The number of open requests."""
 
     is_over = False
-    """Whether it takes no more requests."""
+    """Whether the session accepts no more requests."""
 
     timer: asyncio.TimerHandle | None = None
 
     async def end(self, reason: str) -> None:
-        """End it; what it still owes is answered with *reason*."""
+        """End the session; open requests are answered with *reason*."""
         raise NotImplementedError
 
 
@@ -32,11 +32,10 @@ S = TypeVar("S", bound=ClientSession)
 
 
 class SessionTable(Generic[S]):
-    """Sessions by id: the `Mcp-Session-Id` of MCP 2025-11-25, Transports, "Session Management".
+    """Sessions by id, each ended after *idle* seconds without a request.
 
-    A client without a session has another id.
-
-    One that is not used for *idle* seconds is ended.
+    The id is the `Mcp-Session-Id` of MCP 2025-11-25, Transports, "Session Management", or a key for
+    a stateless client.
     """
 
     def __init__(self, idle: float) -> None:
@@ -51,16 +50,16 @@ class SessionTable(Generic[S]):
         return iter(tuple(self._sessions.values()))
 
     def get(self, session_id: Hashable | None) -> S | None:
-        """Return the session *session_id*, None if there is none."""
+        """Return the session *session_id*, or None."""
         return None if session_id is None else self._sessions.get(session_id)
 
     def add(self, session_id: Hashable, session: S) -> None:
-        """Let *session* be found by *session_id*."""
+        """Add *session* under *session_id*."""
         session.id = session_id
         self._sessions[session_id] = session
 
     def remove(self, session: S) -> None:
-        """Let *session* be found no more: it is over."""
+        """Remove *session*, and mark it as over."""
         session.is_over = True
         if session.timer is not None:
             session.timer.cancel()
@@ -69,7 +68,7 @@ class SessionTable(Generic[S]):
 
     @contextmanager
     def using(self, session: S) -> Iterator[None]:
-        """Let *session* not be idle in this block."""
+        """Keep *session* from being idle in this block."""
         session.users += 1
         if session.timer is not None:
             session.timer.cancel()
@@ -84,7 +83,7 @@ class SessionTable(Generic[S]):
                 session.timer = loop.call_later(self._idle, self.end, session)
 
     def shrink(self, limit: int) -> None:
-        """End the longest unused sessions beyond *limit*; who is used stays."""
+        """End the longest unused sessions beyond *limit*, except for sessions in use."""
         for session in self:
             if len(self._sessions) <= limit:
                 break
@@ -92,7 +91,7 @@ class SessionTable(Generic[S]):
                 self.end(session)
 
     def end(self, session: S, reason: str = "the session has ended") -> None:
-        """Begin to end *session*, unless it is over, and let it be found no more."""
+        """Remove *session*, and start its end, unless it is over."""
         if session.is_over:
             return
         self.remove(session)
@@ -101,7 +100,7 @@ class SessionTable(Generic[S]):
         task.add_done_callback(self._ending.discard)
 
     async def close(self, reason: str) -> None:
-        """End all sessions, and wait until they have ended."""
+        """End all sessions and wait for their end."""
         for session in self:
             self.end(session, reason)
         if self._ending:

@@ -1,11 +1,11 @@
-"""A client's HTTP request on its way to the server, and the headers of the answer."""
+"""The upstream server of a relay: requests to it, and the headers in both directions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.http.client import Timeouts
-from toolbus.mcp.http.headers import upward
+from toolbus.mcp.http.headers import request_headers
 from toolbus.mcp.protocol.repeated_headers import METHOD, NAME, PARAM, argument_headers, routing
 from toolbus.mcp.protocol.revisions import CALL, REVISION, has_no_timeout, is_stateless, params_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.transport.limits import ProxyLimits
 
-_HOPS = frozenset(
+_HOP_BY_HOP = frozenset(
     {
         "connection",
         "content-length",
@@ -30,26 +30,27 @@ _HOPS = frozenset(
     }
     | {"te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""What is about a connection and not about what it carries: RFC 9110, 7.6.1."""
+"""Headers of a connection, not of the message: RFC 9110, 7.6.1."""
 
-_SINGLE = frozenset({METHOD, NAME, "content-length", "traceparent", "tracestate", "x-request-id"})
-"""Headers that are about one request and not about its client."""
+_PER_REQUEST = frozenset(
+    {METHOD, NAME, "content-length", "traceparent", "tracestate", "x-request-id"}
+)
+"""Headers specific to one request, which do not identify a client."""
 
-_OURS = frozenset({"accept-encoding", "content-length", "expect", "host"})
-"""What the proxy says by itself.
+_SET_BY_PROXY = frozenset({"accept-encoding", "content-length", "expect", "host"})
+"""Headers that the proxy sets itself.
 
-`Host` names the server, as HTTP wants it (RFC 9110, 7.2), so the front judges the client's in the
-server's place; `Origin` passes, and is judged by both. What was compressed nobody can judge.
+`Host` names the server (RFC 9110, 7.2), so the front checks the client's on the server's behalf;
+`Origin` passes, and both check it. `Accept-Encoding` keeps responses readable for handlers.
 """
 
 
 class Upstream(NamedTuple):
     """The server at *url*, over *wire*.
 
-    *token* goes to it with requests that bring no credentials of their own; *guarded* says that
-    those which they bring are for the proxy, and none of the server's business. *headers* go to it
-    with each request, in the place of a client's of the same names. Where *oauth* is, clients bring
-    tokens of their own.
+    *token* is sent with requests that have no credentials. *guarded*: the clients' credentials are
+    for the proxy, and are not sent. *headers* replace a client's headers of the same names. With
+    *oauth*, clients send tokens of their own.
     """
 
     wire: HttpClient
@@ -61,7 +62,7 @@ class Upstream(NamedTuple):
     oauth: OAuthGateway | None = None
 
     async def send(self, request: HttpRequest) -> HttpReply:
-        """Send *request* as it came; raises `TransportError`."""
+        """Send *request* unchanged; raises `TransportError`."""
         return await self._send(request, self._headers(request), request.body, Timeouts())
 
     async def send_judged(
@@ -73,17 +74,17 @@ class Upstream(NamedTuple):
         *,
         is_changed: bool,
     ) -> HttpReply:
-        """Send *line*, which is *frame*, in the place of *request*; raises `TransportError`.
+        """Send *line*, the frame *frame*, in place of *request*; raises `TransportError`.
 
-        The server must not be able to read anything else in it: where it *is_changed*, headers
-        repeat it anew. *schema* is that of the tool which it calls, if that is known.
+        The headers must not contradict the body, so a line that *is_changed* gets new repeated
+        headers. *schema* is the input schema of the called tool, if it is known.
         """
-        fields = upward(self._headers(request))
+        fields = request_headers(self._headers(request))
         if is_stateless(request.headers):
-            fields = _repeating(fields, frame, schema) if is_changed else fields
+            fields = _with_repeated_headers(fields, frame, schema) if is_changed else fields
         else:
-            # They mean nothing there, and handlers may have rewritten what they repeat.
-            fields = [(name, value) for name, value in fields if not _repeats(name)]
+            # Repeated headers mean nothing with sessions, and handlers may have changed the body.
+            fields = [(name, value) for name, value in fields if not _is_repeated(name)]
         waits = Timeouts(head=None if has_no_timeout(frame) else self.limits.silence)
         return await self._send(request, fields, line, waits)
 
@@ -94,13 +95,13 @@ class Upstream(NamedTuple):
         url = self.url._replace(query="&".join(queries))
         return await self.wire.send(url, request.method, fields, body, waits)
 
-    def answered(self, request: HttpRequest, reply: HttpReply) -> list[tuple[str, str]]:
-        """Return the headers of *reply* that are for the client of *request*."""
+    def response_fields(self, request: HttpRequest, reply: HttpReply) -> list[tuple[str, str]]:
+        """Return the headers of *reply* to send to the client of *request*."""
         fields = end_to_end(reply.fields)
         return fields if self.oauth is None else self.oauth.challenges(request, fields)
 
     def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
-        dropped = _OURS | {"authorization"} if self.guarded else _OURS
+        dropped = _SET_BY_PROXY | {"authorization"} if self.guarded else _SET_BY_PROXY
         dropped = dropped | {name for name, _ in self.headers}
         fields = [field for field in end_to_end(request.fields) if field[0].lower() not in dropped]
         shows = "authorization" in request.headers and not self.guarded
@@ -109,25 +110,28 @@ class Upstream(NamedTuple):
         return [*fields, *self.headers, ("accept-encoding", "identity")]
 
 
-def identity(fields: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    """Return what is the same in requests of one client, for all that a server can see.
+def client_identity(fields: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Return the headers that identify a client to a server.
 
-    Whatever differs between two requests without being known to belong to one alone makes them
-    requests of two clients.
+    Requests that differ in any header not specific to a request belong to two clients.
     """
     return frozenset(
-        [field for field in fields if field[0] not in _SINGLE and not field[0].startswith(PARAM)]
+        [
+            field
+            for field in fields
+            if field[0] not in _PER_REQUEST and not field[0].startswith(PARAM)
+        ]
     )
 
 
-def _repeats(name: str) -> bool:
+def _is_repeated(name: str) -> bool:
     return name in {METHOD, NAME} or name.startswith(PARAM)
 
 
-def _repeating(
+def _with_repeated_headers(
     fields: list[tuple[str, str]], frame: Frame | None, schema: Mapping[str, Any] | None
 ) -> list[tuple[str, str]]:
-    """Return *fields* in which those that repeat the body say what *frame* says.
+    """Return *fields* with the headers that repeat the body made from *frame*.
 
     See MCP 2026-07-28, Transports, "Standard Headers" and "Custom Headers".
     """
@@ -143,12 +147,9 @@ def _repeating(
 
 
 def end_to_end(fields: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return those of *fields* that are not about one connection alone, nor about its length.
-
-    See RFC 9110, 7.6.1.
-    """
+    """Return *fields* without hop-by-hop headers and the length: RFC 9110, 7.6.1."""
     fields = list(fields)
-    dropped = _HOPS
+    dropped = _HOP_BY_HOP
     for name, value in fields:
         if name.lower() == "connection":
             dropped = dropped | {option.strip().lower() for option in value.split(",")}

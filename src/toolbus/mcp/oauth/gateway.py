@@ -106,7 +106,7 @@ class OAuthGateway:
 
     # --- what the relay answers by itself ------------------------------------------------------
 
-    async def take(self, request: HttpRequest) -> None:
+    async def answer(self, request: HttpRequest) -> None:
         """Answer *request*, whose path is of OAuth; raises `HttpError`."""
         if is_preflight(request):
             await request.answer(204, _cors(request))
@@ -174,9 +174,9 @@ class OAuthGateway:
         except TransportError:
             # What it said may hold a token.
             raise HttpError(502, "the authorization server gave no answer") from None
-        await _say(request, *self._answer(status, document or {}))
+        await _say(request, *self._token_response(status, document or {}))
 
-    def _answer(self, status: int, document: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def _token_response(self, status: int, document: dict[str, Any]) -> tuple[dict[str, Any], int]:
         if status == _OK and isinstance(document.get("access_token"), str):
             members = {name: document[name] for name in _TOKEN_MEMBERS if name in document}
             return members | {"access_token": self._mark + document["access_token"]}, _OK

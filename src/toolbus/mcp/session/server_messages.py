@@ -291,7 +291,7 @@ class fail_closed:  # noqa: N801 - used as a function
 def explain(name: str, error: BaseException) -> str:
     """Return the text of *error* for the client, and log the details."""
     match error:
-        case MessageDenied():
+        case MessageDenied() | ResponseRejected():
             return error.reason
         case FreezeError():
             # The reason alone: the path may hold a key of the server, which may be secret.

@@ -39,9 +39,9 @@ async def turns(count=5):
 async def test_what_comes_during_a_write_is_written_too():
     stream, request = AnswerStream(EventBuffer(2**20, replays=True), 1, [1]), SlowRequest()
     following = asyncio.create_task(stream.follow(request))
-    stream.put(b"a\n")
+    stream.append(b"a\n")
     await turns()
-    stream.put(b"b\n")
+    stream.append(b"b\n")
     stream.answer(b"c\n")
     request.gate.set()
     await asyncio.wait_for(following, 60)
@@ -58,7 +58,7 @@ async def test_the_last_to_follow_gets_what_comes():
     await turns()
     two = asyncio.create_task(stream.follow(second))
     await asyncio.wait_for(one, 60)
-    stream.put(b"a\n")
+    stream.append(b"a\n")
     stream.end()
     await asyncio.wait_for(two, 60)
 
@@ -72,7 +72,7 @@ async def test_a_server_waits_for_a_client_that_is_behind():
         reading = asyncio.create_task(stream.write_to(request))
         await turns()
         for _ in range(3):
-            stream.put(b"x" * 2**22)
+            stream.append(b"x" * 2**22)
             await turns()
         waiting = asyncio.create_task(buffer.wait_for_room())
         await turns()
@@ -92,9 +92,9 @@ async def test_nobody_waits_for_a_client_that_left():
     stream, request = EventStream(buffer), SlowRequest()
     reading = asyncio.create_task(stream.write_to(request))
     await turns()
-    stream.put(b"x")
+    stream.append(b"x")
     await turns()
-    stream.put(b"x" * 2**23)
+    stream.append(b"x" * 2**23)
     waiting = asyncio.create_task(buffer.wait_for_room())
     await turns()
     waited = not waiting.done()
@@ -110,7 +110,7 @@ async def test_without_a_replay_nothing_written_is_kept():
     buffer = EventBuffer()
     stream, request = EventStream(buffer), SlowRequest(is_open=True)
     for _ in range(3):
-        stream.put(b"x" * 2**16)
+        stream.append(b"x" * 2**16)
     held = stream.holds_after(0)
     stream.end()
     await stream.write_to(request)
@@ -123,7 +123,7 @@ async def test_without_a_replay_nothing_written_is_kept():
 async def test_small_events_are_written_together():
     stream, request = EventStream(EventBuffer()), SlowRequest(is_open=True)
     for _ in range(1000):
-        stream.put(b"data: x\n\n")
+        stream.append(b"data: x\n\n")
     stream.end()
     await stream.write_to(request)
 
@@ -134,14 +134,14 @@ async def test_what_was_fetched_is_dropped_first(caplog):
     stream = AnswerStream(EventBuffer(2**23, replays=True), 1, [1])
     following = asyncio.create_task(stream.follow(SlowRequest(is_open=True)))
     for _ in range(6):
-        stream.put(b"x" * 2**20)
+        stream.append(b"x" * 2**20)
         await turns()
     following.cancel()
     await asyncio.wait({following})
     held = [stream.holds_after(number) for number in range(7)]
     lost_before = "is lost" in caplog.text
     for _ in range(12):
-        stream.put(b"y" * 2**20)
+        stream.append(b"y" * 2**20)
 
     assert held == [False, False, False, True, True, True, True]
     assert not lost_before
@@ -178,10 +178,10 @@ def test_a_stream_that_is_cleared_holds_nothing():
     buffer = EventBuffer(2**20)
     stream, other = EventStream(buffer), EventStream(buffer)
     for each in (stream, other):
-        each.put(b"x" * 2**19)
+        each.append(b"x" * 2**19)
     stream.clear()
-    stream.put(b"more")
-    other.put(b"y" * 2**18)
+    stream.append(b"more")
+    other.append(b"y" * 2**18)
 
     assert not stream.is_kept
     assert other.holds_after(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.mcp.http.headers import back, challenge, upward
+from toolbus.mcp.http.headers import challenge, request_headers, response_headers
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ def test_known_headers_come_back_if_they_say_what_they_should():
     known = [("allow", "GET, POST"), ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]
     odd = [("retry-after", "soon"), ("mcp-session-id", "a b"), ("x-note", "n"), ("date", "today")]
 
-    assert back([*known, *odd]) == known
+    assert response_headers([*known, *odd]) == known
 
 
 def test_nothing_goes_up_that_makes_another_request():
     kept = [("accept", "x"), ("x-request-id", "1")]
     odd = [("x-http-method-override", "PUT"), ("X-HTTP-Method", "PUT"), ("x_a", "1")]
 
-    assert upward([*kept, *odd]) == kept
+    assert request_headers([*kept, *odd]) == kept
