@@ -416,7 +416,7 @@ def test_a_guard_cannot_replace_the_value(caplog):
 
         ctx = bus.apply_sync(WORD, "x")
 
-        reason = "guard 'judge' gave `str`, and a guard gives Deny, Ask or None"
+        reason = "guard 'judge' returned `str`; a guard returns Deny, Ask or None"
         assert (ctx.value, ctx.output, ctx.denied.reason) == ("x!", "x!", reason)
 
 
@@ -500,7 +500,7 @@ def test_ask_outside_its_events_denies():
 
     ctx = bus.apply_sync(WORD, "x")
 
-    reason = "guard 'judge' asked, and nobody can be asked at 'word'"
+    reason = "guard 'judge' asked, and no person can be asked at 'word'"
     assert (ctx.asked, ctx.denied) == (None, Deny(reason, "really?"))
 
 
@@ -614,7 +614,7 @@ def test_a_breach_gives_a_handlercontracterror():
         bus.apply_sync(WORD, "x")
 
     assert caught.value.handler == "judge"
-    assert caught.value.reason == "gave `int`, and a guard gives Deny, Ask or None"
+    assert caught.value.reason == "returned `int`; a guard returns Deny, Ask or None"
 
 
 def test_a_failure_inside_is_the_outer_handler_s(caplog):
@@ -693,7 +693,7 @@ async def test_a_coroutine_is_no_return_value(caplog):
     assert ctx.value == "x"
     assert "returned a coroutine; declare it with `async def`" in caplog.records[0].getMessage()
     assert (
-        "'lazy' of 'note' gave an output, which changes nothing" in caplog.records[1].getMessage()
+        "'lazy' of 'note' returned a result, which has no effect" in caplog.records[1].getMessage()
     )
 
 
@@ -766,8 +766,8 @@ def test_a_senseless_return_denies_a_tool_call():
             ("on", "returned `str`, which the event does not take", lambda: "no"),
             ("on", "returned a coroutine; declare it with `async def`", late),
             ("on", "asked, which only a guard may; subscribe it with `guard`", lambda: Ask("ok?")),
-            ("guard", "gave the class `Deny`, and a guard gives Deny, Ask or None", lambda: Deny),
-            ("guard", "gave `bool`, and a guard gives Deny, Ask or None", lambda: False),
+            ("guard", "returned the class `Deny`; a guard returns Deny, Ask or None", lambda: Deny),
+            ("guard", "returned `bool`; a guard returns Deny, Ask or None", lambda: False),
             ("guard", "returned a coroutine; declare it with `async def`", late),
         ]:
             bus = EventBus()
@@ -916,7 +916,7 @@ def test_an_observer_s_output_is_ignored(caplog):
 
     assert seen == [("x", None)] * 2
     text = (
-        "observer {!r} of 'note' gave an output, which changes nothing; to change values, "
+        "observer {!r} of 'note' returned a result, which has no effect; to change values, "
         "subscribe to a transform event"
     )
     assert about(caplog) == [
@@ -1030,7 +1030,7 @@ async def test_a_failing_async_observer_is_logged(caplog):
     assert seen == ["a", "b"]
     assert [(event, handler) for event, handler, _ in about(caplog)] == [("note", "careless")] * 2
     assert "raised an error (ValueError" in caplog.records[0].getMessage()
-    assert "gave an output" in caplog.records[1].getMessage()
+    assert "returned a result" in caplog.records[1].getMessage()
 
 
 async def test_awaited_observers_run_one_after_another(caplog):

@@ -340,7 +340,7 @@ async def test_a_damaged_original_costs_itself_alone(command, path, tmp_path):
     assert code == 1
     (problem,) = found["problems"]
     assert problem.startswith(
-        "original 'd2' of session 's' cannot be read: it is damaged: no UTF-8"
+        "original 'd2' of session 's' cannot be read: it is damaged: invalid UTF-8"
     )
     assert recovery.returncode == 1
     assert "original 'd2'" in recovery.stdout

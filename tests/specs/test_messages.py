@@ -260,7 +260,7 @@ def test_nan_and_infinities_are_refused(number):
         call(arguments)
 
     assert caught.value.path == "$.arguments.rows[1].x"
-    assert str(caught.value) == f"{number!r} is no JSON number - at `$.arguments.rows[1].x`"
+    assert str(caught.value) == f"{number!r} is not a JSON number - at `$.arguments.rows[1].x`"
 
 
 @pytest.mark.parametrize(("number", "bits"), [(2**64, 65), (-(2**63) - 1, 64), (10**30, 100)])
@@ -900,7 +900,7 @@ def test_text_that_is_no_utf_8_is_refused(decoding, data):
 
     error = refusal(decoding, data)
 
-    assert error.reason == "no UTF-8, invalid start byte"
+    assert error.reason == "invalid UTF-8: invalid start byte"
     assert (error.path, error.offset) == (None, bad_byte)
 
 

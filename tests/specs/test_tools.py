@@ -1453,7 +1453,7 @@ async def test_what_is_no_json_is_an_error():
     assert all(one.response.text.startswith(start) for one in outcomes)
     assert [one.response.text.removeprefix(start) for one in outcomes] == [
         "Encoding objects of type Event is unsupported",
-        "nan is no JSON number - at `$.structured.a[0]`",
+        "nan is not a JSON number - at `$.structured.a[0]`",
         "an integer of 71 bits does not fit into 64 - at `$.structured.n`",
     ]
 

@@ -1,4 +1,4 @@
-"""The frozen records of a transcript, and how they are read and written."""
+"""The frozen records of a transcript, and their encoding."""
 
 from toolbus.messages.codec import decoder as decoder
 from toolbus.messages.codec import encode as encode

@@ -1,6 +1,6 @@
-"""The text in a blob: in UTF-8, in UTF-16 as Windows writes it, or in one byte a letter.
+"""The text in a blob: in UTF-8, in UTF-16 as Windows writes it, or in a single-byte codec.
 
-One letter of an older codec, or one that is cut, does not hide a file from whoever reads it.
+A character of an older codec, or a truncated one, does not hide a file from its readers.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from msgspec import Struct
 # The alphabet for URLs is read as well, as most clients do (RFC 4648, section 5).
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _HEAD = 1_024
-# Of a text in one byte a letter; of other files every tenth byte is a control character.
+# Of a text in a single-byte codec; in other files every tenth byte is a control character.
 _ALLOWED = bytes([*b"\t\n\r\f\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)])
 _CONTROLS = 50
 
 
 class BlobText(Struct, frozen=True):
-    """The *text* of a blob, and the *codec* that it is written in."""
+    """The *text* of a blob, and its *codec*."""
 
     text: str
     codec: str
 
     def encoded(self, text: str) -> str:
-        """Return *text* in base64, written as this one is."""
+        """Return *text* in base64, encoded like this one."""
         try:
             raw = text.encode(self.codec)
         except UnicodeEncodeError:
@@ -35,11 +35,11 @@ class BlobText(Struct, frozen=True):
 
 
 def text_in(data: str) -> BlobText | None:
-    """Return the text in the base64 *data*, or None if that is no text."""
+    """Return the text in the base64 *data*, or None for binary data."""
     letters = "".join(data.split()).encode(errors="replace").translate(_STANDARD).rstrip(b"=")
     letters += b"==="[: -len(letters) % 4]
     try:
-        # Most of what is no text shows that at once. The head may end within a letter.
+        # Most binary data is recognized at once. The head may end within a character.
         if _codec_of(a2b_base64(letters[:_HEAD])) is None:
             return None
         raw = a2b_base64(letters, strict_mode=True)
@@ -50,9 +50,9 @@ def text_in(data: str) -> BlobText | None:
 
 
 def utf_16_codec(raw: bytes) -> str | None:
-    """Return the codec of *raw* if it is a text in UTF-16, as Windows writes it, else None.
+    """Return the codec of *raw* if it is UTF-16 text, as Windows writes it, else None.
 
-    Of a text in the letters of Europe, every other byte is 0.
+    In text of European languages every other byte is 0.
     """
     if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16-le" if raw.startswith(BOM_UTF16_LE) else "utf-16-be"
@@ -63,13 +63,13 @@ def utf_16_codec(raw: bytes) -> str | None:
 
 
 def _codec_of(raw: bytes, *, final: bool = False) -> str | None:
-    """Return the codec in which *raw* is a text; if it is *final* it does not end in a letter."""
+    """Return the codec in which *raw* is a text, or None; *final* data has no cut character."""
     if (codec := utf_16_codec(raw)) is not None:
         return codec
     try:
         utf_8_decode(raw, "strict", final)
     except UnicodeDecodeError:
-        # One letter of an older codec, or one that is cut, makes no other file of it.
+        # A single character of an older codec, or a truncated one, does not make it binary.
         controls = len(raw.translate(None, _ALLOWED))
         return "latin-1" if 0 not in raw and controls * _CONTROLS <= len(raw) else None
     return "utf-8"

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
-    """A tool call, as a model asked for it or as a handler rewrote it.
+    """A tool call of a model, or as a handler rewrote it.
 
-    *raw* is the model's own text of the arguments when that was no JSON object.
+    *raw* is the model's own text of the arguments if it was not a JSON object.
 
     >>> call = ToolCall(name="read", arguments={"path": "a//b"})
     >>> dict(call.merge_arguments({"path": "a/b"}).arguments)
@@ -54,27 +54,27 @@ class ToolCall(Record, frozen=True, kw_only=True):
         return replace(self, arguments=arguments, raw=None)
 
     def merge_arguments(self, patch: JsonObject) -> Self:
-        """Return this call with the items of *patch* laid over its arguments."""
+        """Return this call with *patch* merged over its arguments."""
         return self.with_arguments({**self.arguments, **patch})
 
     def without_arguments(self, *names: str) -> Self:
-        """Return this call without the arguments *names*; names that it lacks are ignored."""
+        """Return this call without the arguments *names*; unknown names are ignored."""
         remaining = {name: value for name, value in self.arguments.items() if name not in names}
         return self.with_arguments(remaining)
 
 
 class Content(Record, frozen=True):
-    """The one field of a response that may be given without its name."""
+    """The one field of a response that may be positional."""
 
     is_open: ClassVar[bool] = True
     content: tuple[Part, ...] = ()
 
 
 class ToolResponse(Content, frozen=True, kw_only=True):
-    """What a tool returned: `ToolResponse("…")`, or parts for its *content*.
+    """The result of a tool: `ToolResponse("…")`, or parts for its *content*.
 
-    *parameters* are those that the tool ran with, *structured* is any JSON value,
-    *duration_ns* counts nanoseconds; the lifecycle stamps the facts of the execution.
+    *structured* is any JSON value, *duration_ns* counts nanoseconds, and *parameters* are the
+    arguments of the execution; the runner sets the facts of the execution.
 
     >>> ToolResponse("a very long text").map_text(lambda text: text[:6] + " …").text
     'a very …'
@@ -131,7 +131,7 @@ class ToolResponse(Content, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Its text and resource parts, one a line; without any part, *structured* as JSON."""
+        """Its text and resource parts, one per line; without any part, *structured* as JSON."""
         if not self.content and self.structured is not None:
             return encode(self.structured).decode()
         return join_text(self.content)
@@ -143,9 +143,9 @@ class ToolResponse(Content, frozen=True, kw_only=True):
     def map_text(self, change: Callable[[str], str]) -> ToolResponse:
         """Return this response with *change* applied to every text that the model could read.
 
-        That is: text parts, texts of resources, base64 data of a type that is text (SVG is), and
-        every string inside `structured`, keys too, for a secret may be a key; if nothing changes,
-        the same object.
+        These are text parts, texts of resources, base64 data of a text type (such as SVG), and
+        every string inside `structured`, keys too, since a secret may be a key. If nothing
+        changes, the same object is returned.
         """
         mapper = TextMapper(change)
         content, structured = rewrite_parts(self.content, mapper), mapper.json(self.structured)

@@ -1,4 +1,4 @@
-"""Records to bytes and back, as JSON and as MessagePack; what is no record is a `DecodeError`."""
+"""The encoding of records as JSON and as MessagePack; invalid data is a `DecodeError`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 _encode_json = msgspec.json.Encoder().encode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 
-# What msgspec appends to its reasons. Text of the data may look the same, but never at the end.
+# The end of msgspec's reasons. Text of the data may look the same, but never at the end.
 _OFFSET = r" \(byte (\d+)\)$"
 _PATH = r" - at (?:`(key)` in )?`\$([^`]*)`$"
 
@@ -39,8 +39,8 @@ def decoder(kind: type[T]) -> Callable[[bytes | str], T]: ...
 @overload
 def decoder(kind: object) -> Callable[[bytes | str], Any]: ...
 def decoder(kind: Any) -> Callable[[bytes | str], Any]:
-    """Return a function that decodes the JSON of one *kind* of record, or raises `DecodeError`."""
-    # Built at the first use: a decoder of many kinds costs a millisecond.
+    """Return a function that decodes the JSON of one *kind* of record; raises `DecodeError`."""
+    # Built on first use: a decoder of many kinds costs a millisecond.
     return partial(_decoded, cache(lambda: msgspec.json.Decoder(kind).decode))
 
 
@@ -49,14 +49,14 @@ def msgpack_decoder(kind: type[T]) -> Callable[[bytes], T]: ...
 @overload
 def msgpack_decoder(kind: object) -> Callable[[bytes], Any]: ...
 def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
-    """Do for MessagePack what `decoder` does for JSON."""
+    """Return a function that decodes MessagePack, like `decoder`."""
     return partial(_decoded, cache(lambda: msgspec.msgpack.Decoder(kind).decode))
 
 
 def changed(before: Any, after: Any) -> bool:
-    """Tell whether two records differ: by identity, then by encoding, so 1, True and 1.0 do.
+    """Return whether two records differ: by identity, then by encoding, so 1, True and 1.0 do.
 
-    Values that have no encoding differ unless they are the same object.
+    Values without an encoding differ unless they are the same object.
     """
     if before is after:
         return False
@@ -74,7 +74,8 @@ def _decoded(decode: Callable[[], Callable[[Any], T]], data: bytes | str) -> T:
         raise DecodeError("nested too deeply", "$") from None
     except (UnicodeDecodeError, UnicodeEncodeError) as error:
         text = error.object if isinstance(error.object, bytes) else b""
-        raise DecodeError(f"no UTF-8, {error.reason}", None, _no_utf8(_raw(data), text)) from None
+        offset = _invalid_offset(_raw(data), text)
+        raise DecodeError(f"invalid UTF-8: {error.reason}", None, offset) from None
     except msgspec.ValidationError as error:
         raise _refusal(error) from None
     except msgspec.DecodeError as error:
@@ -83,9 +84,9 @@ def _decoded(decode: Callable[[], Callable[[Any], T]], data: bytes | str) -> T:
         decoding.active = False
 
 
-def _no_utf8(data: bytes, text: bytes) -> int:
-    """Return the place in *data* of the first byte of *text* that is no UTF-8."""
-    # Text with escapes is not found. It is JSON, where all must be UTF-8, so all is searched.
+def _invalid_offset(data: bytes, text: bytes) -> int:
+    """Return the offset in *data* of the first byte of *text* that is not UTF-8."""
+    # Text with escapes is not found. It is JSON, all of which must be UTF-8, so all is searched.
     start = max(data.find(text), 0)
     try:
         data[start:].decode()
@@ -95,7 +96,7 @@ def _no_utf8(data: bytes, text: bytes) -> int:
 
 
 def _refusal(error: msgspec.ValidationError) -> DecodeError:
-    """Return *error* with one path: msgspec puts its own behind that of a `FreezeError`."""
+    """Return *error* with one path: msgspec appends its own to the path of a `FreezeError`."""
     text, cause = str(error), error.__cause__
     outer = text.removeprefix(str(cause)) if isinstance(cause, FreezeError) else text
     place = re.search(_PATH, outer)

@@ -1,7 +1,7 @@
-"""What a record does with its fields when it is made: check them and freeze them.
+"""The checks of a record's fields when it is created, and their freezing.
 
-Records are made by msgspec, which checks types when it decodes and never when Python calls the
-class; so every record checks here what it needs, and `FreezeError` names the field.
+msgspec checks types when it decodes a record, but never when Python calls the class; so every
+record checks its own fields, and `FreezeError` names the field.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ S = TypeVar("S", bound="Struct")
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """What is sent and stored; a class of records has no subclasses.
+    """A value that is sent and stored; a record class cannot be subclassed.
 
-    A subclass could be changed, or have fields that no codec knows and a store loses. One that
-    says that it *is_open* only has fields for others, and is no record itself.
+    A subclass could be mutable, or have fields that no codec knows and a store loses. A class with
+    *is_open* is not a record itself: it only has fields for its subclasses.
     """
 
     is_open: ClassVar[bool] = True
@@ -41,11 +41,11 @@ class Record(Struct, frozen=True, kw_only=True):
 # The stubs of msgspec lack what `copy.copy` calls.
 _struct: Any = Struct
 copied: Callable[[Any], Any] = _struct.__copy__
-"""Copies a record, without the checks that `replace` makes."""
+"""Copies a record, without the checks of `replace`."""
 
 
 def all_ascii(*values: object) -> bool:
-    """Tell whether *values* are all ASCII text, as most are; those need no closer look."""
+    """Return whether all *values* are ASCII text, which needs no further check."""
     for value in values:  # noqa: SIM110 - `all` takes twice as long
         if type(value) is not str or not value.isascii():
             return False
@@ -53,7 +53,7 @@ def all_ascii(*values: object) -> bool:
 
 
 def replace_unchecked(record: S, **sound: object) -> S:
-    """Return *record* with other fields, known to be frozen and checked, so that none is again."""
+    """Return *record* with other fields, which must be frozen and checked already."""
     new: S = copied(record)
     for field, value in sound.items():
         force_setattr(new, field, value)
@@ -63,7 +63,7 @@ def replace_unchecked(record: S, **sound: object) -> S:
 def check_texts(record: Struct, *fields: str, optional: bool = False) -> None:
     """Raise `FreezeError` unless *fields* hold text, or None if they are *optional*.
 
-    Text of a subclass becomes plain text, for no codec knows the subclass.
+    Text of a subclass becomes plain text, because no codec knows the subclass.
     """
     for field in fields:
         value = getattr(record, field)

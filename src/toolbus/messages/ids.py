@@ -1,4 +1,4 @@
-"""Ids of messages, calls and runs: fresh ones for what code makes, none for what is decoded."""
+"""Ids of messages, calls and runs: fresh ones for new records, none for decoded ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Decoding(local):
-    """Whether the thread is *active* decoding: msgspec makes records there as calls make them."""
+    """Whether the thread is *active* decoding: msgspec creates records as ordinary code does."""
 
     active = False
 
@@ -24,17 +24,17 @@ decoding = Decoding()
 
 
 def new_id() -> str:
-    """Return an id that nothing else has: 64 random bits as text."""
+    """Return a unique id: 64 random bits as text."""
     return os.urandom(8).hex()
 
 
 def default_id() -> Any:
-    """Return a fresh id, or `UNSET` for a record that is decoded, whose own check refuses it."""
+    """Return a fresh id, or `UNSET` for a decoded record, which `check_id` refuses."""
     return UNSET if decoding.active else new_id()
 
 
 def check_id(record: Struct) -> None:
-    """Raise `FreezeError` if *record* was decoded and had no `id`."""
+    """Raise `FreezeError` if *record* was decoded without an `id`."""
     # Not in `default_id`: msgspec adds the path to the errors of `__post_init__` alone.
     if getattr(record, "id", None) is UNSET:
         raise FreezeError("object missing required field `id`")

@@ -1,7 +1,7 @@
-"""JSON values that never change: `FrozenDict`, tuples, and the way there and back.
+"""Immutable JSON values, `FrozenDict` and tuples, and their conversion from and to plain ones.
 
-`dict.__setitem__(frozen, key, value)` and its like reach below any Python class and cannot be
-stopped; everything that goes through the object itself is.
+`dict.__setitem__(frozen, key, value)` and similar calls bypass any Python class and cannot be
+prevented; every mutation through the object itself raises.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict of frozen JSON values whose mutators raise; hashable, and equal to a like dict."""
+    """A dict of frozen JSON values whose mutators raise; hashable, and equal to an equal dict."""
 
     __slots__ = ("_height",)
 
@@ -40,7 +40,7 @@ class FrozenDict(dict[str, Any]):
         return self
 
     def __init__(self, *_: object) -> None:
-        """Leave what `__new__` made as it is: a second call must not change it."""
+        """Do nothing: `__new__` has made the value, and a second call must not change it."""
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict says None: unhashable
         return hash(frozenset(self.items()))
@@ -103,7 +103,7 @@ def check_text(value: Any, path: str) -> None:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return *text* with its lone surrogates written as escapes, so that UTF-8 can carry it."""
+    """Return *text* with its lone surrogates as escapes, so that UTF-8 can carry it."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -135,7 +135,7 @@ def thaw(value: Any) -> Any:
     """Return a plain private copy of a frozen JSON value: dicts and lists, free to change."""
     if type(value) in _SCALARS:
         return value
-    # To ask an abstract class takes long, and most objects are these.
+    # Not `isinstance` at once: a check against an abstract class is slow.
     if type(value) is FrozenDict or isinstance(value, Mapping):
         # Most members are scalars, and need no call.
         return {key: item if type(item) in _SCALARS else thaw(item) for key, item in value.items()}
@@ -149,8 +149,8 @@ def _kind(value: Any) -> str:
 
 
 def _freeze(value: Any, depth: int) -> Any:
-    """Freeze *value*; the path of an error grows from the inside out, so that success pays none."""
-    # Most values are these, and to match a class that is abstract takes long.
+    """Freeze *value*; an error's path is built while it is raised, so that success is free."""
+    # The frequent types first: a match against an abstract class is slow.
     kind = type(value)
     if kind in _CONSTANTS or (kind is str and value.isascii()):
         return value
@@ -169,7 +169,7 @@ def _freeze_other(value: Any, depth: int) -> Any:
         case str():
             check_text(value, "")
             return plain(value)
-        # A subclass of FrozenDict too: it may bring mutators back.
+        # A subclass of FrozenDict too: it may have mutators again.
         case Mapping():
             return _freeze_object(value, depth + 1)
         case list() | tuple():
@@ -190,7 +190,7 @@ plain = str.__str__
 def _freeze_number(value: Any) -> float:
     if isinstance(value, float):
         if not isfinite(value):
-            raise FreezeError(f"{value!r} is no JSON number", "")
+            raise FreezeError(f"{value!r} is not a JSON number", "")
         return float(value)
     if not INT_MIN <= value <= INT_MAX:
         raise FreezeError(f"an integer of {value.bit_length()} bits does not fit into 64", "")

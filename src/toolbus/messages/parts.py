@@ -1,4 +1,4 @@
-"""The pieces of content, in the shapes of MCP content blocks."""
+"""The parts of content, in the shapes of MCP content blocks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TextPart(Record, frozen=True, tag_field="type", tag="text"):
 
 
 class MediaPart(Record, frozen=True, kw_only=True):
-    """The fields of an image and of a sound: base64 *data* of the type *mime_type*."""
+    """The fields of image and sound: base64 *data* of the type *mime_type*."""
 
     is_open: ClassVar[bool] = True
     data: str
@@ -41,7 +41,7 @@ class MediaPart(Record, frozen=True, kw_only=True):
 
     @classmethod
     def from_bytes(cls, data: bytes, mime_type: str) -> Self:
-        """Return a part of *data*, the bytes of a file of the type *mime_type*."""
+        """Return a part with *data*, the bytes of a file of the type *mime_type*."""
         return cls(data=b64encode(data).decode(), mime_type=mime_type)
 
 
@@ -62,7 +62,7 @@ class AudioPart(MediaPart, frozen=True, kw_only=True, tag_field="type", tag="aud
 
 
 class Resource(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """The content of a `ResourcePart`: *text*, or a base64 *blob*, found at *uri*."""
+    """The content of a `ResourcePart`: *text*, or a base64 *blob*, from *uri*."""
 
     uri: str
     mime_type: str | None = msgspec.field(name="mimeType", default=None)
@@ -76,7 +76,7 @@ class Resource(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_bytes(cls, data: bytes, mime_type: str, *, uri: str) -> Self:
-        """Return a resource with *data*, the bytes found at *uri*, for its blob."""
+        """Return a resource with the bytes *data* from *uri* as its blob."""
         return cls(uri=uri, mime_type=mime_type, blob=b64encode(data).decode())
 
 
@@ -91,13 +91,13 @@ class ResourcePart(Record, frozen=True, kw_only=True, tag_field="type", tag="res
 
 
 Part: TypeAlias = TextPart | ImagePart | AudioPart | ResourcePart
-"""A piece of content."""
+"""A part of content."""
 
 _KINDS = get_args(Part)
 
 
 def check_base64(record: Struct, field: str) -> None:
-    """Raise `FreezeError` if *field* holds bytes that nobody encoded."""
+    """Raise `FreezeError` if *field* holds bytes that are not encoded in base64."""
     value = getattr(record, field)
     if isinstance(value, bytes | bytearray | memoryview):
         reason = f"expected base64 text, got `{type(value).__name__}`"
@@ -105,12 +105,12 @@ def check_base64(record: Struct, field: str) -> None:
 
 
 def freeze_parts(record: Struct, field: str) -> None:
-    """Make a tuple of the sequence of parts in *field*."""
+    """Replace the sequence of parts in *field* with a tuple."""
     freeze_items(record, field, _KINDS)
 
 
 def freeze_content(record: Struct, field: str) -> None:
-    """Make a tuple of parts of *field*, which may hold a text or a sequence of parts."""
+    """Replace the text or the sequence of parts in *field* with a tuple of parts."""
     if isinstance(getattr(record, field), str):
         check_texts(record, field)
         force_setattr(record, field, (TextPart(getattr(record, field)),))
@@ -126,5 +126,5 @@ def text_of(part: Part) -> str | None:
 
 
 def join_text(parts: tuple[Part, ...]) -> str:
-    """Return the texts of text parts and resources, one a line."""
+    """Return the texts of text parts and resources, one per line."""
     return "\n".join([text for part in parts if (text := text_of(part)) is not None])

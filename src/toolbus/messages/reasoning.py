@@ -1,4 +1,4 @@
-"""What a model thought before it answered, and what its provider wants back of that."""
+"""A model's reasoning before its answer, with the data that its provider needs back."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class ReasoningPart(Record, frozen=True, omit_defaults=True):
-    """A piece of a model's reasoning: its *text*, and what only its provider can read.
+    """A part of a model's reasoning: its *text*, and data for its provider alone.
 
-    A provider takes a part back as it gave it or not at all: *signature* is its seal over the
-    text, *data* the reasoning that it encrypted, *item_id* its id of the item (parts of one id are
-    one item). *format* names the wire that takes it back, *is_summary* tells that the text is what
-    a provider says of the reasoning.
+    A provider accepts a part only unchanged: *signature* is its signature of the text, *data* the
+    encrypted reasoning, *item_id* the id of the item (parts of one id are one item). *format*
+    names the wire format that accepts it; *is_summary* marks a provider's summary of the
+    reasoning.
     """
 
     text: str = ""
@@ -38,27 +38,27 @@ class ReasoningPart(Record, frozen=True, omit_defaults=True):
 
     @property
     def is_sealed(self) -> bool:
-        """Tell whether a provider would refuse it with another text."""
+        """Whether the provider would refuse it with another text."""
         return not (self.signature is self.data is self.item_id is None)
 
     def with_text(self, text: str) -> ReasoningPart:
-        """Return this part with *text*; without its seal, so that it is not sent back."""
+        """Return this part with *text*; a changed part has no seal, so it is not sent back."""
         return self if text == self.text else replace(self, text=text).without_seal()
 
     def without_seal(self) -> ReasoningPart:
-        """Return what is left of this part for readers."""
+        """Return this part with its text alone, for readers."""
         return replace(self, signature=None, data=None, item_id=None)
 
 
 if TYPE_CHECKING:
     Reasoning: TypeAlias = tuple[ReasoningPart, ...]
 else:
-    # Version 0.1.0 wrote text or null, and what it wrote is read.
+    # Version 0.1.0 stored text or null, which is still read.
     Reasoning = tuple[ReasoningPart, ...] | str | None
 
 
 def freeze_reasoning(record: Struct, field: str) -> None:
-    """Make a tuple of parts of *field*, which may hold text, or nothing, or parts."""
+    """Replace text, None or a sequence in *field* with a tuple of parts."""
     value = getattr(record, field)
     if value is None:
         force_setattr(record, field, ())
@@ -71,7 +71,7 @@ def freeze_reasoning(record: Struct, field: str) -> None:
 def without_broken_seals(
     before: tuple[ReasoningPart, ...], after: tuple[ReasoningPart, ...]
 ) -> tuple[ReasoningPart, ...]:
-    """Return *after* without the seals that stood in *before* over another text."""
+    """Return *after* without the seals that belonged to another text in *before*."""
     if after is before:
         return after
     sealed: dict[object, set[str]] = {}
@@ -90,5 +90,5 @@ def _seal(part: ReasoningPart) -> object:
 
 
 def join_reasoning(parts: tuple[ReasoningPart, ...]) -> str:
-    """Return the texts of *parts*, one a line."""
+    """Return the texts of *parts*, one per line."""
     return "\n".join([part.text for part in parts if part.text])

@@ -138,10 +138,7 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
         return replace(self, content=text)
 
     def map_text(self, change: Callable[[str], str]) -> UserMessage:
-        """Return this message with *change* applied to each text of its content.
-
-        In parts, the same texts change as in `ToolResponse.map_text`.
-        """
+        """Return this message with *change* applied to its texts; see `ToolResponse.map_text`."""
         if isinstance(self.content, str):
             return _changed_content(self, change(self.content))
         return _changed_content(self, rewrite_parts(self.content, TextMapper(change)))

@@ -1,8 +1,8 @@
-"""Check a JSON value against a JSON schema, as far as tools use them.
+"""The check of a JSON value against a JSON schema, as far as tools use schemas.
 
 The dialect is a part of JSON Schema 2020-12: the keywords of the table at the end of this file.
-Others (`format`, `contains`, `unevaluatedProperties` …) are ignored, a `pattern` is one of
-Python's `re`, and a `$ref` leads to a schema in the same document.
+Other keywords (`format`, `contains`, `unevaluatedProperties` …) are ignored, a `pattern` is a
+regular expression of Python, and a `$ref` points to a schema in the same document.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def problem(
 ) -> str | None:
     """Return the first problem of *value* in one line, with its JSON path, or None if it fits.
 
-    The line tells names and types but no value, which may be a secret. *schema* must be one that
-    `check_schema` finds sound, or a part of such a *root*. Beyond 100 schemas inside each other a
-    value is "nested too deeply".
+    The line has names and types but no value, which may be a secret. *schema* must have passed
+    `check_schema`, or be a part of such a *root*. A value that needs more than 100 nested schemas
+    is "nested too deeply".
     """
     try:
         misfit = _check(schema, value, _Spot(schema if root is None else root, schema))
@@ -34,9 +34,9 @@ def problem(
 
 
 def check_schema(schema: object) -> str | None:
-    """Return the first flaw of *schema* in one line, with its JSON path, or None if it is sound.
+    """Return the first flaw of *schema* in one line, with its JSON path, or None if it is valid.
 
-    A `$ref` must lead to a schema of the same document (JSON Schema 2020-12, Core, 9.4.2).
+    A `$ref` must point to a schema of the same document (JSON Schema 2020-12, Core, 9.4.2).
     """
     return problem({**_META, "document": schema}, schema)
 
@@ -51,7 +51,7 @@ class _Misfit(Struct, frozen=True):
 
 
 class _Spot(Struct, frozen=True):
-    """Where a check stands: what `#` means, the schema in force, the value's path, levels left."""
+    """The state of a check: the document of `#`, the schema, the value's path, the levels left."""
 
     root: Mapping[str, Any]
     schema: Mapping[str, Any]
@@ -66,7 +66,7 @@ def _check(schema: Any, value: Any, spot: _Spot, *step: str | int) -> _Misfit | 
     if isinstance(schema, bool):
         return None if schema else _Misfit("no value is allowed", spot.path + step)
     if not spot.levels:
-        raise RecursionError  # no misfit, lest `not` or `anyOf` take it for an answer
+        raise RecursionError  # not a misfit, which `not` or `anyOf` would take for an answer
     here = _Spot(spot.root, schema, spot.path + step, spot.levels - 1)
     kinds = ("", _kind(value))
     for word, (kind, _, check) in _KEYWORDS.items():
@@ -85,7 +85,7 @@ def _kind(value: Any) -> str:
 
 
 def _frozen(value: Any) -> Any:
-    """Return what equals another's exactly if both are equal in JSON: 1 is 1.0, but not true."""
+    """Return a hashable value, equal for values equal in JSON: 1 equals 1.0, but not true."""
     if isinstance(value, Mapping):
         return frozenset((name, _frozen(value[name])) for name in value)
     if isinstance(value, list | tuple):
@@ -189,7 +189,7 @@ def _additional(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
 
 
 def _some_of(limit: float, rules: list[Any], value: Any, spot: _Spot) -> _Misfit | None:
-    """Let 1 to *limit* schemas fit; if none does, those whose misfit lies deepest were meant."""
+    """Let 1 to *limit* schemas fit; if none does, report the schemas with the deepest misfit."""
     misfits = [misfit for rule in rules if (misfit := _check(rule, value, spot))]
     if fitting := len(rules) - len(misfits):
         return spot.wrong(f"fits {fitting} alternatives, not one") if fitting > limit else None
@@ -220,7 +220,7 @@ _UNIT = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": inf}
 _KIND = {"enum": [*_TYPES, "integer"]}
 _KINDS = {"if": {"type": "array"}, "then": {"items": _KIND, "minItems": 1}, "else": _KIND}
 
-# In the order of the checks: the type of values it is for ("": all), its rule's schema, its check.
+# In the order of the checks: the value type it applies to ("": all), its rule's schema, its check.
 _KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]]] = {
     "toolbus:sound": ("string", True, _sound),
     "type": ("", _KINDS, _type),

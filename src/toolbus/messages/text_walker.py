@@ -1,7 +1,7 @@
-"""The walker that rewrites texts: it knows every place where a record holds any.
+"""The walker that rewrites all texts of a record.
 
-What becomes of a text is decided by a visitor. A record is rebuilt only where a text changed; one
-in which nothing changed comes back as the same object.
+A visitor decides the new texts. A record is rebuilt only where a text changed; an unchanged record
+is returned as the same object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Struct)
 Rewrite: TypeAlias = "Callable[[tuple[str, ...], str], tuple[str, ...]]"
-"""Takes texts that follow each other, and the key that they stand under; returns as many."""
+"""Takes adjacent texts and the key of their JSON member; returns as many texts."""
 
 _TEXT_TYPE = (
     r"(?i)text/|(?:application|image)/(?:[\w.-]+\+)?"
@@ -35,39 +35,39 @@ _TEXT_TYPE = (
 
 
 class TextVisitor:
-    """Decides what becomes of each text; a subclass overrides what it needs."""
+    """The decisions about texts; a subclass overrides the methods that it needs."""
 
     def texts(self, texts: tuple[str, ...], key: str = "", /) -> tuple[str, ...]:  # noqa: ARG002
-        """Return as many texts in place of *texts*, which follow each other.
+        """Return as many texts in place of the adjacent *texts*.
 
-        Those are all texts of a record's parts, or all strings of an array; else a single one.
-        *key* is the name of the JSON member that they stand in.
+        They are all texts of a record's parts, or all strings of an array; else a single text.
+        *key* is the name of their JSON member.
         """
         return texts
 
     def json(self, value: Any) -> Any:
-        """Return what stands in place of the frozen JSON *value*: of a field, not of a member."""
+        """Return the replacement of the frozen JSON *value* of a field (not of a member)."""
         return rewrite_json(value, self.texts)
 
     def part(self, part: Part) -> Part:
-        """Return *part*, which is no plain text part, or another in its place, which is final."""
+        """Return the final replacement of *part*, not a text part, or *part* to go on with it."""
         return part
 
     def address(self, uri: str) -> str:
-        """Return what stands in place of the address of a resource."""
+        """Return the replacement of a resource's URI."""
         return self.texts((uri,))[0]
 
     def reads(self, mime_type: str | None) -> bool:
-        """Tell whether base64 data of *mime_type* is looked into; it may be no text after all."""
+        """Return whether to decode base64 data of *mime_type*; it may turn out to be binary."""
         return is_text_type(mime_type)
 
     def covers(self, tool_name: str) -> bool:  # noqa: ARG002 - for subclasses
-        """Tell whether a model's call of *tool_name* is visited."""
+        """Return whether to visit a model's call of *tool_name*."""
         return True
 
 
 class TextMapper(TextVisitor):
-    """Changes every text that a model could read, each by itself."""
+    """Changes every text that a model could read, each separately."""
 
     def __init__(self, change: Callable[[str], str]) -> None:
         self._change = change
@@ -79,7 +79,7 @@ class TextMapper(TextVisitor):
         return tuple(map(self._change, texts))
 
     def address(self, uri: str) -> str:
-        """Return *uri*, which a program reads and no model."""
+        """Return *uri* unchanged: programs read it, models do not."""
         return uri
 
 
@@ -90,7 +90,7 @@ def rewrite_message(
     content = message.content
     rewrite: Any = _rewrite_text if isinstance(content, str) else rewrite_parts
     fields = {"content": rewrite(content, visitor), "metadata": visitor.json(message.metadata)}
-    # The role tells the class: `records` imports this file.
+    # Not by class: `records` imports this module.
     if message.role == "assistant":
         calls = [
             rewrite_call(call, visitor) if visitor.covers(call.name) else call
@@ -108,7 +108,7 @@ def rewrite_message(
 def rewrite_response(
     response: ToolResponse, visitor: TextVisitor, *, parameters: bool = True
 ) -> ToolResponse:
-    """Return *response* rewritten, with the *parameters* that the tool ran with or without."""
+    """Return *response* rewritten, with or without the *parameters* of its execution."""
     fields = {"parameters": visitor.json(response.parameters)} if parameters else {}
     return updated(
         response,
@@ -121,7 +121,7 @@ def rewrite_response(
 
 
 def rewrite_call(call: ToolCall, visitor: TextVisitor) -> ToolCall:
-    """Return *call* with its arguments rewritten; its name and id are no texts."""
+    """Return *call* with its arguments rewritten; its name and id are identifiers, not texts."""
     arguments, raw = visitor.json(call.arguments), _rewrite_text(call.raw, visitor)
     return updated(call, arguments=arguments, raw=raw)
 
@@ -139,7 +139,7 @@ def rewrite_parts(parts: tuple[Part, ...], visitor: TextVisitor) -> tuple[Part, 
 def _rewrite_reasoning(
     parts: tuple[ReasoningPart, ...], visitor: TextVisitor
 ) -> tuple[ReasoningPart, ...]:
-    """Return *parts* rewritten; one that changes loses its provider's seal."""
+    """Return *parts* rewritten; a changed part loses its provider's seal."""
     if not parts:
         return parts
     texts = visitor.texts(tuple([part.text for part in parts]))
@@ -150,9 +150,9 @@ def _rewrite_reasoning(
 def rewrite_json(
     value: Any, texts: Rewrite, number: Callable[[int, str], Any] | None = None, key: str = ""
 ) -> Any:
-    """Return the frozen JSON *value*, with its strings, and names of members, as *texts* has them.
+    """Return the frozen JSON *value* with its strings and member names rewritten by *texts*.
 
-    Its integers are as *number* has them. Names that become the same stay apart: `[a]`, `[a] (2)`.
+    Integers are rewritten by *number*. Names that become equal are numbered: `[a]`, `[a] (2)`.
     """
     kind = type(value)
     if kind is str:
@@ -175,7 +175,7 @@ def updated(record: S, **fields: object) -> S:
 
 
 def is_text_type(mime_type: str | None) -> bool:
-    """Tell whether data of *mime_type* is text, SVG and JSON among it."""
+    """Return whether data of *mime_type* is text, such as SVG and JSON."""
     return mime_type is not None and re.match(_TEXT_TYPE, mime_type) is not None
 
 
@@ -195,7 +195,7 @@ def _rewrite_object(value: FrozenDict, texts: Rewrite, number: Any) -> FrozenDic
 
 
 def _rewrite_part(part: Part, visitor: TextVisitor, texts: Iterator[str]) -> Part:
-    """Return *part* rewritten; *texts* gives what becomes of its text, if it has one."""
+    """Return *part* rewritten; the next item of *texts* replaces its text, if it has one."""
     if isinstance(part, TextPart):
         return updated(part, text=_unless_equal(next(texts), part.text))
     text = None if text_of(part) is None else next(texts)
@@ -227,7 +227,7 @@ def _rewrite_text(text: str | None, visitor: TextVisitor) -> Any:
 
 
 def _unless_equal(new: Any, before: Any) -> Any:
-    """Return *before* if *new* equals it, so that what did not change is the same object."""
+    """Return *before* if *new* equals it, so that an unchanged value is the same object."""
     return before if new == before else new
 
 

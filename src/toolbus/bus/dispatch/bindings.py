@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event
 
 OBSERVER_TIMEOUT = 30.0
-"""Seconds that a queued observer has for an event, unless its subscription says otherwise."""
+"""The default timeout of a queued observer for one event, in seconds."""
 
 DEFAULT_POLICIES: dict[HandlerKind, Policy] = {
     "observer": "open",
@@ -46,11 +46,10 @@ DEFAULT_POLICIES: dict[HandlerKind, Policy] = {
 class Binding:
     """A handler bound to an event, ready to run; made once, at the subscription.
 
-    *is_async* says that *function* is awaited or queued, *needs_loop* that the sync verbs have
-    none instead. Of a handler with an *owner* the binding
-    has a weak reference only: the owner is the handler itself, or a `WeakHandler`. *on_end* gets
-    the binding once it will never run again; the garbage collector may call it. *on_left* gets
-    the work of a thread that is left behind.
+    With *is_async* the *function* is awaited or queued, with *needs_loop* a sync verb cannot run
+    it. A handler with an *owner* is referenced weakly: the owner is the handler itself, or a
+    `WeakHandler`. *on_end* gets the binding once it will never run again, perhaps from the garbage
+    collector. *on_left* gets the work of a thread that is left behind.
     """
 
     def __init__(
@@ -70,9 +69,9 @@ class Binding:
         self.sender = sender_id(options.sender)
         self.tools, self.roles = as_tuple(options.tools), as_tuple(options.roles)
         self.incremental, self.composite = options.incremental, isinstance(handler, Composite)
-        # The holder of the subscription keeps the predicate of a weak handler, too.
+        # The predicate of a held handler is kept by the holder of the subscription, too.
         self._options = options if held is None else replace(options, when=None)
-        # The place in the order: guards last, higher priority first, then as subscribed.
+        # The rank: guards last, higher priority first, then in the order of subscription.
         self.rank = (kind == "guard", -options.priority, 0)
         self.warned = self.cancelled = False
         self._rows: dict[tuple[Verb, bool], tuple[Any, ...]] = {}
@@ -108,30 +107,30 @@ class Binding:
 
     @property
     def alive(self) -> bool:
-        """Whether it can ever run again: a weak one's owner lives, a `once` has not run."""
+        """Whether it can ever run again: a weak owner lives, a `once` has not run."""
         return (self._owner is None or self._owner() is not None) and self._remaining_runs != []
 
     @property
     def handler(self) -> Callable[..., Any] | None:
-        """The subscribed handler, None if it was held weakly and is gone."""
+        """The subscribed handler, None for a collected weak one."""
         owner = self._handler if self._owner is None else self._owner()
         return owner.handler if isinstance(owner, WeakHandler) else owner
 
     @property
     def ended(self) -> bool:
-        """Whether it has no place on the bus any more."""
+        """Whether it has lost its place on the bus."""
         return self.cancelled or not self.alive
 
     def hold(self) -> object:
-        """Return what keeps a handler that others hold, as long as the result is kept."""
+        """Return an object that keeps a held handler alive for as long as it is kept."""
         return self._owner() if self._is_held and self._owner is not None else None
 
     def row(self, verb: Verb, queues: Queues | None, *, traced: bool = False) -> tuple[Any, ...]:
         """Return this binding and the function that runs it with *verb*, for the loop.
 
-        For the verbs that await handlers, whether the function is async comes third. *traced*:
-        the context has a trace, and a turn without a result is told to it. It is made once, so
-        that a plan of many handlers costs little after one of them came or went.
+        For the awaiting verbs a third item says whether the function is async. *traced*: the
+        context has a trace, which records a turn without a result. The row is cached, so that a
+        new plan of many handlers costs little after one subscription changed.
         """
         key = verb, traced
         if key not in self._rows:
@@ -155,7 +154,7 @@ class Binding:
         return (self, function, awaited) if awaiting else (self, function)
 
     def runs_for(self, context: EventContext[Any]) -> bool:
-        """Return whether the handler is for *context*; raises `PredicateError`."""
+        """Return whether the handler applies to *context*; raises `PredicateError`."""
         try:
             return self._is_chosen(context) and (
                 self._remaining_runs is None or self._use_run(self._remaining_runs)
@@ -183,7 +182,7 @@ class Binding:
         return bool(result)
 
     def _use_run(self, tickets: list[bool]) -> bool:
-        # Taking from a list is atomic, so of two threads only one gets the ticket.
+        # `pop` is atomic, so of two threads only one gets the run.
         try:
             tickets.pop()
         except IndexError:
@@ -245,12 +244,12 @@ class Binding:
 
 
 async def _give(result: object) -> object:
-    """Return *result*: that of an async handler is awaited, also if the handler did not run."""
+    """Return *result*, awaitable like an async handler that did not run."""
     return result
 
 
 def _queues(event: Event) -> bool:
-    """Return whether a dispatch of *event* does not wait for async handlers."""
+    """Return whether a dispatch of *event* queues its async handlers."""
     return isinstance(event, ObserveEvent) and not event.awaited
 
 

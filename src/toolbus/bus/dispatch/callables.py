@@ -1,4 +1,4 @@
-"""What can be told of a callable without calling it."""
+"""Facts about callables, without a call: name, place, signature, async or not."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class Composite:
-    """A handler that only runs parts; each tells its work by `EventContext.step`."""
+    """A handler that only runs parts; each reports its work by `EventContext.step`."""
 
     __slots__ = ()
 
 
 def is_async(handler: Callable[..., Any]) -> bool:
-    """Return whether calling *handler* gives a coroutine; objects and partials are looked into."""
+    """Return whether *handler* returns a coroutine; partials and callable objects are unwrapped."""
     return any(map(inspect.iscoroutinefunction, (handler, _function_of(handler))))
 
 
 def name_of(handler: Any) -> str:
-    """Return what people call *handler*: a function's name, `Owner.method`, an object's class."""
+    """Return the readable name of *handler*: a function's, `Owner.method`, an object's class."""
     handler = _unwrapped(handler)
     if inspect.ismethod(handler):
         owner = handler.__self__
@@ -33,13 +33,13 @@ def name_of(handler: Any) -> str:
 
 
 def is_generator(handler: Callable[..., Any]) -> bool:
-    """Return whether calling *handler* gives a generator."""
+    """Return whether *handler* returns a generator."""
     function = _function_of(handler)
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def is_local(handler: Callable[..., Any]) -> bool:
-    """Return whether *handler* is a lambda, or a function that was defined inside a function."""
+    """Return whether *handler* is a lambda, or defined inside a function."""
     return inspect.isfunction(handler) and (
         handler.__name__ == "<lambda>" or "<locals>" in handler.__qualname__
     )
@@ -52,7 +52,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     except ValueError:
-        return True  # A builtin without a signature may well take it.
+        return True  # A builtin without a signature may well accept them.
     return True
 
 
@@ -69,6 +69,6 @@ def _function_of(handler: Any) -> Any:
 
 
 def place_of(handler: Any) -> str:
-    """Return file and line of the handler's definition, or "" if it has none in Python."""
+    """Return file and line of the handler's definition, or "" if it is not in Python."""
     code = getattr(inspect.unwrap(_function_of(handler)), "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,4 +1,4 @@
-"""`EventContext`, which a handler is given, and the contexts that a dispatch makes of it."""
+"""`EventContext`, the argument of every handler, and the contexts of one dispatch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_SCOPE = Scope()
 
 
 class Assigned:
-    """What a handler left in `ctx.output`, in a box that is no handler's result."""
+    """A handler's assignment to `ctx.output`, in a box that no handler can return."""
 
     __slots__ = ("value",)
 
@@ -35,12 +35,12 @@ class Assigned:
         self.value = value
 
 
-# What stands for an output when there is something else to look at, or when nobody looks any more.
+# Placeholders for an output: steps or notes were reported; later writes are dropped.
 STEPPED, OVER = Assigned(None), Assigned(None)
 
 
 class Failed:
-    """Stands for the result of a handler, or of its predicate, that raised *error*."""
+    """The result of a handler, or of its predicate, that raised *error*."""
 
     __slots__ = ("error",)
 
@@ -49,19 +49,19 @@ class Failed:
 
 
 SKIPPED: Any = object()
-"""Stands for the result of a handler whose predicate said no."""
+"""The result of a handler whose predicate returned False."""
 
 QUEUED: Any = object()
-"""Stands for the result of an async observer that will have its turn later."""
+"""The result of an async observer whose turn comes later."""
 
 
 class EventContext(Generic[V_co]):
-    """What a handler is given: the event, the value as earlier handlers left it, and the scope.
+    """The argument of a handler: the event, the value after earlier handlers, and the scope.
 
-    Make one yourself to call a handler in a test. The handlers of a dispatch share one until one
-    of them changes something, so write into it in your turn only, and keep its `value`, which
-    stays. A handler with a timeout or in a thread has its own. What a handler with its own writes
-    after its turn, or any handler once the guards have begun, is dropped.
+    Create one to call a handler in a test. The handlers of a dispatch share a context until a
+    handler changes the value, so write to it only during your turn, and keep its `value`, which is
+    immutable. A handler with a timeout or in a thread has a context of its own. Writes after the
+    turn of such a handler, or after the guards have begun, are dropped.
 
     >>> def inside_only(ctx):
     ...     return Deny("outside") if ctx.value.arguments["path"].startswith("/") else None
@@ -90,7 +90,7 @@ class EventContext(Generic[V_co]):
 
     @property
     def event(self) -> Event:
-        """The event that is dispatched."""
+        """The dispatched event."""
         return self._event
 
     @property
@@ -112,10 +112,10 @@ class EventContext(Generic[V_co]):
 
     @output.setter
     def output(self, value: object) -> None:
-        # What a guard assigns is refused when it returns, so that it cannot swallow the refusal.
+        # A guard's assignment is refused when it returns, so that it cannot swallow the refusal.
         if self._assigned is OVER:
             return
-        # In an observer's context it stays as well, so that the observer can be told.
+        # An observer's assignment is kept as well, for a warning.
         if value is not None or isinstance(self._event, ObserveEvent):
             self._assigned = Assigned(value)
         else:
@@ -124,19 +124,19 @@ class EventContext(Generic[V_co]):
 
     @property
     def answer(self) -> Any:
-        """What a handler gave instead of going on, or None."""
+        """The answer of a handler in place of a value, or None."""
         return None if self._details is None else self._details.answer
 
     @property
     def denied(self) -> Deny | None:
-        """The refusal, if there is one."""
+        """The denial, or None."""
         return None if self._details is None else self._details.denied
 
     @property
     def asked(self) -> Ask | None:
-        """What guards want to have asked about the final value; several prompts stand on lines.
+        """The question of the guards about the final value, one line per prompt, or None.
 
-        It is known when the dispatch is over.
+        It is available after the dispatch.
         """
         details = self._details or NO_DETAILS
         if self._assigned is not OVER or not details.asks or details.closed:
@@ -150,27 +150,27 @@ class EventContext(Generic[V_co]):
 
     @property
     def rejected(self) -> Rejected | None:
-        """The handler whose replacement the dispatch's check refused, and why."""
+        """The handler whose replacement the dispatch's check refused, and the reason."""
         return None if self._details is None else self._details.rejected
 
     @property
     def scope(self) -> Scope:
-        """Who is speaking."""
+        """The sender: its agent, session, run and turn."""
         return self._scope
 
     @property
     def tool(self) -> ToolSpec | None:
-        """The tool's spec that is in force here; None on events without a tool."""
+        """The current spec of the tool; None on events without a tool."""
         return None if self._details is None else self._details.tool
 
     @property
     def window(self) -> AnswerWindow | None:
-        """What was said so far, for a handler with `incremental=True` in mid-answer; else None."""
+        """The answer so far, for a handler with `incremental=True` in mid-answer; else None."""
         return None if self._details is None else self._details.window
 
     @property
     def steps(self) -> tuple[HandlerStep, ...]:
-        """What `step` was told, by this handler or, after a dispatch, by all of them."""
+        """The reported steps of this handler or, after a dispatch, of all handlers."""
         details = self._details or NO_DETAILS
         return details.steps if self._assigned is OVER else tuple(details.turn_steps or ())
 
@@ -184,12 +184,12 @@ class EventContext(Generic[V_co]):
         detail: str | None = None,
         tool: ToolSpec | None = None,
     ) -> None:
-        """Say that *name*, one of several parts of this handler, left *value*.
+        """Report that *name*, a part of this handler, left *value*.
 
-        The ledger gets an entry for it. The spec in force becomes *tool*, or the one that *actor*,
-        an adapter, was given; the dispatch's check judges the value, and blames *name*. *detail*
-        tells operators why it *failed*. After the handler's turn, and in an observer, nothing
-        happens.
+        The ledger gets an entry for it. The current spec becomes *tool*, or the spec that *actor*,
+        an adapter, received; the dispatch's check judges the value, and blames *name*. *detail*
+        explains a *failed* step to operators. After the handler's turn, and in an observer, this
+        has no effect.
         """
         if self._assigned is OVER or isinstance(self._event, ObserveEvent):
             return
@@ -206,11 +206,11 @@ class EventContext(Generic[V_co]):
         self._check_step(step, inner)
 
     def note(self, notes: Callable[[], Iterable[PartNote]]) -> None:
-        """Say what parts of this handler did, such as the rules of a policy, in this turn.
+        """Report the work of parts of this handler, such as the rules of a policy, in this turn.
 
-        The ledger gets an entry for each that *notes* returns, before the handler's own; it is
-        called if somebody reads the ledger. Nothing else is changed by it, and a second time
-        replaces the first. After the handler's turn, and in an observer, nothing happens.
+        The ledger gets an entry for each note that *notes* returns, before the handler's own;
+        *notes* is called only with a tap. A second call replaces the first. After the handler's
+        turn, and in an observer, this has no effect.
         """
         if self._assigned is OVER or isinstance(self._event, ObserveEvent):
             return
@@ -218,8 +218,8 @@ class EventContext(Generic[V_co]):
         self._assigned = self._assigned or STEPPED
 
     def _check_step(self, step: HandlerStep, inner: ToolSpec | None) -> None:
-        """Raise `Rejected` if the dispatch's check refuses what *step* left under *inner*."""
-        # An adapter that leaves the value as it was may break the signature that it was given.
+        """Raise `Rejected` if the dispatch's check refuses the value after *step* under *inner*."""
+        # An adapter that leaves the value as it was may break the signature that it received.
         if step.after is step.before and (inner is step.tool or step.failed is not None):
             return
         details = self._details or NO_DETAILS
@@ -230,7 +230,7 @@ class EventContext(Generic[V_co]):
             raise rejected
 
     def ends(self, *, judging: bool) -> bool:
-        """Return whether no other transformer or observer runs or, if *judging*, no other guard."""
+        """Return whether no further transformer or observer runs or, if *judging*, no guard."""
         details = self._details
         if details is None:
             return False
@@ -240,9 +240,9 @@ class EventContext(Generic[V_co]):
 
 
 class DispatchContext(EventContext[Any]):
-    """A context that is made for a dispatch, by the loop and by the functions below, which fill it.
+    """A context made for a dispatch and filled by the loop and the functions below.
 
-    There is one per dispatch at least, so it is made without a detour through the constructor.
+    Each dispatch makes at least one, so it is made without the cost of the constructor.
     """
 
     __slots__ = ()
@@ -255,7 +255,7 @@ class DispatchContext(EventContext[Any]):
 
 
 def copy_context(context: EventContext[Any]) -> EventContext[Any]:
-    """Return a context that shows what *context* does."""
+    """Return a new context with the state of *context*."""
     fresh = DispatchContext()
     fresh._event, fresh._scope, fresh._details = context._event, context._scope, context._details
     fresh._value, fresh._original = context._value, context._original
@@ -264,7 +264,7 @@ def copy_context(context: EventContext[Any]) -> EventContext[Any]:
 
 
 def observer_context(context: EventContext[Any]) -> EventContext[Any]:
-    """Return a context that shows what *context* does, for one observer alone."""
+    """Return a context with the state of *context*, for one observer alone."""
     fresh = copy_context(context)
     if not isinstance(context._event, ObserveEvent):
         fresh._assigned = OVER
@@ -273,9 +273,9 @@ def observer_context(context: EventContext[Any]) -> EventContext[Any]:
 
 @contextmanager
 def own_context(shared: EventContext[Any]) -> Iterator[EventContext[Any]]:
-    """Give one handler a context of its own, since it may go on after its turn.
+    """Give one handler a context of its own, since it may run beyond its turn.
 
-    At the end of the turn *shared* has what was written into it, and later writes are dropped.
+    At the end of the turn its writes are copied to *shared*; later writes are dropped.
     """
     alone = copy_context(shared)
     try:
@@ -288,7 +288,7 @@ def own_context(shared: EventContext[Any]) -> Iterator[EventContext[Any]]:
 def next_context(
     ended: EventContext[Any], value: object, details: Details | None
 ) -> EventContext[Any]:
-    """Return the context of the turn after that of *ended*, which takes no more."""
+    """Return the context for the turn after *ended*, which accepts no more writes."""
     fresh = DispatchContext()
     fresh._event, fresh._scope, fresh._original = ended._event, ended._scope, ended._original
     fresh._value, fresh._details, fresh._assigned = value, details, None
@@ -297,7 +297,7 @@ def next_context(
 
 
 Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]
-"""Judges a replacement: gets the turn's context and the new value, returns why it is refused."""
+"""A judge of a replacement: from the turn's context and the new value to a reason to refuse it."""
 
 Signatures: TypeAlias = Callable[[object, Any], "ToolSpec | None"]
-"""Tells the spec that an adapter was given for the tool of a call, None if that is not known."""
+"""A lookup of the spec that an adapter received for the tool of a call; None if unknown."""

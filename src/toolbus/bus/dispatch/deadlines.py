@@ -1,7 +1,7 @@
-"""Run something with a deadline: a coroutine in a task of its own, a function in a daemon thread.
+"""Deadlines: for a coroutine in a task of its own, for a function in a daemon thread.
 
-Whoever waits is set free at once when the time is up. What did not end in time is told to stop,
-not waited for, and what it brings later is dropped.
+At the deadline the caller continues at once. The late work is cancelled, not awaited, and its
+result is dropped.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ T = TypeVar("T")
 calling_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
     "toolbus_calling_loop", default=None
 )
-"""In a thread that `start` began: the loop that ran where it was begun."""
+"""In a thread that `start` began: the loop that ran in the starting thread."""
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the loop that runs in this thread, None if there is none."""
+    """Return the loop that runs in this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -36,7 +36,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what *coroutine* returns, or raise `DeadlineError` after *seconds* (None: never)."""
+    """Return the result of *coroutine*; raises `DeadlineError` after *seconds* (None: never)."""
     task = asyncio.ensure_future(coroutine)
     try:
         await asyncio.wait({task}, timeout=seconds)
@@ -50,7 +50,7 @@ async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def start(function: Callable[..., T], *args: object) -> Future[T]:
-    """Start *function* in a daemon thread, with this context's variables."""
+    """Start *function* in a daemon thread, with the context variables of the caller."""
     work: Future[T] = Future()
     work.set_running_or_notify_cancel()
     context = copy_context()
@@ -60,10 +60,10 @@ def start(function: Callable[..., T], *args: object) -> Future[T]:
     def run() -> None:
         try:
             work.set_result(context.run(function, *args))
-        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it, whatever it is
+        except BaseException as error:  # noqa: BLE001 - passed on to the waiting caller
             work.set_exception(error)
 
-    # A pool would join its threads at exit, so that one stuck function keeps the process alive.
+    # A pool would join its threads at exit, so one stuck function would keep the process alive.
     threading.Thread(target=run, name=f"toolbus {function!r}", daemon=True).start()
     return work
 
@@ -74,7 +74,7 @@ async def in_thread(
     seconds: float | None = None,
     on_left: Callable[[Future[Any]], object] | None = None,
 ) -> T:
-    """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
+    """Return the result of *function* in a thread; raises `DeadlineError` after *seconds*.
 
     *on_left* gets the work of a thread that is left behind, by the deadline or by cancellation.
     """
@@ -108,7 +108,7 @@ def in_thread_now(
     try:
         work.exception(seconds)
     except TimeoutError:
-        pass  # Of the waiting: an error of the work itself would have been returned.
+        pass  # From the wait: an error of the work itself would have been returned.
     finally:
         if on_left is not None and not work.done():
             on_left(work)
@@ -116,13 +116,13 @@ def in_thread_now(
 
 
 def _result(work: Future[T], seconds: float | None) -> T:
-    # What ended at the last moment has ended in time.
+    # Work that ended at the last moment is in time.
     if not work.done():
         raise DeadlineError(seconds or 0)
     return work.result()
 
 
 def abandon(task: asyncio.Future[Any]) -> None:
-    """Cancel *task* and do not wait for it."""
+    """Cancel *task* without waiting for it."""
     task.cancel()
     task.add_done_callback(forget)

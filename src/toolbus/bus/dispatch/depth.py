@@ -1,4 +1,4 @@
-"""Dispatches inside one another: counted, so that a circle of handlers ends."""
+"""The depth of dispatches inside one another, limited so that a circle of handlers ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event
 
 MAX_DEPTH = 16
-"""How often an event may be dispatched inside itself."""
+"""The limit of dispatches of one event inside itself."""
 
 
 class Level:
@@ -28,13 +28,13 @@ class Level:
 
 
 current_level: ContextVar[Level | None] = ContextVar("toolbus_level", default=None)
-"""The innermost level here. Tasks and threads inherit it, so it is never reset."""
+"""The innermost level of this context. Tasks and threads inherit it, so it is never reset."""
 
 
 def enter(place: object, event: Event) -> Level:
-    """Go one level deeper; raises `DispatchDepthError`.
+    """Enter the next level; raises `DispatchDepthError`.
 
-    The dispatch that made the channel busy is not counted (see `Dispatch`): this is the second.
+    The dispatch that marked the channel busy has no level (see `Dispatch`): this is the second.
     """
     level = next_level(place, event, first=2)
     current_level.set(level)
@@ -42,7 +42,7 @@ def enter(place: object, event: Event) -> Level:
 
 
 def next_level(place: object, event: Event, first: int = 1) -> Level:
-    """Return the level below those of *place* and *event* here; raises `DispatchDepthError`."""
+    """Return the next level of *place* and *event* in this context; raises `DispatchDepthError`."""
     outer = around = _live(current_level.get())
     while outer is not None and not (outer.place is place and outer.event is event):
         outer = _live(outer.around)
@@ -53,7 +53,7 @@ def next_level(place: object, event: Event, first: int = 1) -> Level:
 
 
 def is_inside(place: object) -> bool:
-    """Return whether a level of *place* is under way here."""
+    """Return whether this context is inside a level of *place*."""
     level = _live(current_level.get())
     while level is not None and level.place is not place:
         level = _live(level.around)

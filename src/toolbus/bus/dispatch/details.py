@@ -12,11 +12,11 @@ from toolbus.events.catalogue import Ask, Deny, ToolSpec
 
 
 class AnswerWindow:
-    """What a model has said so far of an answer, as the handlers before released it.
+    """The part of a model's answer so far, as the earlier handlers released it.
 
-    A handler with `incremental=True` is called with one each time that *text* has grown, and once
-    more without, when the answer is whole. *kind* is "text" or "reasoning", *released* what the
-    handler released before, as its own output: it is shown, or will be.
+    A handler with `incremental=True` gets one each time that *text* has grown, and runs once more
+    without one when the answer is complete. *kind* is "text" or "reasoning"; *released* is the
+    handler's own output so far, which is shown already or will be.
     """
 
     __slots__ = ("kind", "output", "released", "text")
@@ -28,16 +28,16 @@ class AnswerWindow:
         self.output = released
 
     def release(self, output: str) -> None:
-        """Say that *output* is the beginning of what becomes of the text, whatever comes yet.
+        """Release *output*, the final beginning of this handler's output, however the text goes on.
 
-        It begins with what was *released*; of a guard it is a beginning of *text*. What is not
-        released waits; without a word nothing more is.
+        It must begin with *released*, and for a guard be a beginning of *text*. The rest is held
+        back; without this call nothing more is released.
         """
         self.output = output
 
 
 class Rejected(Exception):
-    """A dispatch's check refused what *handler* left; it ends the dispatch, whatever the policy."""
+    """A dispatch's check refused *handler*'s result; it ends the dispatch, whatever the policy."""
 
     def __init__(self, handler: str, reason: str) -> None:
         self.handler, self.reason = handler, reason
@@ -45,9 +45,9 @@ class Rejected(Exception):
 
 
 class HandlerStep(Struct, eq=False):
-    """What one of several steps of a handler, an adapter, did to the value.
+    """The effect on the value of one step, such as an adapter, of a handler with several.
 
-    *tool* is the spec that was in force before it, *detail* tells operators why it *failed*.
+    *tool* is the spec before it, *detail* explains a *failed* step to operators.
     """
 
     name: str
@@ -61,7 +61,7 @@ class HandlerStep(Struct, eq=False):
 
 
 class PartNote(Struct, frozen=True):
-    """What *name*, a part of a handler such as a rule of a policy, did in one turn, and why."""
+    """The work of *name*, a part of a handler such as a rule of a policy, in one turn."""
 
     name: str
     status: HandlerStatus
@@ -69,12 +69,11 @@ class PartNote(Struct, frozen=True):
 
 
 class Details(Struct, frozen=True):
-    """What few dispatches have: a tool, a check, an answer, verdicts, steps.
+    """The facts that few dispatches have: a tool, a check, an answer, verdicts, steps.
 
-    *asks* are the questions so far and the names of their guards, *steps* those of the handlers
-    before, *turn_steps* those of the handler that has its turn: a list of its own, from the first
-    step on; *notes* tell what its parts did. A *window* is there in mid-answer, a
-    *trace* under a tap.
+    *asks* has the questions so far with the names of their guards, *steps* the steps of the
+    handlers before, *turn_steps* a mutable list of the current handler's, from its first step on,
+    *notes* its notes. A *window* exists in mid-answer, a *trace* under a tap.
     """
 
     tool: ToolSpec | None = None
@@ -92,11 +91,11 @@ class Details(Struct, frozen=True):
 
     @property
     def closed(self) -> bool:
-        """Whether no other handler runs at all."""
+        """Whether no further handler runs at all."""
         return self.denied is not None or self.rejected is not None
 
     def spec_after(self, actor: object, value: object, tool: ToolSpec | None) -> ToolSpec | None:
-        """Return the spec in force after a step: *tool*, or the one that *actor* was given."""
+        """Return the current spec after a step: *tool*, or the spec that *actor* received."""
         return (self.signatures(actor, value) if self.signatures else tool) or self.tool
 
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import HandlerStatus
 
 FAILED = "handler %r of %r %s (%s)"
-"""The text of a failure in the log, before its arguments are filled in."""
+"""The log text of a failure, with places for its arguments."""
 
 answerable: ContextVar[bool] = ContextVar("toolbus_answerable", default=False)
-"""Whether a handler that ends as cancelled, though nobody cancelled the dispatch, has failed."""
+"""Whether a handler that is cancelled, in a dispatch that is not, counts as failed."""
 
 
 class PredicateError(Exception):
-    """A predicate raised; the error is its cause."""
+    """A predicate raised; its error is the cause."""
 
 
 def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStatus, str]:
@@ -29,7 +29,7 @@ def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStat
     match error:
         case DeadlineError():
             return "timeout", str(error)
-        # That of another handler, whose dispatch this one started, is an error like any other.
+        # An error of another handler, whose dispatch this one started, is an ordinary error.
         case HandlerContractError() if (error.event, error.handler) == (event, handler):
             return "contract", error.reason
         case PredicateError():
@@ -40,14 +40,14 @@ def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStat
 
 
 def passes(error: BaseException) -> bool:
-    """Return whether *error* goes on to the caller, whatever the handler's policy."""
+    """Return whether *error* passes on to the caller, whatever the handler's policy."""
     if isinstance(error, Exception):
         return isinstance(error, DispatchDepthError)
     return not (answerable.get() and _is_stray(error))
 
 
 def _is_stray(error: BaseException) -> bool:
-    """Return whether *error* is a cancellation that reaches nobody but the handler."""
+    """Return whether *error* is a cancellation of the handler alone."""
     from asyncio import CancelledError, current_task  # noqa: PLC0415 - few failures need it
 
     task = current_task()
@@ -65,7 +65,7 @@ def log_failure(
 ) -> None:
     """Log that a handler failed; *silent* leaves out the error's text.
 
-    That is for who should have taken something out of the value: the error may quote just that.
+    That is for handlers that remove data from the value: the error may quote it.
     """
     root = root_of(error)
     what = type(root).__name__ + _place(root)
@@ -74,7 +74,7 @@ def log_failure(
 
 
 def log_denial(event: str, handler: str, reason: str, detail: str) -> None:
-    """Log what a denial has for operators."""
+    """Log the operators' detail of a denial."""
     extra = {"event": event, "handler": handler}
     text = "handler %r of %r denied: %s; detail: %s"
     _logger().info(text, handler, event, reason, detail, extra=extra)
@@ -101,12 +101,12 @@ def _logger() -> Logger:
 
 
 def root_of(error: BaseException) -> BaseException:
-    """Return what a predicate raised, or *error* itself."""
+    """Return the error of a failed predicate, or *error* itself."""
     return error.__cause__ or error if isinstance(error, PredicateError) else error
 
 
 def _place(error: BaseException) -> str:
-    """Return " at file:line" of where *error* was raised, "" if that is our own code."""
+    """Return " at file:line" of the raise of *error*, "" for an error of toolbus."""
     place = error.__traceback__
     if place is None or isinstance(error, ToolbusError):
         return ""

@@ -1,8 +1,8 @@
-"""The dispatch: a loop over the handlers of an event in their order, and its twin that awaits.
+"""The dispatch: a loop over the ordered handlers of an event, sync and async.
 
-Whatever does not depend on the value, such as whether a handler is async or has a predicate, was
-decided when its row was made (see `Binding.row`). The result of a handler is looked at only if
-there is one, or if the handler wrote into its context (see `results`).
+Every decision that does not depend on the value, such as whether a handler is async or has a
+predicate, is made once per row (see `Binding.row`). The loop leaves a result to `results`, and
+skips that for a handler that returned None and wrote nothing into its context.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
 
 
 class DispatchServices:
-    """The bus's part in the dispatches of one event; None where a dispatch needs none.
+    """The bus's services for the dispatches of one event; None for each that is not needed.
 
     *recorder* makes the ledger's records, *notify* shows the end to plain blinker receivers,
     *queues* are for async observers.
@@ -53,13 +53,13 @@ class DispatchServices:
 
     @property
     def are_needed(self) -> bool:
-        """Whether a dispatch has to begin and to end with them."""
+        """Whether a dispatch has to call `begin` and `end`."""
         return (self.recorder or self.notify or self.queues) is not None
 
     def begin(
         self, event: Event, value: Any, scope: Scope, details: Details | None
     ) -> Details | None:
-        """Return *details* with a trace; raises before any handler ran if there is no loop."""
+        """Return *details* with a trace; raises before any handler runs if a loop is missing."""
         if self.queues is not None:
             self.queues.ready(event.name)
         if self.recorder is None:
@@ -67,12 +67,12 @@ class DispatchServices:
         return replace(details or NO_DETAILS, trace=self.recorder.begin(value, scope))
 
     def end(self, context: EventContext[Any], level: Level | None, *, finished: bool) -> None:
-        """Write the record of a dispatch that left *context*, then leave its *level*."""
+        """Record a dispatch that ended with *context*, then leave its *level*."""
         try:
             if self.recorder is not None and context._details is not None:
                 self.recorder.record(context._value, context._details, finished=finished)
         finally:
-            # Only now: sinks may dispatch, and that counts as inside.
+            # Not before: a dispatch by a sink counts as inside this one.
             if level is None:
                 self.channel.is_busy = False
             else:
@@ -82,8 +82,8 @@ class DispatchServices:
 class Dispatch:
     """A plan: dispatches by *verb* to *bindings*, which are in order, the guards last.
 
-    The first dispatch of an event makes its channel busy and counts no depth; any other one may be
-    inside it, and is a level (see `depth`).
+    The first dispatch of an event marks its channel busy, without a level; any other may be inside
+    it, and gets a level (see `depth`).
     """
 
     __slots__ = ("_channel", "_event", "_guards", "_observes", "_results", "_rows", "_services")
@@ -117,7 +117,7 @@ class Dispatch:
         services = self._services
         if services is not None:
             details = services.begin(self._event, value, scope, details)
-        # Filled in here: a constructor's call would cost a fifth of a dispatch.
+        # Assigned here: the call of a constructor would cost a fifth of a dispatch.
         context: EventContext[Any] = DispatchContext()
         context._event, context._scope, context._details = self._event, scope, details
         context._value = context._original = value
@@ -133,16 +133,16 @@ class Dispatch:
                 for binding, function in rows:
                     try:
                         result = function(context)
-                    except BaseException as error:  # noqa: BLE001 - its policy decides
+                    except BaseException as error:  # noqa: BLE001 - the handler's policy decides
                         result = Failed(error)
                     if result is not context._assigned:  # After most turns both are None.
                         context = self._results.apply_result(binding, context, result)
-                        result = None  # Else an error would hold this frame, which holds it.
+                        result = None  # Else an error and this frame would refer to each other.
                         if context.ends(judging=binding.kind == "guard"):
                             break
                 if not guards or context.ends(judging=True):
                     break
-                # A fresh one: what is written into the handlers' context does not come in.
+                # A fresh context: guards do not see later writes of handlers.
                 context = next_context(context, context._value, context._details)
                 rows, guards = guards, ()
             if services is not None:
@@ -150,7 +150,7 @@ class Dispatch:
                     services.notify(context)
                 finished = True
         finally:
-            context._assigned = OVER  # What anybody writes from now on is dropped.
+            context._assigned = OVER  # Later writes are dropped.
             if services is not None:
                 services.end(context, level, finished=finished)
             elif level is None:
@@ -162,7 +162,7 @@ class Dispatch:
     async def run(  # noqa: C901, PLR0912 - as its twin
         self, value: Any, scope: Scope, details: Details | None = None
     ) -> EventContext[Any] | None:
-        """Do the same, and await async handlers; observers give nothing back."""
+        """Do the same, and await async handlers; return None for an observed event."""
         services = self._services
         if services is not None:
             details = services.begin(self._event, value, scope, details)
@@ -181,16 +181,16 @@ class Dispatch:
                 for binding, function, is_async in rows:
                     try:
                         result = await function(context) if is_async else function(context)
-                    except BaseException as error:  # noqa: BLE001 - its policy decides
+                    except BaseException as error:  # noqa: BLE001 - the handler's policy decides
                         result = Failed(error)
                     if result is not context._assigned:  # After most turns both are None.
                         context = self._results.apply_result(binding, context, result)
-                        result = None  # Else an error would hold this frame, which holds it.
+                        result = None  # Else an error and this frame would refer to each other.
                         if context.ends(judging=binding.kind == "guard"):
                             break
                 if not guards or context.ends(judging=True):
                     break
-                # A fresh one: what is written into the handlers' context does not come in.
+                # A fresh context: guards do not see later writes of handlers.
                 context = next_context(context, context._value, context._details)
                 rows, guards = guards, ()
             if services is not None:
@@ -198,7 +198,7 @@ class Dispatch:
                     services.notify(context)
                 finished = True
         finally:
-            context._assigned = OVER  # What anybody writes from now on is dropped.
+            context._assigned = OVER  # Later writes are dropped.
             if services is not None:
                 services.end(context, level, finished=finished)
             elif level is None:

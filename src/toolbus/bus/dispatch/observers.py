@@ -1,4 +1,4 @@
-"""The ends of observers' turns: their failures are logged, and their results change nothing."""
+"""The ends of observers' turns: failures are logged, and results have no effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ObserverResult:
-    """Tells an observer of *event* once that nobody uses its result, and logs its failures."""
+    """Ends the turns of observers of *event*: warns once of a result, and logs failures."""
 
     __slots__ = ("_event",)
 
@@ -56,7 +56,7 @@ class ObserverResult:
 
 
 async def show(binding: Binding, context: EventContext[Any], level: Level) -> None:
-    """Run the queued async observer *binding* in its turn, *level*; its failure is logged."""
+    """Run the queued async observer *binding* in its turn, *level*; log its failure."""
     try:
         result = await binding.function(context)
     except Exception as error:  # noqa: BLE001 - observers never disturb
@@ -70,7 +70,7 @@ async def show(binding: Binding, context: EventContext[Any], level: Level) -> No
 
 
 def notify(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) -> None:
-    """Show the end of a dispatch to plain blinker *receivers*; their failures are logged."""
+    """Show the end of a dispatch to plain blinker *receivers*; log their failures."""
     for receiver in receivers:
         event, name = context.event.name, name_of(receiver)
         try:
@@ -86,13 +86,13 @@ def notify(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) 
 
 
 def _warn_once(binding: Binding, result: object) -> None:
-    """Drop what an observer gave back, and say so once."""
+    """Discard an observer's result, with a warning the first time."""
     if iscoroutine(result):
         result.close()
     if not binding.warned:
         binding.warned = True
         log(
-            "observer %r of %r gave an output, which changes nothing; to change values, "
+            "observer %r of %r returned a result, which has no effect; to change values, "
             "subscribe to a transform event",
             binding.name,
             binding.event.name,

@@ -1,6 +1,6 @@
-"""The use of a handler's result: the rare part of a turn, which the loop calls.
+"""The effect of a handler's result on the dispatch.
 
-The loop itself sees to a handler that returned None and wrote nothing, as most do.
+The loop calls this for the rare handler that returned a result or wrote into its context.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ IDENTITIES: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((SystemMessage, UserMessage, AssistantMessage, ToolCall), ("id",)),
     ToolMessage: ("id", "tool_call_id"),
 }
-"""The fields of a record that no handler may change, besides its role."""
+"""The fields of a record that a handler must keep, besides its role."""
 
 
 class HandlerTurn:
-    """The turn of *binding*; the dispatch's trace, if there is one, is told its end."""
+    """The turn of *binding*, and its entry in the dispatch's trace, if there is one."""
 
     __slots__ = ("binding", "context", "details")
 
@@ -62,7 +62,7 @@ class HandlerTurn:
         detail: str | None = None,
         change: tuple[object, object] | None = None,
     ) -> None:
-        """Tell the trace, if there is one."""
+        """Add an entry to the trace, if there is one."""
         if (trace := self.details.trace) is not None:
             cause = Cause(reason, detail) if reason or detail else NO_CAUSE
             steps, notes = self.details.turn_steps or (), self.details.notes
@@ -78,7 +78,7 @@ class HandlerTurn:
     def adopt_result(
         self, status: HandlerStatus, result: object = None, *, answer: object = None
     ) -> EventContext[Any]:
-        """Adopt what the handler left; return the context of the next one."""
+        """Adopt the handler's result; return the context of the next handler."""
         context, details = self.context, self.details
         if details.trace is not None:
             made = result if answer is None else answer
@@ -96,9 +96,9 @@ class HandlerTurn:
         rejected: Rejected | None = None,
         asks: tuple[tuple[str, Ask], ...] = (),
     ) -> EventContext[Any]:
-        """Drop what the handler left but for its verdict; return the context of the next one."""
+        """Discard all but the handler's verdict; return the context of the next handler."""
         details = self.details
-        # The spec that was in force before this handler's steps is so again.
+        # The spec before this handler's steps is valid again.
         tool = details.turn_steps[0].tool if details.turn_steps else details.tool
         asks = details.asks + asks
         details = replace(
@@ -114,13 +114,13 @@ class HandlerTurn:
 
 
 class TransformResult:
-    """Does what the handlers of one transform event said."""
+    """Applies the results of handlers of one transform event."""
 
     __slots__ = ("_dry_run", "_event", "_identities")
 
     def __init__(self, event: TransformEvent[Any, Any], *, dry_run: bool) -> None:
         self._event, self._dry_run = event, dry_run
-        # Of these types a replacement is neither a verdict nor an answer, and has an identity.
+        # A replacement of these types is never a verdict or an answer, and has an identity.
         self._identities = {
             record: attrgetter(*fields)
             for record, fields in IDENTITIES.items()
@@ -130,9 +130,9 @@ class TransformResult:
     def apply_result(
         self, binding: Binding, context: EventContext[Any], result: Any
     ) -> EventContext[Any]:
-        """Return the context that the next handler gets, after *result* of this one.
+        """Return the context for the next handler, after *result* of this one.
 
-        Raises what the handler's policy lets pass.
+        Raises the errors that the handler's policy lets pass.
         """
         before, details = context._value, context._details or NO_DETAILS
         identity = self._identities.get(type(result))
@@ -154,7 +154,7 @@ class TransformResult:
     def _apply_verdict(
         self, binding: Binding, context: EventContext[Any], result: Any
     ) -> EventContext[Any]:
-        """Do the same for whatever a guard gave, and for what is rare."""
+        """Do the same for guards, and for rare results."""
         details = context._details
         turn = HandlerTurn(binding, context, details or NO_DETAILS)
         if result is SKIPPED:
@@ -166,13 +166,13 @@ class TransformResult:
             result = context._assigned.value
         try:
             return self._apply(turn, result)
-        except Exception as error:  # noqa: BLE001 - a check that fails is the handler's failure
+        except Exception as error:  # noqa: BLE001 - a failed check is the handler's failure
             return self._fail(turn, error)
 
     def _apply(self, turn: HandlerTurn, result: Any) -> EventContext[Any]:
-        """Do what the handler said."""
+        """Apply the handler's *result*."""
         if (rejected := turn.details.rejected) is not None:
-            return self._reject(turn, rejected)  # The handler caught it.
+            return self._reject(turn, rejected)  # The handler caught the rejection.
         if result is None or result is turn.context._value:
             return turn.adopt_result("ran")
         if isinstance(result, Deny):
@@ -190,7 +190,7 @@ class TransformResult:
         return self._adopt(turn, result)
 
     def _adopt(self, turn: HandlerTurn, result: Any) -> EventContext[Any]:
-        """Take a replacement of the value, if it is one."""
+        """Adopt a replacement of the value, if it is valid."""
         before, check, steps = turn.context._value, turn.details.check, turn.details.turn_steps
         if problem := foreign(self._event, result):
             return self._reject_result(turn, problem)
@@ -202,13 +202,13 @@ class TransformResult:
         return turn.adopt_result("changed", result)
 
     def _ask(self, turn: HandlerTurn, result: Any) -> EventContext[Any]:
-        """Take what a guard gave, which is no refusal."""
+        """Apply a guard's result other than a denial."""
         if not isinstance(result, Ask):
-            problem = f"gave {kind(result)}, and a guard gives Deny, Ask or None"
+            problem = f"returned {kind(result)}; a guard returns Deny, Ask or None"
             return self._reject_result(turn, problem)
         if not self._event.asks:
             name, prompt = turn.binding.name, result.prompt
-            reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
+            reason = f"guard {name!r} asked, and no person can be asked at {self._event.name!r}"
             return self._denied(turn, Deny(reason, prompt))
         turn.note("asked", result.prompt)
         return turn.discard_result(asks=() if self._dry_run else ((turn.binding.name, result),))
@@ -220,8 +220,8 @@ class TransformResult:
         return turn.discard_result(rejected=rejected)
 
     def _denied(self, turn: HandlerTurn, verdict: Deny) -> EventContext[Any]:
-        """Do what a handler said that denies."""
-        # What an adapter could not take out may stand in its error: of that the log knows enough.
+        """Apply a handler's denial."""
+        # The error of a failed adapter may quote the value, and the log has it in short already.
         known = [step.detail for step in turn.details.turn_steps or ()]
         if verdict.detail is not None and verdict.detail not in known:
             log_denial(self._event.name, turn.binding.name, verdict.reason, verdict.detail)
@@ -232,7 +232,7 @@ class TransformResult:
         return turn.discard_result(denied=None if self._dry_run else verdict)
 
     def _reject_result(self, turn: HandlerTurn, problem: str) -> EventContext[Any]:
-        """Do what is done about a return that is nothing of what a handler may give."""
+        """Treat a result of an impossible type: as a breach of contract, or as a failure."""
         error = self._breach(turn, problem)
         asked_to_raise = turn.binding.kind == "guard" and turn.binding.policy == "raise"
         if asked_to_raise or not self._event.strict:
@@ -240,7 +240,7 @@ class TransformResult:
         return self._fail_closed(turn, error, "contract", problem)
 
     def _fail(self, turn: HandlerTurn, error: BaseException) -> EventContext[Any]:
-        """Do what the handler's policy says about its *error*."""
+        """Apply the handler's policy to its *error*."""
         if (rejected := turn.details.rejected) is not None and isinstance(error, Exception):
             return self._reject(turn, rejected)
         event, binding = self._event.name, turn.binding
@@ -268,26 +268,26 @@ class TransformResult:
 
 
 def foreign(event: TransformEvent[Any, Any], after: object) -> str | None:
-    """Return what *after*, which a handler of *event* gave, is instead of a value, or None."""
+    """Return the problem of *after*, a result that is not a value of *event*, or None."""
     return (
         None if event.accepts(after) else f"returned {kind(after)}, which the event does not take"
     )
 
 
 def kind(result: object) -> str:
-    """Return what *result* is, in words."""
-    if isinstance(result, type):  # By whoever forgot to make an object of it.
+    """Return a description of *result* by its class."""
+    if isinstance(result, type):  # Its parentheses were probably forgotten.
         return f"the class `{result.__name__}`"
     return f"`{type(result).__name__}`"
 
 
 def mismatch(before: Any, after: Any) -> str | None:
-    """Return what *after*, a replacement of *before*, must not change and did, or None."""
+    """Return the problem of *after*, a replacement with a changed identity, or None."""
     fields = IDENTITIES.get(type(before), ())
     if fields and type(after) is not type(before):
         fields = ("role", *fields)
     for field in fields:
-        # An event may take other types than messages as well, and those lack the field.
+        # An event may also take values other than messages, without the field.
         old, new = getattr(before, field, None), getattr(after, field, None)
         if new is not old and new != old:
             return f"changed the {field}"

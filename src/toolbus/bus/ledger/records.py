@@ -1,4 +1,4 @@
-"""Records of what handlers did, and the signs by which reports show it."""
+"""The ledger's records of dispatches and handlers, and the signs for them in reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Outcome = Literal[
 ]
 
 FAILURES: frozenset[HandlerStatus] = frozenset({"failed", "timeout", "contract"})
-"""How a handler can fail; what that does to the dispatch is a matter of its policy."""
+"""The failures of a handler; their effect on the dispatch depends on its policy."""
 
 _SIGNS: dict[HandlerStatus | Outcome, Span] = {
     "changed": Span("~", "changed"),
@@ -46,7 +46,7 @@ _SIGNS: dict[HandlerStatus | Outcome, Span] = {
 
 
 class Cause(Struct, frozen=True):
-    """The *reason* and the *detail* of a handler's result; *detail* is for operators only."""
+    """The reason of a handler's status, for all readers, and its *detail*, for operators only."""
 
     reason: str | None = None
     detail: str | None = None
@@ -56,12 +56,12 @@ NO_CAUSE = Cause()
 
 
 class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one handler, or one adapter of a handler, did in one dispatch.
+    """The entry of one handler, or of one adapter of a handler, in one dispatch.
 
-    *before* and *after* are digests, the sizes bytes of the encoded values, *fields* the names
-    of what changed between them; the values are there only if the tap asked for them. *detail*
-    is for operators: that of a denial, or a failed handler's error; a store has its digest. A
-    *composite* handler only runs parts, which have entries of their own.
+    *before* and *after* are digests, the sizes bytes of the encoded values, *fields* the names of
+    the changed fields; the values are present only if the tap asked for them. *detail* is for
+    operators: of a denial, or a failed handler's error; a store has only its digest. A *composite*
+    handler only runs parts, which have entries of their own.
     """
 
     name: str
@@ -83,13 +83,12 @@ class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One dispatch: who spoke, what every registered handler did, and how it ended.
+    """One dispatch: its scope, the entry of every registered handler, and the outcome.
 
-    *subject* is the id of the message or call in question, *call_id* the tool call's;
+    *subject* is the id of the message or call in the value, *call_id* the tool call's;
     *started_ns* is wall-clock time since the epoch, durations are monotonic. *original* is the
-    digest of the value that was dispatched, *size* the bytes of its encoding; *value* itself, and
-    the *result* that the handlers left (a value or an answer), are there only if the tap asked
-    for values.
+    digest of the dispatched value, *size* the bytes of its encoding. The *value* itself and the
+    *result* of the handlers (a value or an answer) are present only if the tap asked for values.
     """
 
     event: str
@@ -131,5 +130,5 @@ def is_notable(status: HandlerStatus) -> bool:
 
 
 def sign_of(status: HandlerStatus | Outcome) -> Span:
-    """Return the sign of what a handler or a dispatch did, a dot if it left all as it was."""
+    """Return the sign of a handler's or dispatch's status, a dot for an unchanged value."""
     return _SIGNS.get(status, Span("·", "dim"))

@@ -1,4 +1,4 @@
-"""Who reads the ledger: sinks that get a record of each dispatch, of all sessions or of one."""
+"""The taps of the ledger: sinks for the record of each dispatch, of all sessions or of one."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 class TapFilter(NamedTuple):
-    """Which dispatches a tap wants: also *idle* ones, without a handler, but not some events."""
+    """The dispatches for a tap: with *idle* also those without a handler; *without* some events."""
 
     idle: bool
     without: tuple[Event, ...]
 
     def covers(self, event: Event, *, handled: bool) -> bool:
-        """Return whether a dispatch of *event* is one of them."""
+        """Return whether a dispatch of *event* is among them."""
         return event not in self.without and (self.idle or handled)
 
 
 class Tap(Struct, eq=False):
-    """A sink of dispatch records and what it wants; with a *session_id* those of that session."""
+    """A sink of dispatch records with its filter; a *session_id* limits it to that session."""
 
     sink: Any
     filter: TapFilter
@@ -45,10 +45,10 @@ class Tap(Struct, eq=False):
 
 
 class Taps:
-    """The taps of one bus, made with the first; without a tap, a dispatch pays for no trace.
+    """The taps of one bus, created with the first; without a tap, a dispatch pays for no trace.
 
-    *sessions* are those with taps of their own. *notify* is called when other dispatches than
-    before are to be recorded.
+    *sessions* has the taps of single sessions. *notify* is called when the set of recorded
+    dispatches changes.
     """
 
     __slots__ = ("_digests", "_filters", "_gone", "_lock", "_notify", "_taps", "sessions")
@@ -62,7 +62,7 @@ class Taps:
         self._lock = threading.Lock()
 
     def add(self, tap: Tap) -> Callable[[], None]:
-        """Add *tap*; return a function that takes it away."""
+        """Add *tap*; return a function that removes it."""
         with self._lock:
             if tap.session_id is None:
                 self._taps = (*self._taps, tap)
@@ -83,7 +83,7 @@ class Taps:
     def recorder(
         self, event: Event, bindings: Sequence[Binding], *, tapped: bool
     ) -> DispatchRecorder | None:
-        """Return what records the dispatches of *event* to *bindings*, None if no tap wants it."""
+        """Return a recorder for dispatches of *event* to *bindings*, None if no tap wants it."""
         handled = bool(bindings)
         if not self.wants(event, handled=handled, tapped=tapped):
             return None
@@ -98,7 +98,7 @@ class Taps:
             self._forget_gone()
 
     def _forget_gone(self) -> None:
-        """Take away what has ended, unless the lock is held: who holds it does so next."""
+        """Remove the ended taps, unless the lock is held: its holder removes them next."""
         stale = False
         if self._gone and self._lock.acquire(blocking=False):
             try:
@@ -110,7 +110,7 @@ class Taps:
             self._notify()
 
     def _forget(self, tap: Tap) -> bool:
-        """Take *tap* away; return whether fewer dispatches are recorded now."""
+        """Remove *tap*; return whether fewer dispatches are recorded now."""
         if tap.session_id is None:
             self._taps = tuple([other for other in self._taps if other is not tap])
             return True
@@ -124,7 +124,7 @@ class Taps:
 
 
 class Readers(NamedTuple):
-    """The *taps* that read a session's records, and what they want; *of_session* are its own."""
+    """The *taps* that read a session's records, and their wishes; *of_session* are its own."""
 
     of_session: tuple[Tap, ...]
     taps: tuple[Tap, ...]
@@ -133,7 +133,7 @@ class Readers(NamedTuple):
 
 
 class DispatchRecorder:
-    """Makes the records of one plan: for the *general* taps, and those of a dispatch's session."""
+    """The recorder of one plan: for the *general* taps, and those of a dispatch's session."""
 
     __slots__ = ("_bindings", "_digests", "_event", "_general", "_readers", "_sessions")
 
@@ -150,11 +150,11 @@ class DispatchRecorder:
         self._readers = self._read_by(())
 
     def begin(self, value: object, scope: Scope) -> Trace:
-        """Begin a trace of a dispatch."""
+        """Begin the trace of a dispatch."""
         of_session = self._sessions.get(scope.session_id, ())
         readers = self._readers
         if of_session is not readers.of_session:
-            # Most speakers have one session, so this is asked once.
+            # Computed once for most agents, which have one session.
             readers = self._readers = self._read_by(of_session)
         return Trace(
             self._event.name,
@@ -167,7 +167,7 @@ class DispatchRecorder:
         )
 
     def _read_by(self, of_session: tuple[Tap, ...]) -> Readers:
-        """Return who reads the records of a session with taps *of_session*."""
+        """Return the readers of a session with taps *of_session*."""
         handled = bool(self._bindings)
         wanting = [tap for tap in of_session if tap.filter.covers(self._event, handled=handled)]
         taps = (*self._general, *wanting)
@@ -175,9 +175,9 @@ class DispatchRecorder:
         return Readers(of_session, taps, digests, values)
 
     def record(self, value: object, details: Details, *, finished: bool) -> None:
-        """Give the taps the record of a dispatch that left *value* and *details*.
+        """Send the taps the record of a dispatch that ended with *value* and *details*.
 
-        It is *finished* if no exception left it.
+        It is *finished* unless an exception left it.
         """
         trace: Trace = details.trace
         result = (value if details.answer is None else details.answer) if trace.values else None
@@ -192,7 +192,7 @@ class DispatchRecorder:
                     log_tap(self._event.name, error)
 
     def _outcome(self, value: object, details: Details) -> tuple[Outcome, str | None]:
-        """Return the end of a finished dispatch, and its reason."""
+        """Return the outcome of a finished dispatch, and its reason."""
         if isinstance(self._event, ObserveEvent):
             return "observed", None
         if details.rejected is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Digests:
-    """Keyed digests: equal for equal values, and no way to guess a short secret from one."""
+    """Keyed digests: equal for equal values, useless for guessing a short secret."""
 
     __slots__ = ("_keyed",)
 
@@ -34,26 +34,25 @@ class Digests:
         self._keyed = blake2b(digest_size=16, key=key or os.urandom(32))
 
     def of(self, value: object) -> str:
-        """Return the digest of the encoded *value*, or "" of one that has no encoding."""
+        """Return the digest of the encoded *value*, or "" if it cannot be encoded."""
         return self.digest_and_size(value)[0]
 
     def digest_and_size(self, value: object) -> tuple[str, int]:
-        """Return the digest of the encoded *value* and its bytes, ("", 0) without an encoding."""
+        """Return digest and size in bytes of the encoded *value*, ("", 0) without an encoding."""
         try:
             data = encode(value)
         except (TypeError, ValueError, RecursionError):
             return "", 0
-        # A copy has the key in it already.
+        # A copy includes the key.
         digest = self._keyed.copy()
         digest.update(data)
         return digest.hexdigest(), len(data)
 
 
 class Trace:
-    """The record of one dispatch to *handlers* in the making.
+    """The unfinished record of one dispatch to *handlers*, for the taps *readers*.
 
-    *values* says whether the values themselves shall be in it. Without *digests* those are "".
-    *readers* are the taps that want it.
+    *values* includes the values themselves. Without *digests* all digests are "".
     """
 
     def __init__(
@@ -85,11 +84,11 @@ class Trace:
         steps: Sequence[HandlerStep] = (),
         notes: Iterable[PartNote] = (),
     ) -> None:
-        """Note what *handler* did in its turn, which ends now, and *cause*.
+        """Add the entry of *handler*, whose turn ends now, with its *cause*.
 
-        Each of its *steps* stands under its own name; "rejected" without a *change* is the last
-        one's. A change between values that are encoded alike is none. What it said of its parts
-        in *notes* stands before that, and took no time.
+        Each of its *steps* has an entry of its own; "rejected" without a *change* applies to the
+        last step. A change between equally encoded values is not a change. The *notes* of its
+        parts precede all that, with no duration.
         """
         while self._handlers[self._turns] is not handler:
             self._miss_turn()
@@ -103,14 +102,14 @@ class Trace:
             self._enter(handler, None, status, perf_counter_ns(), cause, change)
 
     def differs(self, value: object) -> bool:
-        """Return whether *value* is encoded otherwise than the one that was dispatched."""
+        """Return whether the encoding of *value* differs from the dispatched value's."""
         original, digest, _ = self._original
         return value is not original and _differ(original, value, digest, self._measure(value)[0])
 
     def finish(
         self, outcome: Outcome, reason: str | None = None, result: object = None
     ) -> DispatchRecord:
-        """Return the record; the handlers left *result*, and who had no turn will have none."""
+        """Return the record with *result*; handlers without a turn so far will have none."""
         while self._turns < len(self._handlers):
             self._miss_turn()
         value, digest, size = self._original
@@ -150,7 +149,7 @@ class Trace:
         if blamed is not None:
             return
         if status in {"ran", "changed"}:
-            # Perhaps it made another value of what the steps left, or dropped that.
+            # The handler may have replaced the value of its last step, or dropped it.
             stepped, result = steps[-1].after, _result_of(status, change, steps)
             if result is stepped:
                 return
@@ -190,7 +189,7 @@ class Trace:
         self._entries.append(entry if change is None else self._with_change(entry, *change))
 
     def _with_change(self, entry: HandlerEntry, before: object, after: object) -> HandlerEntry:
-        """Return *entry* with the change; a change between values encoded alike is none."""
+        """Return *entry* with the change, if the encodings differ."""
         (old, size_before), (new, size_after) = self._measure(before), self._measure(after)
         if not _differ(before, after, old, new):
             return replace(entry, status="ran") if entry.status == "changed" else entry
@@ -206,7 +205,7 @@ class Trace:
         )
 
     def _measure(self, value: object) -> tuple[str, int]:
-        # What one handler left is what the next one gets, so most digests are known.
+        # The output of a handler is the input of the next one, so most digests are known.
         for known in (self._latest, self._original):
             if value is known[0]:
                 return known[1:]
@@ -223,21 +222,21 @@ def _entry_of(priority: int, kind: HandlerKind, part: PartNote) -> HandlerEntry:
     )
 
 
-# One object for all dispatches: of many rules most are idle each time.
+# Shared by all dispatches: most of many rules are idle each time.
 _idle_entry = lru_cache(maxsize=1_000)(_entry_of)
 
 
 def _result_of(
     status: HandlerStatus, change: tuple[object, object] | None, steps: Sequence[HandlerStep]
 ) -> object:
-    """Return what a handler left that "ran", or "changed" something, in *steps*."""
+    """Return the last value of a handler with *steps* that "ran" or "changed" the value."""
     if change is not None:
         return change[1]
     return steps[0].before if status == "ran" else steps[-1].after
 
 
 def _differ(before: object, after: object, old: str, new: str) -> bool:
-    """Return whether two values are encoded otherwise; *old* and *new* are their digests or ""."""
+    """Return whether the encodings differ; *old* and *new* are the digests or ""."""
     return before is not after and (old != new if old else changed(before, after))
 
 
@@ -245,8 +244,7 @@ def changed_fields(before: object, after: object) -> tuple[str, ...]:
     """Return the names of the fields in which two records of one type differ."""
     if type(before) is not type(after) or not isinstance(before, Struct):
         return ()
-    # Not `msgspec.structs.fields`: that evaluates annotations, and those of users may be for
-    # type checkers only.
+    # Not `msgspec.structs.fields`, which evaluates annotations: users' may be for type checkers.
     names = before.__struct_fields__
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
     return tuple([name for name, old, new in pairs if changed(old, new)])
