@@ -182,9 +182,9 @@ def test_programs_read_an_object_a_line(here, command, tape, config):
     assert [line["kind"] for line in lines] == [*kinds, "text", "end"]
     said = [(line["turn"], line["text"]) for line in lines if line["kind"] == "text"]
     assert said == [(1, "I "), (1, "work."), (2, "Done.")]
-    help_text = command("run", "--help").stdout
+    page = command("guide", "run").stdout
     for line in lines:
-        (documented,) = re.findall(rf"^  {line['kind']} +(.+)$", help_text, re.MULTILINE)
+        (documented,) = re.findall(rf"^\| `{line['kind']}` +\| (.+)$", page, re.MULTILINE)
         assert set(line) - {"kind"} <= set(re.findall(r"\w+", documented))
     question, end = lines[5], lines[-1]
     assert end["text"] == "Done."

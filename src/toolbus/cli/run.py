@@ -24,6 +24,7 @@ from toolbus.cli.assembly import (
     find_model_price,
     find_session_id,
     open_servers,
+    split_names,
 )
 from toolbus.cli.options import MODEL, add_approval_wait, add_model_options, check_approval_wait
 from toolbus.cli.output.deferred_output import DeferredOutput, OutputLogHandler
@@ -51,168 +52,106 @@ if TYPE_CHECKING:
     from toolbus.cli.questions.keyboard import Keyboard
     from toolbus.config.configuration import Configuration
     from toolbus.store.protocol import Store
+    from toolbus.tools.toolset import Toolset
 
 _EPILOG = """\
 examples:
   toolbus run "what is in this folder?" --model anthropic:NAME --tools files
   toolbus run "make the tests pass" --tools shell,files --store s.db
   toolbus run "and now the docs" --tools files --store s.db --resume
-  toolbus run --tools shell,files --store s.db      type prompts
-  toolbus run --tools shell,files --store s.db --resume    go on where it waits
+  toolbus run --tools shell,files --store s.db             type prompts
   git diff | toolbus run --model openai:NAME --system "Review this."
   toolbus run "what changed?" --mcp "npx -y @scope/server ." --json | jq
 
-A model is anthropic:NAME, openai:NAME or openai-responses:NAME, with the key
-in ANTHROPIC_API_KEY or OPENAI_API_KEY (for another server give --base-url, and
---key-env with its key's variable, or set *_BASE_URL beside the key), or
-replay:FILE, the answers of a session in a store, an export or a file with a
-message a line (FILE#SESSION: of one of several); it warns where it is asked
-something else than was recorded. An answer written by hand is such a line:
+Your active configuration applies. Calls that may change something need your
+approval, unless a rule of your own policy allows them; with --yes only the
+configuration's questions, and file tools outside of this folder, do.
+See `toolbus guide run`.
 
-  {"role": "assistant", "id": "1", "content": "Done."}
-  {"role": "assistant", "id": "2", "tool_calls": [{"id": "a", "name": "shell",
-    "arguments": {"command": "ls"}}]}     in one line
-
-Without --model it is that of TOOLBUS_MODEL.
-
-Without a prompt it is read from a pipe; at a terminal you type prompts, with a
-history (extra "run"): Alt-Enter begins a line, Ctrl-C stops the model and keeps
-the session, Ctrl-D ends.
-
-Each call of a tool that is not known to only read is asked about, with all its
-arguments, page by page: y, n, or n and a reason that the model reads; session
-or "for 1h" is a yes to calls like it as well, and ? tells more. Only a person
-answers, at a terminal in which no agent runs. With --store a question may be
-answered from elsewhere, too, see `toolbus approvals`: the first answer counts.
-Without a terminal the run waits for that for --approval-wait seconds, then it
-ends as pending, and --resume without a prompt goes on, at any time; a prompt
-instead withdraws what waits. Without a terminal and a store a call is denied.
-Of the tools of MCP servers all are asked about: that one "only reads"
-is what its server says of itself; --trust-hints believes it. A call that a rule
-of your own policy allows (not its default, and no policy of the project's) is
-not asked about. With --yes only your configuration asks, and file tools that
-leave this folder: the right setting with a policy that you rely on. Without
-one the model may then run, overwrite and delete whatever you may, as often as
-it likes; a shell's command may go anywhere.
-
-Your configuration is in force as for `toolbus handlers`, whatever the options
-say; a [[server]] of it is opened as --mcp is, its tools called NAME_TOOL.
-What a run costs is told if a [[price]] of it names the model, or with --price:
-both are for a million tokens, as your provider has them.
-
-Text goes to standard output as the model says it, or as soon as no handler may
-still change or refuse it; calls, questions and counts to standard error. It
-ends with 0 if the model came to its end, with 1 if the run was denied, failed
-or had too many turns, with 3 if it waits for a person, with 130 after Ctrl-C.
-With --store SIGTERM while a call waits leaves the question there, and so does
-Ctrl-C without a terminal: 3. At the question itself it is Ctrl-D that does, and
-Ctrl-C is a no.
-
---json writes an object a line on standard output, each with its "kind":
-  start     session (null without --store), resumed, model
-  text      turn, text: a piece; those of one turn put together are an answer
-  call      id, name, arguments; raw, if they are no JSON object
-  question  prompt, approved, by; reason, if not; id, name, arguments of a call
-  result    id, name, is_error, text
-  end       status, reason, text, turns, usage, cost, session; pending, the
-            ids of questions, if it waits for a person"""
+exit codes: 0 the model finished; 1 the run was denied, failed or had too many
+turns; 2 wrong use; 3 it waits for a person; 130 interrupted"""
 
 INTERRUPTED, WAITS = 130, 3
 _KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
+    """Return the parser and the function of this command."""
     parser = make_parser("toolbus run", "Run an agent on a prompt, with tools.", _EPILOG)
     _add_options(parser)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        model = parsed.model or os.environ.get(MODEL)
-        if not model:
+        parsed.model = parsed.model or os.environ.get(MODEL)
+        if not parsed.model:
             parser.error(f"which model? give --model PROVIDER:NAME, or set {MODEL}")
-        options = RunOptions(
-            prompt=_prompt(parsed.prompt),
-            model=model,
-            tools=[name for names in parsed.tools for name in names.split(",") if name],
-            servers=parsed.mcp,
-            config=parsed.config,
-            store=parsed.store,
-            resume=parsed.resume,
-            system=parsed.system,
-            max_turns=parsed.max_turns,
-            as_json=parsed.json,
-            base_url=parsed.base_url,
-            key_env=parsed.key_env,
-            price=parsed.price,
-            yes=parsed.yes,
-            trust_hints=parsed.trust_hints,
-            approval_wait=parsed.approval_wait,
-        )
         check_approval_wait(parser, parsed)
-        is_typed = options.prompt is None and sys.stdin.isatty() and sys.stderr.isatty()
-        goes_on = not options.prompt and options.resume is not None
-        if not (options.prompt or is_typed or goes_on):
+        parsed.prompt = _prompt(parsed.prompt)
+        is_typed = parsed.prompt is None and sys.stdin.isatty() and sys.stderr.isatty()
+        is_resumed = not parsed.prompt and parsed.resume is not None
+        if not (parsed.prompt or is_typed or is_resumed):
             parser.error("which prompt? give one in quotes, or on standard input")
-        if is_typed and parsed.json and not goes_on:
+        if is_typed and parsed.json and not is_resumed:
             parser.error("--json needs the prompt, in quotes or on standard input")
-        return run_agent(output, options)
+        # Standard output belongs to the model's text, so prints of handlers go elsewhere.
+        with redirect_stdout(sys.stderr):
+            code = asyncio.run(_run(output, parsed))
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        return code
 
     return parser, run
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what you want")
+    parser.usage = "toolbus run [PROMPT] [options]"
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="by default standard input")
     add_model_options(parser)
     parser.add_argument(
         "--tools",
         action="append",
         default=[],
         metavar="NAMES",
-        help="shell, files, or other components, with commas",
+        help="shell, files or other components, with commas",
     )
     parser.add_argument(
         "--mcp",
         action="append",
         default=[],
         metavar="SERVER",
-        help="the tools of an MCP server: a command in quotes, or an address",
+        help="an MCP server: a command in quotes, or a URL",
     )
-    parser.add_argument("--config", metavar="FILE", help="a configuration, in place of yours")
+    parser.add_argument("--config", metavar="FILE", help="a configuration in place of yours")
     _add_session_options(parser)
-    parser.add_argument("--system", metavar="TEXT", help="the system message of a new session")
+    parser.add_argument("--system", metavar="TEXT", help="system message of a new session")
     parser.add_argument(
-        "--max-turns", type=positive, default=50, metavar="N", help="model calls at most (50)"
+        "--max-turns", type=positive, default=50, metavar="N", help="most model calls (50)"
     )
     parser.add_argument(
         "--price",
         metavar="PRICES",
-        help="of the model, such as input=3,output=15,cache_read=0.3,currency=EUR",
+        help="per million tokens: input=3,output=15,currency=EUR",
     )
-    parser.add_argument("--json", action="store_true", help="write one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="write JSON Lines")
+    parser.add_argument("--yes", action="store_true", help="ask only where the configuration asks")
     parser.add_argument(
-        "--yes", action="store_true", help="ask only about what the configuration asks about"
-    )
-    parser.add_argument(
-        "--trust-hints", action="store_true", help="believe what MCP servers say of their tools"
+        "--trust-hints", action="store_true", help="believe MCP servers that a tool only reads"
     )
 
 
 def _add_session_options(parser: Parser) -> None:
-    parser.add_argument(
-        "--store", metavar="STORE", help="keep the session in this file or database"
-    )
+    parser.add_argument("--store", metavar="STORE", help="file or database of the session")
     parser.add_argument(
         "--resume",
         metavar="SESSION",
         nargs="?",
         const="",
-        help="go on with a session of the store, else with its latest",
+        help="continue a session of the store (its latest)",
     )
     add_approval_wait(parser, usual=0)
 
 
 def _prompt(text: str | None) -> str | None:
-    """Return the prompt, which a pipe gives if the command line does not; None at a terminal."""
+    """Return the prompt, by default from a pipe; None at a terminal."""
     if text is not None:
         return text.strip()
     if sys.stdin is None or sys.stdin.isatty():
@@ -220,34 +159,8 @@ def _prompt(text: str | None) -> str | None:
     return sys.stdin.buffer.read().decode(errors="replace").strip()
 
 
-class RunOptions(NamedTuple):
-    """What `toolbus run` is asked for; *resume* is "" for the latest session of the store.
-
-    Without a *prompt* a session that waits for a person goes on, else the person types prompts.
-    *approval_wait*, in seconds, is how long a call waits for an answer from elsewhere; None: as the
-    configuration says.
-    """
-
-    prompt: str | None
-    model: str
-    tools: Sequence[str] = ()
-    servers: Sequence[str] = ()
-    config: str | None = None
-    store: str | None = None
-    resume: str | None = None
-    system: str | None = None
-    max_turns: int = 50
-    base_url: str | None = None
-    key_env: str | None = None
-    price: str | None = None
-    as_json: bool = False
-    yes: bool = False
-    trust_hints: bool = False
-    approval_wait: float | None = None
-
-
 class Conversation(NamedTuple):
-    """An agent that is open, and those who tell of it and answer it."""
+    """An open agent, its report, and the person at its terminal."""
 
     agent: Agent
     report: RunReport
@@ -258,23 +171,13 @@ class Conversation(NamedTuple):
     stored: StoredApprovals | None
 
 
-def run_agent(output: Output, options: RunOptions) -> int:
-    """Run an agent on a prompt; return the exit code. Raises `UsageError`, `ToolbusError`."""
-    # Standard output belongs to the model's text: what handlers print goes elsewhere.
-    with redirect_stdout(sys.stderr):
-        code = asyncio.run(_run(output, options))
-    if code == INTERRUPTED:
-        raise KeyboardInterrupt
-    return code
-
-
-async def _run(output: Output, options: RunOptions) -> int:
+async def _run(output: Output, options: argparse.Namespace) -> int:
     async with _opened(output, options) as conversation:
         if options.prompt:
             return await _turn(conversation, options.prompt)
         if options.resume is not None:
-            is_typed = is_at_terminal(conversation.side) and not options.as_json
-            if await _goes_on(conversation.agent, is_typed=is_typed):
+            is_typed = is_at_terminal(conversation.side) and not options.json
+            if await _can_resume(conversation.agent, is_typed=is_typed):
                 code = await _turn(conversation, None)
                 if code != 0 or not is_typed:
                     return code
@@ -282,8 +185,8 @@ async def _run(output: Output, options: RunOptions) -> int:
         return 0
 
 
-async def _goes_on(agent: Agent, *, is_typed: bool) -> bool:
-    """Tell whether the session goes on without a prompt; raises `UsageError` if nothing can.
+async def _can_resume(agent: Agent, *, is_typed: bool) -> bool:
+    """Return whether the session continues without a prompt; raises `UsageError` if it cannot.
 
     A person who types is asked for a prompt, unless a question of the session waits.
     """
@@ -294,12 +197,12 @@ async def _goes_on(agent: Agent, *, is_typed: bool) -> bool:
     latest = agent.messages[-1] if agent.messages else None
     if latest is None or (isinstance(latest, AssistantMessage) and not latest.tool_calls):
         name = agent.scope.session_id
-        raise UsageError(f"nothing waits in session {name!r}; give a prompt to go on with it")
+        raise UsageError(f"nothing waits in session {name!r}; give a prompt to continue it")
     return True
 
 
 async def _converse(conversation: Conversation) -> None:
-    """Run on each prompt that the person types, until Ctrl-D; Ctrl-C stops a run and no more."""
+    """Run on each prompt that the person types, until Ctrl-D; Ctrl-C stops only a run."""
     try:
         from toolbus.cli.line_editor import LineEditor  # noqa: PLC0415 - it needs an extra
     except ImportError as error:
@@ -312,11 +215,11 @@ async def _converse(conversation: Conversation) -> None:
         if prompt is None:
             return
         if prompt and await _turn(conversation, prompt) == INTERRUPTED:
-            side.write("stopped; the session goes on with your next prompt\n")
+            side.write("stopped; your next prompt continues the session\n")
 
 
 async def _turn(conversation: Conversation, prompt: str | None) -> int:
-    """Run on *prompt*, None: go on, until the end or Ctrl-C; return the exit code."""
+    """Run on *prompt*, None: resume, until the end or Ctrl-C; return the exit code."""
     agent, report, stored_id = conversation.agent, conversation.report, conversation.stored_id
     run = asyncio.ensure_future(_streamed(agent, prompt))
     with _interrupting(run, conversation):
@@ -335,7 +238,7 @@ async def _turn(conversation: Conversation, prompt: str | None) -> int:
 
 
 async def _streamed(agent: Agent, prompt: str | None) -> RunResult:
-    """Run on *prompt*; the report hears of the pieces where they are released, in their order."""
+    """Run on *prompt* and return the result; handlers of the report write its pieces."""
     stream = agent.resume_stream() if prompt is None else agent.stream(prompt)
     async with aclosing(stream) as pieces:
         items = [item async for item in pieces if isinstance(item, RunResult)]
@@ -344,9 +247,9 @@ async def _streamed(agent: Agent, prompt: str | None) -> RunResult:
 
 @contextmanager
 def _interrupting(run: asyncio.Future[RunResult], conversation: Conversation) -> Iterator[None]:
-    """Let Ctrl-C answer a question by no, and else stop *run*, as SIGTERM does.
+    """Have Ctrl-C answer a question with no, else stop *run*, as SIGTERM does.
 
-    What waits for a person in a store stays there: the run ends as pending.
+    A question in a store stays there: the run ends as pending.
     """
     loop, keyboard, stored = asyncio.get_running_loop(), conversation.keyboard, conversation.stored
 
@@ -369,9 +272,9 @@ def _interrupting(run: asyncio.Future[RunResult], conversation: Conversation) ->
 
 
 def _stored(
-    options: RunOptions, store: Store | None, config: Configuration | None
+    options: argparse.Namespace, store: Store | None, config: Configuration | None
 ) -> StoredApprovals | None:
-    """Return what keeps questions in *store*, where others answer them as well."""
+    """Return approvals in *store*, where other processes answer them as well; None without it."""
     if store is None:
         return None
     settings = config.approvals if config else ApprovalSettings()
@@ -380,19 +283,19 @@ def _stored(
 
 
 @asynccontextmanager
-async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversation]:
-    """Open all that *options* name, in an order in which nothing runs if something is missing."""
+async def _opened(output: Output, options: argparse.Namespace) -> AsyncIterator[Conversation]:
+    """Open all parts that *options* name; a missing part is an error before anything runs."""
     direct, side = Output(sys.stderr), DeferredOutput(sys.stderr)
     logging.basicConfig(
         handlers=[OutputLogHandler(side)], level=logging.WARNING, format="%(message)s"
     )
-    report = (JsonRunReport if options.as_json else RunReport)(output, side)
+    report = (JsonRunReport if options.json else RunReport)(output, side)
     async with AsyncExitStack() as opened:
         user = find_terminal_user(opened, direct)
         model = find_model(options.model, options.base_url, options.key_env)
         opened.push_async_callback(close_model, model)
         config = find_configuration(options.config)
-        components = find_components(options.tools, config)
+        components = find_components(split_names(options.tools), config)
         report.price = find_model_price(options.price, config, options.model)
         session_id = find_session_id(options.store, options.resume)
         store = None
@@ -402,18 +305,16 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
             store = open_store(options.store)
             opened.push_async_callback(store.close)
         entries = () if config is None else config.servers
-        servers = await open_servers(opened, options.servers, entries, side)
-        strangers = () if options.trust_hints else servers
-        personal = () if config is None else config.personal
-        judges = [each for each in personal if isinstance(each, CallAllower)]
-        asking = [] if options.yes else [AskOnWrite(strangers, judges)]
+        servers = await open_servers(opened, options.mcp, entries, side)
+        if not options.yes:
+            components.append(_ask_on_write(servers, config, trusts_hints=options.trust_hints))
         try:
             stored = _stored(options, store, config)
             approver, watch = user.approver(side, report, stored)
             agent = Agent(
                 model,
                 tools=servers,
-                components=[*components, *asking, report],
+                components=[*components, report],
                 store=store,
                 session_id=session_id,
                 system=options.system,
@@ -427,3 +328,12 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)
         yield Conversation(agent, report, side, user.keyboard, stored_id, model.name, stored)
+
+
+def _ask_on_write(
+    servers: Sequence[Toolset], config: Configuration | None, *, trusts_hints: bool
+) -> AskOnWrite:
+    """Return the guard of calls that may write; rules of the person's own policy allow calls."""
+    personal = () if config is None else config.personal
+    allowers = [each for each in personal if isinstance(each, CallAllower)]
+    return AskOnWrite(() if trusts_hints else servers, allowers)

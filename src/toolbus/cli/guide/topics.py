@@ -11,7 +11,16 @@ from toolbus.settings.usage_error import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "models", "handlers", "adapters", "components", "truncation", "failures"),
+        (
+            "first-agent",
+            "run",
+            "models",
+            "handlers",
+            "adapters",
+            "components",
+            "truncation",
+            "failures",
+        ),
     ),
     (
         "Rules and secrets",
