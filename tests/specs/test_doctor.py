@@ -470,7 +470,7 @@ def test_a_lost_configuration_is_broken(patient, left):
     _, data = patient.examine("gemini-cli", code=1)
 
     (finding,) = findings(data, "broken")
-    assert finding.startswith(f"every event is stopped: {file} was in force when")
+    assert finding.startswith(f"every event is stopped: {file} was active when")
     assert "toolbus setup" in finding
     assert findings(data, "open") == []
 

@@ -1,4 +1,4 @@
-"""The dialects by the names of their hosts; each is imported when it is asked for."""
+"""The dialects of the hosts by name; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DIALECTS = tuple(_CLASSES)
 
 
 def no_such_host(name: str, known: Iterable[str]) -> LoadError:
-    """Return the error for a *name* that is not among the *known* hosts, with the way out."""
+    """Return the error for an unknown host *name*, with a hint; *known* are the hosts."""
     if name == "docker-gateway":
         way_out = ": put the proxy before the gateway's command; see: toolbus guide mcp"
     else:
@@ -39,7 +39,7 @@ def no_such_host(name: str, known: Iterable[str]) -> LoadError:
 
 
 def dialect(name: str) -> HostDialect:
-    """Return the dialect of the host *name*; raises `LoadError` if there is none."""
+    """Return the dialect of the host *name*; raises `LoadError` for an unknown host."""
     if name not in _CLASSES:
         raise no_such_host(name, DIALECTS)
     module, kind = _CLASSES[name]

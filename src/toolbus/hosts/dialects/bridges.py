@@ -1,11 +1,11 @@
-"""Hosts whose hooks are a program in their process: our bridge there starts the hook command.
+"""The dialects of OpenCode and pi: a bridge in the host's process starts the hook command.
 
-The installation writes a copy of the bridge that names the command. What it sends for an event is
-an object with `session_id` and `folder`, of a call or result also `call_id`, `tool`, `arguments`,
-`result` (a text or content blocks) and `is_error`, of a prompt or an answer `text`; `can_ask` tells
-whether a person sits at the screen. The answer that it takes is an object: `{}` lets pass, `block`
-stops, `arguments`, `result` and `context` are laid over, `ask` is asked. Anything else, nothing
-too, stops.
+The installation writes a copy of the bridge that names the command. The bridge sends an event as an
+object with `session_id` and `folder`; for a call or result also `call_id`, `tool`, `arguments`,
+`result` (a text or content blocks) and `is_error`; for a prompt or an answer `text`. `can_ask` is
+whether a user is at the screen. It accepts an object as an answer: `{}` passes the event, `block`
+stops it, `arguments`, `result` and `context` change it, `ask` is a question. Any other output, or
+none, stops the event.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import Ability, HookEvent
 
 SETTINGS_MARK = "const SETTINGS = null"
-"""The line of a bridge where the installation writes its settings."""
+"""The placeholder for the settings in the source of a bridge."""
 
 BRIDGE_LIMIT = 30.0
-"""Seconds after which a bridge takes the hook command for dead."""
+"""Seconds after which a bridge gives up on the hook command."""
 
 _MEMBERS = Members(
     folder="folder",
@@ -51,9 +51,9 @@ _MEMBERS = Members(
 
 
 def bridge_source(file: str, command: Sequence[str], limit: float = BRIDGE_LIMIT) -> str:
-    """Return the text of the bridge *file* that starts *command* with an event's name behind it.
+    """Return the source of the bridge *file*, which runs *command* followed by an event's name.
 
-    *limit* is in seconds. The command is an argument vector: no shell reads it.
+    *limit* is in seconds. The command is an argument vector, without a shell.
     """
     text = files("toolbus.hosts.install").joinpath(file).read_text("utf-8")
     settings = json.dumps({"command": [*command], "limit_ms": int(limit * 1000)})
@@ -61,7 +61,7 @@ def bridge_source(file: str, command: Sequence[str], limit: float = BRIDGE_LIMIT
 
 
 class BridgeDialect(HostDialect):
-    """What our bridges say and take, whatever they stand in; they know the host's form of it."""
+    """The format of our bridges, which translate it for their hosts."""
 
     forms: ClassVar = Forms(
         denial={"block": "{value}"},
@@ -73,7 +73,7 @@ class BridgeDialect(HostDialect):
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return the texts of a result, which is a text or content blocks."""
+        """Return the result, a text or content blocks."""
         result = payload.get("result")
         if not isinstance(result, str) and not are_blocks(result):
             raise DecodeError("expected a text or content blocks", "$.result")
@@ -81,20 +81,20 @@ class BridgeDialect(HostDialect):
         return ToolResponse(content=parts_in(result, BLOCKS), is_error=is_error)
 
     def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
-        """Return the block."""
+        """Return the answer that blocks the event."""
         return self.write({"block": reason}, *undelivered)
 
     def can_ask(self, event: HookEvent) -> bool:
-        """Return whether a person sits at the screen."""
+        """Return whether a user is at the screen."""
         return super().can_ask(event) and event.payload.get("can_ask") is True
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
-        """Return the changed texts of a result, each in its place."""
-        assert event.response is not None  # noqa: S101 - it was changed
+        """Return the answer with the changed texts of the result in their places."""
+        assert event.response is not None  # noqa: S101 - an event with a result
         return {"result": put_back(event.payload["result"], BLOCKS, event.response, response)}
 
     def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
-        """Return *answer* with *context* beside a prompt, or behind the texts of a result."""
+        """Return *answer* with *context* beside a prompt, or after the texts of a result."""
         if "block" in answer:
             return {}
         if event.kind == "prompt":
@@ -105,15 +105,15 @@ class BridgeDialect(HostDialect):
         return {"result": [*result, {"type": "text", "text": context}]}
 
     def write(self, answer: Json, *undelivered: Ability) -> HookAnswer:
-        """Return *answer*, an object also where the event passes."""
+        """Return *answer* as JSON; it is an object even if the event passes."""
         return HookAnswer(stdout=msgspec.json.encode(answer), undelivered=undelivered)
 
 
 class OpenCodeDialect(BridgeDialect):
-    """How OpenCode says its events, told by `opencode_bridge.js`.
+    """The dialect of OpenCode; its bridge is `opencode_bridge.js`.
 
-    A tool that throws passes no hook; its message is replaced where the requests to the model are
-    made (`experimental.chat.messages.transform`), which our bridge calls "tool.failed".
+    OpenCode runs no hook for a tool that throws. The bridge replaces its message in the request to
+    the model (`experimental.chat.messages.transform`), as the event "tool.failed".
     """
 
     facts: ClassVar = DialectFacts(
@@ -123,7 +123,7 @@ class OpenCodeDialect(BridgeDialect):
         sources=("the types in the package @opencode-ai/plugin 1.18.33",),
         abilities={
             **ALL_ABILITIES,
-            "fill_arguments": "no",  # It keeps them as what its model wrote.
+            "fill_arguments": "no",  # OpenCode stores them as the model's own call.
             "ask": "no",
         },
         kinds={
@@ -139,7 +139,7 @@ class OpenCodeDialect(BridgeDialect):
 
 
 class PiDialect(BridgeDialect):
-    """How pi says its events, told by `pi_bridge.ts`; what a person runs with `!` is not seen."""
+    """The dialect of pi; its bridge is `pi_bridge.ts`. Commands that a user runs with `!` pass."""
 
     facts: ClassVar = DialectFacts(
         name="pi",

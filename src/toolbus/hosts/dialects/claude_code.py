@@ -1,7 +1,7 @@
-"""Claude Code: command hooks of its settings.
+"""The dialect of Claude Code: command hooks of its settings.
 
-The run ends (`continue: false`) where it is not sure that a replaced result is taken. What a failed
-tool said cannot be replaced, and `continue: false` does not stop it there.
+If the host may ignore a replaced result, the answer also ends the run (`continue: false`). The
+output of a failed tool cannot be replaced, and `continue: false` has no effect after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ClaudeCodeDialect(HostDialect):
-    """How Claude Code says its events and is answered."""
+    """The encoding of Claude Code's events and answers."""
 
     facts: ClassVar = DialectFacts(
         name="claude-code",
@@ -57,7 +57,7 @@ class ClaudeCodeDialect(HostDialect):
         },
         members=Members(agent="agent_id", answer="last_assistant_message"),
         failures=frozenset({"PostToolUseFailure"}),
-        # Not Stop and SubagentStop: there it makes the model go on.
+        # Not Stop and SubagentStop: context there makes the model go on.
         takes_context=frozenset(
             {
                 *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch"),
@@ -72,22 +72,22 @@ class ClaudeCodeDialect(HostDialect):
         refusal=BLOCK,
         question=specific(permissionDecision="ask", permissionDecisionReason="{value}"),
         permission=specific(permissionDecision="allow", permissionDecisionReason="{value}"),
-        # Without a verdict the host's own permissions stay in force.
+        # Without a verdict the host's own permissions still apply.
         rewriting=specific(updatedInput="{value}"),
         context=specific(additionalContext="{value}"),
         replacement=specific(updatedToolOutput="{value}"),
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return the texts of a result, in the frame of its tool."""
+        """Return the texts of a result, by the template of its tool."""
         if "tool_response" not in payload:
             raise DecodeError("expected the result of the tool, got nothing", "$.tool_response")
         template = template_of(text_at(payload, "tool_name"))
         return ToolResponse(content=parts_in(payload["tool_response"], template))
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
-        """Return the changed texts in their places, else one text in the shape of the tool."""
-        assert event.response is not None  # noqa: S101 - it was changed
+        """Return the answer with changed texts in place, else one text in the tool's shape."""
+        assert event.response is not None  # noqa: S101 - an event with a result
         result, template = event.payload["tool_response"], template_of(event.payload["tool_name"])
         mapped = put_in_place(result, template, event.response, response)
         if mapped is None:
@@ -96,10 +96,10 @@ class ClaudeCodeDialect(HostDialect):
         return filled(self.forms.replacement, event.name, mapped)
 
     def replacement(self, name: str, payload: Any, text: str) -> Json:
-        """Return *text* in the shape of the tool.
+        """Return the answer with *text* in the shape of the tool's results.
 
-        Where it is not sure that the host takes it, the run ends too: later requests of the session
-        would have the original, and the next one is what we can stop.
+        If the host may ignore it, the answer also ends the run: the session's next request, which
+        would contain the original, is the only thing that can still be stopped.
         """
         match payload:
             case {"tool_name": str(tool)}:

@@ -1,8 +1,8 @@
-"""The shapes of the results of Claude Code's tools, for texts in place of theirs.
+"""The shapes of the results of Claude Code's tools, to replace their texts.
 
-Version 2.1.329 takes `updatedToolOutput` only where it fits the output type of the tool
-(sdk-tools.d.ts of the package @anthropic-ai/claude-code); else the model reads the original. Of
-types that it fits, members that are no part of them do not matter.
+Version 2.1.329 accepts `updatedToolOutput` only if it fits the output type of the tool
+(sdk-tools.d.ts of the package @anthropic-ai/claude-code); otherwise the model reads the original.
+Additional members are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OWN = ResultTemplate(
         }
     ),
     media=frozenset({"base64"}),
-    # Of a file that was changed the model reads its path alone.
+    # Of a changed file the model reads only the path.
     excerpts=frozenset({"structuredPatch", "gitDiff"}),
     main=(
         ("stdout",),
@@ -41,7 +41,7 @@ _OWN = ResultTemplate(
 
 
 def template_of(tool: str) -> ResultTemplate:
-    """Return what belongs to the frame in the results of *tool*."""
+    """Return the template of the results of *tool*."""
     return BLOCKS if is_mcp(tool) else _OWN
 
 
@@ -51,9 +51,9 @@ def is_mcp(tool: str) -> bool:
 
 
 def replaced(tool: str, result: Any, text: str) -> tuple[Any, bool]:
-    """Return *text* in the shape of the results of *tool*, and whether it is sure to be taken.
+    """Return *text* in the shape of the results of *tool*, and whether it is sure to be accepted.
 
-    *result* is what the tool returned, if that is known.
+    *result* is the tool's own result, if known.
     """
     if is_mcp(tool):
         return (put_whole(result, BLOCKS, text) if are_blocks(result) else text), True
@@ -64,9 +64,9 @@ def replaced(tool: str, result: Any, text: str) -> tuple[Any, bool]:
 
 
 def for_any_tool(text: str) -> dict[str, Any]:
-    """Return *text* in all shapes at once: `Bash`, `Read`, `Grep` and the like take what is theirs.
+    """Return *text* in all shapes at once: `Bash`, `Read`, `Grep` and others read their members.
 
-    For tools of MCP servers Claude Code writes it as JSON.
+    For tools of MCP servers Claude Code renders it as JSON.
     """
     return {
         **_search("content", text),

@@ -1,8 +1,8 @@
-"""Codex: hooks of its `hooks.json`. An answer with any other member is thrown away there.
+"""The dialect of Codex: hooks of its `hooks.json`. Codex drops answers with unknown members.
 
-It asks nobody for a hook, and takes other arguments only together with its permission. A result is
-replaced as a whole, by text. A command's is, whatever its exit code; of a tool of an MCP server
-that failed there is no event, and none of what a command wrote that still runs.
+Hooks cannot make it ask its user, and changed arguments need a permission. A result is replaced as
+a whole, by text, also that of a failed command. There is no event for a failed tool of an MCP
+server, and none for the output of a command that still runs.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import HookAnswer
 
 _LASTING = (
-    "what a command has written when Codex stops waiting for it goes to the model, and no hook is "
-    "told of it before the command ends: let long commands write to a file that is read afterwards"
+    "the output of a command that still runs when Codex stops waiting goes to the model, and hooks "
+    "see it only at the command's end: let long commands write to a file that is read afterwards"
 )
 _IMAGES = ResultTemplate(
     names=frozenset({"type", "image_url", "detail"}),
     fixed=frozenset({"type", "image_url", "detail"}),
 )
-"""The result of `view_image`: items of a request."""
+"""The result of `view_image`: input items of the Responses API."""
 
 
 class CodexDialect(HostDialect):
-    """How Codex says its events and is answered."""
+    """The encoding of Codex's events and answers."""
 
     facts: ClassVar = DialectFacts(
         name="codex",
@@ -49,7 +49,7 @@ class CodexDialect(HostDialect):
         sources=("the JSON Schemas of the events in the program of @openai/codex 0.169.0",),
         abilities={
             **ALL_ABILITIES,
-            "fill_arguments": "no",  # Only with a permission: its person would not be asked.
+            "fill_arguments": "no",  # They need a permission, so the user would not be asked.
             "ask": "no",
             "replace_failure": "commands",
         },
@@ -74,12 +74,12 @@ class CodexDialect(HostDialect):
         refusal=BLOCK,
         rewriting=specific(permissionDecision="allow", updatedInput="{value}"),
         context=specific(additionalContext="{value}"),
-        # With an empty reason the original would go on.
+        # With an empty reason Codex keeps the original.
         replacement=BLOCK,
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return the texts of a result; its content alone is what the model will read."""
+        """Return the result; the model reads only its content."""
         if "tool_response" not in payload:
             raise DecodeError("expected the result of the tool, got nothing", "$.tool_response")
         result = payload["tool_response"]
@@ -87,7 +87,7 @@ class CodexDialect(HostDialect):
             return ToolResponse(content=parts_in(result, _IMAGES))
         if not isinstance(result, dict):
             return ToolResponse(content=parts_in(result, BLOCKS))
-        # What is structured says the same as the content.
+        # The structured content repeats the content.
         content = {key: item for key, item in result.items() if key != "structuredContent"}
         return ToolResponse(
             content=parts_in(content, BLOCKS),
@@ -96,7 +96,7 @@ class CodexDialect(HostDialect):
         )
 
     def fail_closed_answer(self, name: str, payload: Any, reason: str) -> HookAnswer:
-        """Return what stops the event *name*; the end of a session takes no answer at all."""
+        """Return the answer that blocks the event *name*; the end of a session takes no answer."""
         return (
             self.write({})
             if name == "SessionEnd"

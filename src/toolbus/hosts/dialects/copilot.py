@@ -1,7 +1,7 @@
-"""GitHub Copilot CLI: hooks with names in camelCase.
+"""The dialect of GitHub Copilot CLI: hooks with names in camelCase.
 
-It gives calls no ids. A command's result is replaced whatever its exit code; what another tool said
-that failed cannot be.
+Calls have no ids. The result of a command can be replaced even if it failed; the output of any
+other failed tool cannot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class CopilotDialect(HostDialect):
-    """How Copilot CLI says its events and is answered."""
+    """The encoding of Copilot CLI's events and answers."""
 
     facts: ClassVar = DialectFacts(
         name="copilot",
@@ -38,10 +38,10 @@ class CopilotDialect(HostDialect):
         sources=("the types of the package @github/copilot-sdk 1.0.14",),
         abilities={
             **ALL_ABILITIES,
-            "fill_arguments": "no",  # Its model reads them in the next request.
+            "fill_arguments": "no",  # The model reads them in the next request.
             "replace_failure": "commands",
         },
-        # Not agentStop: it does not say what the model said.
+        # Not agentStop: it does not contain the model's text.
         kinds={
             "preToolUse": "call",
             "postToolUse": "result",
@@ -66,12 +66,12 @@ class CopilotDialect(HostDialect):
         permission={"permissionDecision": "allow", "permissionDecisionReason": "{value}"},
         rewriting={"modifiedArgs": "{value}"},
         context={"additionalContext": "{value}"},
-        # Only an object is taken: for a text the original goes on to the model.
+        # Only an object is accepted: with a text the model reads the original.
         replacement={"modifiedResult": {"resultType": "failure", "textResultForLlm": "{value}"}},
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return the text for the model, and whether the host calls it a success."""
+        """Return the text for the model; it is an error unless the host reports success."""
         result = object_at(payload, "toolResult")
         text = optional_text(result, "textResultForLlm")
         kind = optional_text(result, "resultType")
@@ -80,12 +80,12 @@ class CopilotDialect(HostDialect):
         )
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
-        """Return the text of *response*, a success where the tool's result was one."""
+        """Return the answer with the text of *response*, a success if the tool's result was one."""
         failed = event.response is not None and event.response.is_error
         kind = "failure" if failed else "success"
         return {"modifiedResult": {"resultType": kind, "textResultForLlm": response.text}}
 
     def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
-        """Return *reason* on standard error, which Copilot CLI logs."""
+        """Return the answer with *reason* on standard error, which Copilot CLI logs."""
         line = f"{reason}\n".encode(errors="replace")
         return HookAnswer(stderr=line, undelivered=undelivered)

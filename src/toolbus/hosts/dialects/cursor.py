@@ -1,7 +1,7 @@
-"""Cursor: `hooks.json`, from its documentation alone: it was not run.
+"""The dialect of Cursor: `hooks.json`, by its documentation only: it is untested.
 
-Of tools only those of MCP servers have a result that can be replaced; `tool_output` is a text of
-JSON. Cursor also runs the hooks that a person set up for Claude Code: see `run.event_input`.
+Only results of MCP tools can be replaced; `tool_output` is a text of JSON. Cursor also runs the
+hooks that a user set up for Claude Code: see `run.event_input`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class CursorDialect(HostDialect):
-    """How Cursor says its events and is answered."""
+    """The encoding of Cursor's events and answers."""
 
     facts: ClassVar = DialectFacts(
         name="cursor",
@@ -42,7 +42,7 @@ class CursorDialect(HostDialect):
         sources=("https://cursor.com/docs/agent/hooks",),
         abilities={
             **ALL_ABILITIES,
-            "fill_arguments": "no",  # Only with a permission.
+            "fill_arguments": "no",  # They need a permission.
             "ask": "no",
             "replace_result": "mcp",
             "replace_failure": "no",
@@ -65,7 +65,7 @@ class CursorDialect(HostDialect):
                 *("beforeTabFileRead", "subagentStart"),
             }
         ),
-        most_context=10_000,  # Of a longer one it takes nothing.
+        most_context=10_000,  # A longer context is dropped.
     )
     forms: ClassVar = Forms(
         denial={"permission": "deny", "user_message": "{value}", "agent_message": "{value}"},
@@ -76,7 +76,7 @@ class CursorDialect(HostDialect):
     )
 
     def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
-        """Return the event *name* of *payload*: of a conversation, and in its first folder."""
+        """Return the event *name* of *payload*, of its conversation and first workspace root."""
         session = optional_text(payload, "conversation_id")
         event = super().decode(name, {**payload, "session_id": session} if session else payload)
         match payload.get("workspace_roots"):
@@ -85,11 +85,11 @@ class CursorDialect(HostDialect):
         return replace(event, payload=payload)
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return the texts in `tool_output`."""
+        """Return the result in `tool_output`."""
         return ToolResponse(content=parts_in(_output(payload), BLOCKS))
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
-        """Return the changed texts of an MCP tool's result, each in its place."""
+        """Return the answer with the changed texts of an MCP tool's result in their places."""
         answer = self.replacement(event.name, event.payload, response.text)
         if not answer or event.response is None:
             return answer
@@ -98,7 +98,7 @@ class CursorDialect(HostDialect):
         return filled(self.forms.replacement, event.name, result) if is_result else answer
 
     def replacement(self, name: str, payload: Any, text: str) -> Json:
-        """Return *text* as the result of an MCP tool."""
+        """Return the answer with *text* as the result of an MCP tool; {} for other tools."""
         match payload:
             case {"tool_name": str(tool)} if tool.startswith("MCP:"):
                 result = {"content": [{"type": "text", "text": text}], "isError": True}
@@ -107,7 +107,7 @@ class CursorDialect(HostDialect):
 
 
 def _output(payload: Mapping[str, Any]) -> Any:
-    """Return the value of the JSON in the text `tool_output`; the text where it is not JSON."""
+    """Return the JSON value in the text `tool_output`; the text itself if it is not JSON."""
     output = payload.get("tool_output")
     if not isinstance(output, str):
         raise DecodeError("expected a text of JSON", "$.tool_output")

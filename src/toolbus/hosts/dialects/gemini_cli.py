@@ -1,7 +1,7 @@
-"""Gemini CLI: hooks of its settings.
+"""The dialect of Gemini CLI: hooks of its settings.
 
-It gives calls no ids. A question (`decision: ask`) is in its code but not in its reference, and
-without a terminal it waits for ever: it is not used.
+Calls have no ids. Questions (`decision: ask`) are not used: they are undocumented, and without a
+terminal they wait for ever.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _PARTS = ResultTemplate(
         }
     )
 )
-"""`llmContent`: a text, or a part of the Gemini API, or a list of both."""
+"""The template of `llmContent`: a text, a part of the Gemini API, or a list of both."""
 
 
 class GeminiCliDialect(HostDialect):
-    """How Gemini CLI says its events and is answered."""
+    """The encoding of Gemini CLI's events and answers."""
 
     facts: ClassVar = DialectFacts(
         name="gemini-cli",
@@ -51,7 +51,7 @@ class GeminiCliDialect(HostDialect):
         sources=("docs/hooks/reference.md and the scheduler of @google/gemini-cli 0.61.0",),
         abilities={
             **ALL_ABILITIES,
-            "fill_arguments": "no",  # Its model reads them when a session is resumed.
+            "fill_arguments": "no",  # The model reads them when a session is resumed.
             "ask": "no",
         },
         kinds={
@@ -64,7 +64,7 @@ class GeminiCliDialect(HostDialect):
         },
         members=Members(call_id="", answer="prompt_response"),
         takes_context=frozenset({"AfterTool", "BeforeAgent", "SessionStart"}),
-        # Not AfterAgent: there it demands another answer.
+        # Not AfterAgent: a denial there demands another answer of the model.
         also_denied=frozenset({"BeforeModel", "AfterModel"}),
         notice="systemMessage",
         blind_spots=(MENTIONED,),
@@ -72,15 +72,15 @@ class GeminiCliDialect(HostDialect):
     forms: ClassVar = Forms(
         denial=_DENIAL,
         refusal=_DENIAL,
-        # It becomes the whole result, as `{"error": TEXT}`.
+        # The text becomes the whole result, as `{"error": TEXT}`.
         replacement=_DENIAL,
-        # The reference says that they are merged; the scheduler takes them for the whole.
+        # Not merged as the reference says: the scheduler replaces all arguments.
         rewriting=specific(tool_input="{value}"),
         context=specific(additionalContext="{value}"),
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return what the model reads: an error's message if there is one, else `llmContent`."""
+        """Return the text for the model: the message of an error, else `llmContent`."""
         response = object_at(payload, "tool_response")
         match response.get("error"):
             case None:
@@ -92,7 +92,7 @@ class GeminiCliDialect(HostDialect):
         raise DecodeError("expected an error with a message", "$.tool_response.error")
 
     def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
-        """Return *answer* with *context*; beside a denial it would be lost, so it stands in it."""
+        """Return *answer* with *context*, within the reason of a denial, where it would be lost."""
         if "reason" in answer:
             return {**answer, "reason": f"{answer['reason']}\n\n{context}"}
         return super().with_context(event, answer, context)

@@ -1,8 +1,7 @@
 """The records of a hook event: the event, the decision about it, and the answer to its host.
 
-A host is a coding agent that starts our command for each event of its hooks. Its dialect reads
-the JSON of the event as a `HookEvent`, and writes a `HookDecision` as the `HookAnswer` that the
-host understands.
+A host is a coding agent that starts our command for each of its hook events. Its dialect decodes
+the event's JSON into a `HookEvent`, and encodes a `HookDecision` as the host's `HookAnswer`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from toolbus.messages.records import ToolCall, ToolResponse
 HookKind: TypeAlias = Literal[
     "call", "result", "prompt", "answer", "session_start", "session_end", "other"
 ]
-"""The subject of an event: a call before it runs, its result or failure, a person's prompt, the
-model's final text of a turn, the session, or something that is only observed."""
+"""The kind of an event: a call before it runs, its result or failure, a user's prompt, the model's
+final text of a turn, the start or end of a session, or any other event, which is only observed."""
 
 Ability: TypeAlias = Literal[
     "observe",
@@ -30,32 +29,32 @@ Ability: TypeAlias = Literal[
     "add_context",
     "block_prompt",
 ]
-"""A deed that a host lets a hook do; `ask` is a question of its own to the person.
+"""An action that a host allows to a hook; with `ask` the host itself asks its user.
 
-`fill_arguments`: rewritten arguments stay from its model, and are no permission to run the call.
+`fill_arguments`: the model does not see rewritten arguments, and rewriting permits no call.
 """
 
 Delivery: TypeAlias = Literal["yes", "mcp", "commands", "no"]
-"""Whether an ability reaches the model: always, for tools of MCP servers only, for commands of a
-shell only, or never."""
+"""Whether an ability works: always, only for tools of MCP servers, only for shell commands, or
+never."""
 
 
 class HookEvent(Struct, frozen=True, kw_only=True):
-    """One event as a dialect read it.
+    """One decoded event.
 
     Args:
         host: the dialect's name, such as "claude-code".
-        name: the event as the host calls it.
-        kind: its subject.
+        name: the host's name of the event.
+        kind: the kind of the event.
         session_id: the host's own id of its session.
-        folder: the absolute folder in which the tools work now; "" if the host does not say.
-        agent: the id of a sub-agent that speaks; "" for the session's main agent.
-        call: the call that the host is about to run, or ran. Its id is "" where the host gives
-            calls none.
-        response: the result of the tool: one text part for each text in the host's frame, in its
-            order, so that a changed text goes back to its place.
-        text: the person's prompt, or the model's final text.
-        payload: the event as it came, for the frame of the answer.
+        folder: the absolute current folder of the tools; "" if the host does not report it.
+        agent: the id of the sub-agent; "" for the session's main agent.
+        call: the call that the host is about to run, or ran. Its id is "" if the host gives
+            calls no ids.
+        response: the result of the tool: one text part for each text in the host's result, in
+            order, so that a changed text can be put back in its place.
+        text: the user's prompt, or the model's final text.
+        payload: the event's JSON, from which the answer copies the result's structure.
     """
 
     host: str
@@ -71,16 +70,16 @@ class HookEvent(Struct, frozen=True, kw_only=True):
 
 
 class HookDecision(Struct, frozen=True, kw_only=True):
-    """The outcome of an event on the bus; a decision without any field lets it pass as it is.
+    """The outcome of an event on the bus; a decision without any field passes it unchanged.
 
     Args:
-        call: the call that is to run instead.
-        denied: the reason why it may not go on, for the model.
-        asked: the question to a person that comes before.
-        response: the response that the model is to read instead of the result.
-        context: texts that the model is to read in addition.
-        notice: a sentence for the person; a host that shows none leaves it out.
-        skips_prompt: whether the host need not ask its person; a host that cannot be told asks.
+        call: the call to run instead.
+        denied: the reason of a denial, for the model.
+        asked: the question that the host must ask its user first.
+        response: the response that replaces the result for the model.
+        context: additional texts for the model.
+        notice: a sentence for the user, if the host can show it.
+        skips_prompt: whether the host may skip its own prompt, if it can be told so.
     """
 
     call: ToolCall | None = None
@@ -93,10 +92,10 @@ class HookDecision(Struct, frozen=True, kw_only=True):
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
-    """The output and the exit code of our command; of *undelivered* the host cannot be told.
+    """The output and the exit code of our command.
 
-    Of a result that had to be replaced and could not be, "replace_result" or "replace_failure"
-    stands there: then the model reads the original.
+    *undelivered* are the parts of the decision that the host cannot carry out. If it contains
+    "replace_result" or "replace_failure", the model reads the original result.
     """
 
     stdout: bytes = b""

@@ -1,6 +1,6 @@
-"""The base of all dialects: facts about a host, and the one way from its JSON and back.
+"""The base class of all dialects: decodes a host's events and encodes the answers.
 
-A leaf file per host has its facts and what the host says in its own form.
+Each host has a module with its facts and its own formats.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ ALL_ABILITIES: Mapping[Ability, Delivery] = {
 }
 
 MENTIONED = (
-    "a file that a prompt names with @ is read into the prompt, and no hook is told of its text: "
-    "let the model read it by a tool instead"
+    "the text of a file that a prompt names with @ becomes part of the prompt, and hooks do not "
+    "see it: let the model read the file with a tool instead"
 )
-"""A text that is not seen, in several hosts."""
+"""A blind spot of several hosts."""
 
 BLOCK: Json = {"decision": "block", "reason": "{value}"}
-"""The form in which several hosts keep a prompt back."""
+"""The form of a blocked prompt in several hosts."""
 
 NO_REASON = "toolbus: no reason was given"
 SKIPPED = 'allowed by a rule with prompt = "skip"'
-"""The reason for a host whose own prompt is answered."""
+"""The reason of the permission that skips the host's own prompt."""
 EMPTY = "(toolbus: nothing remains of this result)"
-"""A result without text: hosts would put words of their own, or the original."""
+"""The text of an empty result: hosts would substitute a text of their own, or the original."""
 
 
 class Members(Struct, frozen=True, kw_only=True):
-    """The names of members in a host's events; "" for what it does not say."""
+    """The names of members in a host's events; "" for a missing one."""
 
     session: str = "session_id"
     folder: str = "cwd"
@@ -75,19 +75,19 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
 
     Args:
         name: the host's name in commands: "claude-code".
-        title: its makers' name for it: "Claude Code".
-        version: the version that was run; "" for a host of which only documentation was read.
-        sources: where the facts come from, beside runs of that version.
-        abilities: what it lets a hook do.
-        kinds: by the names of its events what each is about; any other is only observed.
-        members: the names of members in them.
-        failures: events of failed tools whose words it gives to its model whatever a hook says.
-        takes_context: events whose answers may hold more for the model.
-        most_context: characters of context of which it takes all.
-        also_denied: further events that its denial of a call stops.
-        notice: the member of an answer that its person reads; "" for a host that shows none.
-        unseen: sentences on texts that reach its model without any event, so that no hook can clean
-            them.
+        title: the vendor's name of the host: "Claude Code".
+        version: the version that was tested; "" for a host known from its documentation only.
+        sources: the sources of the facts, beside tests of that version.
+        abilities: the actions that it allows to a hook.
+        kinds: the kind of each event by name; events of other names are only observed.
+        members: the names of members in events.
+        failures: events of failed tools whose output always reaches its model.
+        takes_context: events whose answers may carry context for the model.
+        most_context: the most characters of context.
+        also_denied: further events that accept the denial of a call.
+        notice: the member of an answer that its user reads; "" if there is none.
+        blind_spots: sentences about texts that reach its model without any event, so that no hook
+            can redact them.
     """
 
     name: str
@@ -106,21 +106,21 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The title, with "(untried)" behind that of a host that was not run."""
-        return self.title if self.version else f"{self.title} (untried)"
+        """The title, followed by "(untested)" for a host that was not tested."""
+        return self.title if self.version else f"{self.title} (untested)"
 
 
 class Forms(Struct, frozen=True, kw_only=True):
-    """What a host takes for an answer, as JSON in which "{event}" and "{value}" are filled in.
+    """The host's formats of answers: JSON templates with "{event}" and "{value}".
 
     Args:
-        denial: keeps a call from running, for a reason.
-        rewriting: runs a call with other arguments, all of them.
-        refusal: keeps a prompt back, for a reason.
-        replacement: puts a text in the place of a result.
-        question: asks the host's person before a call.
-        permission: spares the host's own prompt, for a reason.
-        context: gives the model more to read.
+        denial: denies a call, for a reason.
+        rewriting: replaces all arguments of a call.
+        refusal: blocks a prompt, for a reason.
+        replacement: replaces a result by a text.
+        question: asks the host's user before a call.
+        permission: skips the host's own prompt, for a reason.
+        context: adds context for the model.
     """
 
     denial: Json
@@ -133,53 +133,53 @@ class Forms(Struct, frozen=True, kw_only=True):
 
 
 class HostDialect(ABC):
-    """How one host says its events and is answered; *forms* that are {} it does not have."""
+    """The encoding of one host's events and answers; a host lacks the *forms* that are {}."""
 
     facts: ClassVar[DialectFacts]
     forms: ClassVar[Forms]
 
-    # --- where hosts differ ----------------------------------------------------------------------
+    # --- overridden by hosts ---------------------------------------------------------------------
 
     @abstractmethod
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return what a tool returned, of the event *payload*; raises `DecodeError`."""
+        """Return the result of the tool in the event *payload*; raises `DecodeError`."""
 
     def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
-        """Return the answer that puts *text* in the place of a result; {} if the host has none.
+        """Return the answer that replaces a result by *text*; {} if the host has none.
 
-        *payload* is None if nobody could read it.
+        *payload* is None if it could not be decoded.
         """
         return filled(self.forms.replacement, name, text)
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
-        """Return the answer that puts *response* in the place of the result of *event*."""
+        """Return the answer that replaces the result of *event* by *response*."""
         text = response.text if response.text.strip() else EMPTY
         return self.replacement(event.name, event.payload, text)
 
     def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
-        """Return *answer* with more for the model; {} where it cannot stand beside *answer*."""
+        """Return *answer* with *context* for the model; {} if both cannot be combined."""
         return joined(answer, filled(self.forms.context, event.name, context))
 
-    def can_ask(self, event: HookEvent) -> bool:  # noqa: ARG002 - for those that cannot always
-        """Return whether the host asks its person about the call of *event*."""
+    def can_ask(self, event: HookEvent) -> bool:  # noqa: ARG002 - some hosts decide by the event
+        """Return whether the host can ask its user about the call of *event*."""
         return self.facts.abilities["ask"] == "yes"
 
     def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
-        """Return what tells the person why an event that cannot be stopped should have been."""
+        """Return the notice to the user about an event that should be blocked and cannot be."""
         return self.write({self.facts.notice: reason} if self.facts.notice else {}, *undelivered)
 
     def write(self, answer: Json, *undelivered: Ability) -> HookAnswer:
-        """Return *answer* as the host reads it; nothing lets the event pass."""
+        """Return *answer* in the host's encoding; an empty one lets the event pass."""
         if not answer:
             return HookAnswer(undelivered=undelivered)
         return HookAnswer(stdout=msgspec.json.encode(answer), undelivered=undelivered)
 
-    # --- the same for all ------------------------------------------------------------------------
+    # --- the same for all hosts ------------------------------------------------------------------
 
     def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
-        """Return the event *name* that *payload* tells of.
+        """Return the event *name* with *payload*.
 
-        Raises `DecodeError` for what lacks what every such event has.
+        Raises `DecodeError` if a required member is missing.
         """
         facts = self.facts
         members, kind = facts.members, facts.kinds.get(name, "other")
@@ -211,7 +211,7 @@ class HostDialect(ABC):
         )
 
     def encode(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
-        """Return how the host is told of *decision*."""
+        """Return the answer that carries *decision*."""
         undelivered: list[Ability] = []
         answer = self._verdict(event, decision, undelivered)
         if context := "\n\n".join(filter(None, decision.context)):
@@ -227,10 +227,10 @@ class HostDialect(ABC):
         return self.write(answer, *undelivered)
 
     def fail_closed_answer(self, name: str, payload: Any, reason: str) -> HookAnswer:
-        """Return what stops the event *name* whatever it was about: something of ours failed.
+        """Return the answer that blocks the event *name* after a failure of ours.
 
-        Before a call it is the host's denial; after it, the host's replacement by a notice, in the
-        frame of *payload* where the host wants that. *payload* is None if nobody could read it.
+        Before a call it is the host's denial; after it, a notice in place of the result, in the
+        structure of *payload* if the host needs that. *payload* is None if it was not decoded.
         """
         facts, forms, kind = self.facts, self.forms, self.facts.kinds.get(name, "other")
         if kind == "call" or name in facts.also_denied:
@@ -247,7 +247,7 @@ class HostDialect(ABC):
     def _verdict(
         self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
     ) -> Json:
-        """Return the answer without context; what the host is not told goes into *undelivered*."""
+        """Return the answer without context; add undeliverable parts to *undelivered*."""
         match event.kind:
             case "call":
                 return self._call_verdict(event, decision, undelivered)
@@ -294,7 +294,7 @@ class HostDialect(ABC):
         if denied is not None:
             answer = self.replacement(event.name, event.payload, _worded(denied))
         else:
-            assert after is not None  # noqa: S101 - it is another one
+            assert after is not None  # noqa: S101 - checked above
             answer = self.changed_result(event, after)
         if not answer:
             undelivered.append("replace_result")
@@ -302,7 +302,7 @@ class HostDialect(ABC):
 
 
 def filled(form: Json, name: str, value: Any) -> Json:
-    """Return *form* with the *name* of the event, and *value*, where they belong."""
+    """Return *form* with the event's *name* and *value* filled in."""
     filling = {"{event}": name, "{value}": value}
     return {
         key: filled(item, name, value) if isinstance(item, dict) else filling.get(item, item)
@@ -311,12 +311,12 @@ def filled(form: Json, name: str, value: Any) -> Json:
 
 
 def specific(**members: Any) -> Json:
-    """Return a form with *members* that are special to the event, as Claude Code's answers have."""
+    """Return a form with *members* below `hookSpecificOutput`, as in Claude Code's answers."""
     return {"hookSpecificOutput": {"hookEventName": "{event}", **members}}
 
 
 def joined(first: Json, second: Json) -> Json:
-    """Return the members of both answers; those of an object that both have are joined too."""
+    """Return the members of both answers, with objects that both have merged."""
     both = {**first, **second}
     for key in first.keys() & second.keys():
         if isinstance(first[key], dict) and isinstance(second[key], dict):
@@ -325,7 +325,7 @@ def joined(first: Json, second: Json) -> Json:
 
 
 def text_at(payload: Mapping[str, Any], name: str) -> str:
-    """Return the text *name* of *payload*; raises `DecodeError` if there is none, or it is ""."""
+    """Return the text *name* of *payload*; raises `DecodeError` if it is missing or empty."""
     text = payload.get(name)
     if isinstance(text, str) and text:
         return replace_surrogates(text)
@@ -343,7 +343,7 @@ def optional_text(payload: Mapping[str, Any], name: str) -> str:
 
 
 def object_at(payload: Mapping[str, Any], name: str) -> Json:
-    """Return the object *name* of *payload*; raises `DecodeError` if there is none."""
+    """Return the object *name* of *payload*; raises `DecodeError` if it is missing."""
     value = payload.get(name)
     if isinstance(value, dict):
         return value
@@ -351,17 +351,17 @@ def object_at(payload: Mapping[str, Any], name: str) -> Json:
 
 
 def _other_tool(event: HookEvent, decision: HookDecision) -> str | None:
-    """Return why the call of *event* may not run, if it was to become one of another tool."""
+    """Return why the call of *event* may not run, if handlers changed its tool."""
     if decision.call is None or event.call is None or decision.call.name == event.call.name:
         return None
     return (
-        f"toolbus: the call of {event.call.name!r} was to become one of "
-        f"{decision.call.name!r}, which a hook cannot bring about"
+        f"toolbus: a handler changed the tool {event.call.name!r} to "
+        f"{decision.call.name!r}, which a hook cannot do"
     )
 
 
 def _worded(reason: str) -> str:
-    # For a blank one several hosts let the event pass.
+    # With a blank reason several hosts let the event pass.
     return reason if reason.strip() else NO_REASON
 
 

@@ -1,7 +1,8 @@
-"""The texts of a tool's result in a host's frame, and changed ones back in their places.
+"""The texts in the JSON of a tool's result, and the replacement of each text in its place.
 
-A frame is the JSON around the texts: `{"stdout": …, "stderr": …, "interrupted": false}`. A host
-may ignore a result of another shape than its tool's, and then the model reads the original.
+A template describes the parts of the JSON that are the host's own, and not texts of the tool:
+`{"stdout": …, "stderr": …, "interrupted": false}`. A host may ignore a result of a different shape,
+and then the model reads the original.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 Change: TypeAlias = "Callable[[Part], Part]"
 
 WITHHELD_NAME = (
-    "toolbus withheld this result: the name of a member in it had to be changed, "
-    "and a name cannot be changed in its place"
+    "toolbus withheld this result: handlers changed the name of a member in it, "
+    "and a name cannot be replaced"
 )
 
 _MIME_TYPE = re.compile(r"(?:image|audio|video|text|application|font|model)/[\w.+-]{1,80}")
@@ -41,31 +42,31 @@ _DATA_NAMES = frozenset({"data", "base64", "blob"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}\s*")
 _MEDIA_TYPES = ("image", "audio", "base64")
 _SHORTEST = 128
-"""Letters of base64 in a member that may as well be somebody's text; a key has fewer."""
+"""The fewest characters of base64 data in a member that may be a text; keys are shorter."""
 _COPIES = ("structuredContent", "_meta")
-"""Members of an MCP result that repeat its content, or are about it."""
+"""Members of an MCP result that repeat or describe its content."""
 
 _FIXED = re.compile(
     r".{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|toolu_\w{24}|data:[^,]*;base64,.*"
 )
-"""A type or an id that a host writes; anything longer may be a text of others, or a key."""
+"""A type or an id that a host writes; a longer value may be a text of the tool, or a secret."""
 _IDENTIFIER = re.compile(r"[a-z][A-Za-z_]{0,39}")
 
 
 class ResultTemplate(Struct, frozen=True, kw_only=True):
-    """The parts of a tool's results that its host wrote, so that they are not texts.
+    """The parts of a tool's results that its host wrote, and that are not texts.
 
     Args:
-        names: the names of members that every such result has; others may be texts too.
-        identifiers: whether each name that a program could have is such a name.
-        words: for the name of a member the values that are the host's, such as its types.
-        fixed: the names of members that are the host's, if what they say is no longer than types
-            and ids are.
-        media: the names of members that are base64 data, of whatever type.
-        main: paths to where a whole new text can stand; the first that is there is taken.
-        excerpts: the names of members with pieces of the other texts, which the model does not
-            read: they are no parts, and a result that changes loses them. A value that only the
-            head of its column tells could not be found in them.
+        names: the names of members in these results; all other names count as texts.
+        identifiers: whether each name that is an identifier counts as a member's name.
+        words: the values that the host writes, such as types, by the name of the member.
+        fixed: the names of members that the host writes, if their values are as short as types
+            and ids.
+        media: the names of members with base64 data, of any type.
+        main: paths of texts that can hold a whole new text; the first existing one is used.
+        excerpts: the names of members with excerpts of the other texts, which the model does not
+            read: they are not parts, and a changed result loses them. A secret that only the head
+            of its column reveals could not be found in them.
     """
 
     names: frozenset[str] = frozenset()
@@ -91,9 +92,9 @@ BLOCKS = ResultTemplate(
         "audience": frozenset({"user", "assistant"}),
     },
 )
-"""Results of MCP servers: a list of content blocks, or an object with such `content`
-(https://modelcontextprotocol.io/specification/2025-11-25/server/tools); `source` is how the API of
-Anthropic has an image."""
+"""The template for results of MCP servers: a list of content blocks, or an object with `content`
+(https://modelcontextprotocol.io/specification/2025-11-25/server/tools); images of Anthropic's API
+have a `source`."""
 
 
 class _NameChangedError(Exception):
@@ -101,10 +102,10 @@ class _NameChangedError(Exception):
 
 
 def parts_in(value: Any, template: ResultTemplate) -> tuple[Part, ...]:
-    """Return a text part for each text in the JSON *value* that is not empty, in its order.
+    """Return a text part for each nonempty text in the JSON *value*, in order.
 
-    Names of members that are not of the *template* are texts too; base64 data of a stated type is a
-    part of its own kind. Raises `DecodeError` for what is nested deeper than 200.
+    Names of members that the *template* does not have are texts, too; base64 data of a stated type
+    is a part of its own kind. Raises `DecodeError` for a value that is nested too deeply.
     """
     parts: list[Part] = []
 
@@ -119,10 +120,10 @@ def parts_in(value: Any, template: ResultTemplate) -> tuple[Part, ...]:
 def put_back(
     value: Any, template: ResultTemplate, before: ToolResponse, after: ToolResponse
 ) -> Any:
-    """Return *value* with the texts of *after*; *before* has what `parts_in` gave for it.
+    """Return *value* with the texts of *after*; *before* has the parts that `parts_in` returned.
 
-    Each part goes back to its place if they are as many and of the same kinds; else the whole text
-    of *after* goes to where the *template* has room for it. None if it has none.
+    Parts of the same number and kinds are put back in their places; otherwise the whole text of
+    *after* goes to the main place of the *template*. None if there is none.
     """
     if before.content == after.content:
         return value
@@ -133,9 +134,9 @@ def put_back(
 def put_in_place(
     value: Any, template: ResultTemplate, before: ToolResponse, after: ToolResponse
 ) -> Any:
-    """Return *value* with each part of *after* in its place; None if they have not all a place.
+    """Return *value* with each part of *after* in its place; None if that is impossible.
 
-    That is so if they are not as many as in *before* and of the same kinds, or if one is a name.
+    It is impossible if the number or kinds of parts differ from *before*, or a name was changed.
     """
     if not _are_alike(before, after):
         return None
@@ -147,15 +148,15 @@ def put_in_place(
 
 
 def whole_text(before: ToolResponse, after: ToolResponse) -> str:
-    """Return what stands for all of *after*, whose parts have not all a place."""
+    """Return the single text that replaces a result if the parts of *after* cannot be put back."""
     return WITHHELD_NAME if _are_alike(before, after) else after.text
 
 
 def put_whole(value: Any, template: ResultTemplate, text: str) -> Any:
-    """Return *value* with *text* and no other text; None if there is no place for a text.
+    """Return *value* with *text* as its only text; None if it has no place for a text.
 
-    Content blocks become a single one. A main place beside media is none: the host would read the
-    text as media.
+    Content blocks become a single one. A main place beside media does not count: the host would
+    read the text as media.
     """
     if isinstance(value, str):
         return text
@@ -187,9 +188,9 @@ def _are_alike(before: ToolResponse, after: ToolResponse) -> bool:
 def _walk(
     value: Any, template: ResultTemplate, change: Change, name: str = "", depth: int = 0
 ) -> Any:
-    """Return *value*, the member *name* or an item of it, with its parts as *change* has them."""
+    """Return *value*, the member *name* or an item of it, with *change* applied to its parts."""
     if depth > MAX_DEPTH:
-        raise DecodeError(f"nested deeper than {MAX_DEPTH}", "$")
+        raise DecodeError(f"the result is nested deeper than {MAX_DEPTH} levels", "$")
     match value:
         case str() if value and not _is_word(value, name, template):
             return _changed(value, TextPart(text=replace_surrogates(value)), change)
@@ -219,7 +220,7 @@ def _walk_members(
 
 
 def _check_name(key: str, template: ResultTemplate, change: Change) -> None:
-    """Raise `_NameChangedError` if *key* is a text that changes: a name has no other place."""
+    """Raise `_NameChangedError` if *change* changes *key*: a name cannot be replaced."""
     if not _is_name(key, template):
         part = TextPart(text=replace_surrogates(key))
         if change(part) != part:
@@ -227,7 +228,7 @@ def _check_name(key: str, template: ResultTemplate, change: Change) -> None:
 
 
 def _changed(text: str, part: Part, change: Change) -> str:
-    """Return what *change* makes of *text*, which is *part*."""
+    """Return *text*, which is *part*, with *change* applied."""
     match change(part):
         case same if same == part:
             return text
@@ -241,7 +242,7 @@ def _changed(text: str, part: Part, change: Change) -> str:
 
 
 def _is_name(key: str, template: ResultTemplate) -> bool:
-    """Return whether the host gave the name *key*."""
+    """Return whether *key* is a name of the host's own."""
     if not key or key in template.names or key in template.media:
         return True
     return template.identifiers and _IDENTIFIER.fullmatch(key) is not None
@@ -259,7 +260,7 @@ def _is_mime_type(value: Any) -> bool:
 
 
 def _is_data(key: str, value: Mapping[str, Any], template: ResultTemplate, *, typed: bool) -> bool:
-    """Return whether the member *key* of *value*, which has a type or not, is base64 data."""
+    """Return whether the member *key* of *value* is base64 data; *typed* if a type is stated."""
     is_known, item = key in template.media, value[key]
     if not is_known and not (typed and key in _DATA_NAMES):
         return False

@@ -1,6 +1,6 @@
-"""Mistral Vibe: `hooks.toml`. It stops where a hook failed only with `strict = true`.
+"""The dialect of Mistral Vibe: `hooks.toml`. A failed hook blocks only with `strict = true`.
 
-Its answers are one object in snake_case, always with exit code 0. A sub-agent's session is told as
+An answer is one object in snake_case, always with exit code 0. A sub-agent's session is stored as
 a part of its parent's.
 """
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Part
 
 _MAX_OUTPUT = 1_000_000
-"""Bytes of an answer that Vibe reads: of a longer one it reads the beginning, which is not JSON."""
+"""The most bytes of an answer: Vibe cuts a longer one, which leaves invalid JSON."""
 
 _DENIAL = {"decision": "deny", "reason": "{value}"}
-_TOO_LONG = "toolbus withheld this result: with its changes it is too long for Vibe"
+_TOO_LONG = "toolbus withheld this result: the changed result is too long for Vibe"
 
 
 class VibeDialect(HostDialect):
-    """How Mistral Vibe says its events and is answered."""
+    """The encoding of Mistral Vibe's events and answers."""
 
     facts: ClassVar = DialectFacts(
         name="vibe",
@@ -55,20 +55,20 @@ class VibeDialect(HostDialect):
     )
     forms: ClassVar = Forms(
         denial=_DENIAL,
-        # For an empty text Vibe would put words of its own.
+        # Vibe replaces an empty text by one of its own.
         replacement=_DENIAL,
         rewriting={"hook_specific_output": {"tool_input": "{value}"}},
         context={"hook_specific_output": {"additional_context": "{value}"}},
     )
 
     def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
-        """Return the event *name* of *payload*, of a sub-agent as one of its parent's session."""
+        """Return the event *name* of *payload*; a sub-agent's belongs to its parent's session."""
         event = super().decode(name, payload)
         parent = optional_text(payload, "parent_session_id")
         return replace(event, session_id=parent, agent=event.session_id) if parent else event
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
-        """Return what the model reads, and behind it what only its programs read."""
+        """Return the text that the model reads, followed by texts that only programs read."""
         text = optional_text(payload, "tool_output_text")
         structured = parts_in(payload.get("tool_output"), ResultTemplate())
         hidden = [part for part in structured if not _stands_in(part, text)]
@@ -76,7 +76,7 @@ class VibeDialect(HostDialect):
         return ToolResponse(content=(TextPart(text=text), *hidden), is_error=failed)
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
-        """Return what the model is to read, without what only programs read."""
+        """Return the answer with the model's text of *response*, without texts for programs."""
         before, text = event.response, response.text
         match response.content:
             case (TextPart(text=first), *rest) if before and len(rest) + 1 == len(before.content):
@@ -84,14 +84,14 @@ class VibeDialect(HostDialect):
         return filled(_DENIAL, event.name, text or EMPTY)
 
     def write(self, answer: Json, *undelivered: Ability) -> HookAnswer:
-        """Return *answer*, or a notice instead of one of which Vibe would read the beginning."""
+        """Return *answer*, or a notice in place of an answer that is too long."""
         made = super().write(answer, *undelivered)
         if len(made.stdout) <= _MAX_OUTPUT:
             return made
         return super().write(filled(_DENIAL, "", _TOO_LONG), *undelivered)
 
     def fail_closed_answer(self, name: str, payload: Any, reason: str) -> HookAnswer:
-        """Return what stops the event *name*; one of tomorrow is taken for one that can be."""
+        """Return the answer that blocks the event *name*; an unknown event gets a denial."""
         if name in self.facts.kinds:
             return super().fail_closed_answer(name, payload, reason)
         return self.write(filled(_DENIAL, name, reason))

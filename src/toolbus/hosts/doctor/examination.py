@@ -24,7 +24,7 @@ from toolbus.hosts.doctor.protection import (
 )
 from toolbus.hosts.doctor.trials import inspect_trial
 from toolbus.hosts.doctor.vendors import inspect_folder_trust, inspect_settings
-from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder, untried
+from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder, untested_notice
 from toolbus.hosts.install.state import InstalledState, install_again, installed_state
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.hook_sessions import read_session_folders
@@ -184,7 +184,7 @@ def _examine_settings(
 ) -> Iterator[Finding]:
     """Yield what the host's settings do to our hooks, here and where its sessions began."""
     if not dialect(host).facts.version:
-        yield Finding(severity="warning", text=untried(host))
+        yield Finding(severity="warning", text=untested_notice(host))
     if len(installed) > 1:
         text = f"installed for you and in {root}: every event is judged twice; take out one"
         yield Finding(severity="warning", text=text)

@@ -1,4 +1,4 @@
-"""The files in which each host keeps its hooks, and the form of a hook there: `hosts.toml`."""
+"""The files in which each host keeps its hooks, and the form of a hook in them: `hosts.toml`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class HostFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def events(self) -> tuple[str, ...]:
-        """All events that our command is installed for: those that the dialect knows."""
+        """The events for which our command is installed: all of the dialect."""
         return tuple(dialect(self.host).facts.kinds)
 
     @property
     def tool_events(self) -> tuple[str, ...]:
-        """The events of calls, results and failures, that of a call first."""
+        """The events of calls, results and failures, the event of a call first."""
         kinds = dialect(self.host).facts.kinds
         return tuple([event for event, kind in kinds.items() if kind in {"call", "result"}])
 
@@ -55,7 +55,7 @@ _TABLES = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"
 HOSTS: Mapping[str, HostFiles] = {
     host: convert({"host": host, **table}, HostFiles) for host, table in _TABLES.items()
 }
-"""By the names of the dialects."""
+"""The facts about each host by the name of its dialect."""
 
 
 def host_files(host: str) -> HostFiles:
@@ -65,27 +65,27 @@ def host_files(host: str) -> HostFiles:
     return HOSTS[host]
 
 
-def untried(host: str) -> str:
-    """Return the sentence that no version of *host* was run."""
+def untested_notice(host: str) -> str:
+    """Return the sentence that *host* is known from its documentation only."""
     title = dialect(host).facts.title
-    return f"{title} is untried: its documentation was read, and no version of it was run"
+    return f"{title} is untested: the integration follows its documentation, and was never run"
 
 
 def host_folder(host: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where *host* keeps the user's settings; raises `RuntimeError` without a home."""
+    """Return the folder of the user's settings of *host*; raises `RuntimeError` without a home."""
     files = HOSTS[host]
     base = environ.get(files.variable, "") if files.variable else ""
     return Path(base) / files.below if base.startswith("/") else Path.home() / files.folder
 
 
 def hooks_file(host: str, project: Path | None = None) -> Path:
-    """Return where the hooks of *host* are, the user's or those of the folder *project*."""
+    """Return the file with the hooks of *host*, the user's or the one in the folder *project*."""
     files = HOSTS[host]
     return host_folder(host) / files.user if project is None else project / files.project
 
 
 def project_folder() -> Path:
-    """Return the real root of the repository around the current folder, else that folder."""
+    """Return the real root of the repository around the current folder, else the current folder."""
     here = Path(os.path.realpath(Path.cwd()))
     return repository_of(here) or here
 
@@ -111,9 +111,9 @@ def our_command(host: str) -> str:
 
 
 def is_ours(value: Any, host: str) -> bool:
-    """Return whether *value*, a hook or a group of them in JSON or TOML, runs our client.
+    """Return whether *value*, a hook or a group of hooks in JSON or TOML, runs our client.
 
-    Its command alone tells, so that hooks of an older toolbus and of another folder count, too.
+    Only its command counts, so hooks of an older toolbus and of another folder are ours, too.
     """
     match value:
         case str():
@@ -127,7 +127,7 @@ def is_ours(value: Any, host: str) -> bool:
 
 
 def _filled(template: Any, values: Mapping[str, str]) -> Any:
-    """Return *template* with each text that is a key of *values* replaced."""
+    """Return *template* with the keys of *values* replaced by their values."""
     match template:
         case dict():
             return {name: _filled(each, values) for name, each in template.items()}

@@ -23,7 +23,7 @@ from toolbus.hosts.install.client_files import (
     client_files,
     client_settings,
 )
-from toolbus.hosts.install.host_files import HOSTS, host_files, untried
+from toolbus.hosts.install.host_files import HOSTS, host_files, untested_notice
 from toolbus.hosts.install.records import (
     RECORD,
     InstallRecord,
@@ -239,7 +239,7 @@ def _notes(host: str, project: Path | None) -> Iterator[str]:
     if (warning := switch_warning(host)) is not None:
         yield warning
     if not dialect(host).facts.version:
-        yield untried(host)
+        yield untested_notice(host)
     if files.note:
         yield files.note
     if project is not None and files.project_note:

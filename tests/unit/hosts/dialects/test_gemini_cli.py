@@ -75,7 +75,7 @@ def test_a_call_is_denied_or_rewritten():
     )
     renamed, _ = answered(HOST, "BeforeTool", call=ToolCall(name="other"))
     assert renamed["decision"] == "deny"
-    assert "'other', which a hook cannot bring about" in renamed["reason"]
+    assert "'other', which a hook cannot do" in renamed["reason"]
 
 
 def test_a_result_is_replaced_by_a_reason_that_also_says_the_context():

@@ -187,7 +187,7 @@ def test_what_is_nested_too_deeply_is_refused():
     for _ in range(202):
         value = [value]
 
-    with pytest.raises(DecodeError, match="nested deeper than 200"):
+    with pytest.raises(DecodeError, match="nested deeper than 200 levels"):
         parts_in(value, SHELL)
 
 

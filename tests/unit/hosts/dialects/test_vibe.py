@@ -92,7 +92,7 @@ def test_an_answer_that_vibe_would_cut_becomes_a_notice():
 
     assert answer == {
         "decision": "deny",
-        "reason": "toolbus withheld this result: with its changes it is too long for Vibe",
+        "reason": "toolbus withheld this result: the changed result is too long for Vibe",
     }
 
 
