@@ -562,5 +562,5 @@ def test_a_command_serves_answers(tmp_path, secret_file):
     assert (told[0], code) == (200, 0)
     assert "no such file" in unready.stderr
     assert "expected HOST:PORT" in misled.stderr
-    assert "the variable TOOLBUS_JUDGED says that an agent runs this" in judged.stderr
+    assert "the variable TOOLBUS_JUDGED marks a process of an agent" in judged.stderr
     assert [unready.returncode, misled.returncode, judged.returncode] == [1, 2, 2]

@@ -450,7 +450,7 @@ def test_an_answer_needs_a_terminal(path, environment):
 
     for done in refused:
         assert (done.returncode, done.stdout) == (2, "")
-        assert "only a person does this, at a terminal" in done.stderr
+        assert "this needs a person at an interactive terminal" in done.stderr
     assert kept(path) == {"1a": question("1a"), "2a": lost}
 
 

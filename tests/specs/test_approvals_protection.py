@@ -82,7 +82,7 @@ def run(words, env, **options):
     )
 
 
-def test_without_a_terminal_it_is_refused(place, tmp_path):
+def test_a_command_without_a_terminal_is_refused(place, tmp_path):
     _, env = place
     ours, theirs = os.openpty()
     before = contents(tmp_path)
@@ -92,13 +92,13 @@ def test_without_a_terminal_it_is_refused(place, tmp_path):
     os.close(ours)
     os.close(theirs)
     assert [each.returncode for each in ended] == [2] * len(CHANGES)
-    said = "error: only a person does this, at a terminal: "
+    said = "error: this needs a person at an interactive terminal: "
     assert all(each.stderr.startswith(said) and not each.stdout for each in ended)
     assert contents(tmp_path) == before
 
 
 @pytest.mark.full
-def test_at_a_terminal_it_is_done(place, tmp_path):
+def test_a_command_at_a_terminal_runs(place, tmp_path):
     project, env = place
     settings = tmp_path / ".gemini/settings.json"
 
@@ -116,7 +116,7 @@ def test_at_a_terminal_it_is_done(place, tmp_path):
     ]
 
 
-def test_in_the_background_it_is_refused(place):
+def test_a_command_in_the_background_is_refused(place):
     _, env = place
     line = f"set -m; {shlex.join(TRUST)} & wait $!; echo ended with $?"
 
@@ -127,7 +127,7 @@ def test_in_the_background_it_is_refused(place):
 
 
 @pytest.mark.full
-def test_to_read_needs_no_person(place):
+def test_reading_needs_no_person(place):
     _, env = place
     assert run_as_person(CHANGES[-1], env=env, capture_output=True, check=False).returncode == 0
 
@@ -143,7 +143,7 @@ def test_a_variable_of_an_agent_refuses(place, name):
 
     shown = below_new_terminal(TRUST, env, **{name: "1"})
 
-    assert f"the variable {name} says that an agent runs this" in shown
+    assert f"the variable {name} marks a process of an agent" in shown
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_variable_of_an_agent_refuses(place, name):
         ("toolbus proxy", "toolbus proxy"),
     ],
 )
-def test_below_an_agent_it_is_refused(place, tmp_path, name, said):
+def test_a_command_below_an_agent_is_refused(place, tmp_path, name, said):
     _, env = place
     first, _, second = name.partition(" ")
     inner = [sys.executable, "-c", NEW_TERMINAL, *TRUST]
@@ -176,7 +176,7 @@ def test_below_an_agent_it_is_refused(place, tmp_path, name, said):
 
     shown = below_new_terminal(command, env | {"PYTHONHOME": sys.base_prefix})
 
-    assert f"only a person does this, at a terminal: {said!r} (process " in shown
+    assert f"this needs a person at an interactive terminal: {said!r} (process " in shown
 
 
 def below_new_terminal(command, env, **variables):
@@ -192,7 +192,7 @@ def below_new_terminal(command, env, **variables):
     return ended.stdout
 
 
-def test_what_was_typed_before_is_no_answer(place, tmp_path):
+def test_earlier_typing_is_not_an_answer(place, tmp_path):
     project, env = place
 
     with Terminal(["hosts", "install", "pi"], cwd=project, env=env) as person:
@@ -224,7 +224,7 @@ print("typed:", int.from_bytes(fcntl.ioctl(0, termios.FIONREAD, bytes(4)), sys.b
 
 
 @pytest.mark.full
-def test_a_model_s_shell_is_no_person(place, tmp_path):
+def test_a_model_s_shell_is_not_a_person(place, tmp_path):
     _, env = place
     trust = shlex.join(TRUST)
     on_terminal = shlex.join([sys.executable, "-c", NEW_TERMINAL, *TRUST])
@@ -236,7 +236,7 @@ def test_a_model_s_shell_is_no_person(place, tmp_path):
 
     shown = below_new_terminal([sys.executable, "-c", SHELL, *lines], env)
 
-    refusals = [line for line in shown.splitlines() if "only a person does this" in line]
+    refusals = [line for line in shown.splitlines() if "this needs a person at" in line]
     by_variable, by_shell = "the variable TOOLBUS_JUDGED", "'a shell that a model uses'"
     reasons = [by_variable, by_shell, by_shell, by_variable, by_shell, by_shell]
     assert len(refusals) == len(reasons)
@@ -257,7 +257,7 @@ until [ -e over ]; do sleep 0.05; done; cat said
 """
 
 
-def test_an_orphan_of_a_model_s_shell_is_found(place, tmp_path):
+def test_an_orphan_of_a_model_s_shell_is_refused(place, tmp_path):
     _, env = place
     kept = shlex.join(f"{name}={env[name]}" for name in ("HOME", "PATH", "PYTHONPATH"))
     answering = shlex.join([sys.executable, "-c", NEW_TERMINAL, *TRUST])
@@ -478,7 +478,7 @@ async def test_only_members_of_the_role_answer(database, program_role, approver_
 
 
 @pytest.mark.full
-async def test_a_member_s_grant_is_used_by_others(database, program_role, approver_role):
+async def test_a_member_s_grant_applies_to_other_roles(database, program_role, approver_role):
     async with Paying(program_role) as program, PostgresStore(database) as member:
         await program.pay(1)
         grant = (await program.answer(member, grant="session")).grant
@@ -496,7 +496,7 @@ async def test_a_member_s_grant_is_used_by_others(database, program_role, approv
 
 
 @pytest.mark.full
-async def test_without_the_role_nobody_is_checked(program_role):
+async def test_no_role_means_no_check(program_role):
     async with Paying(program_role) as program:
         await program.pay(1)
 
@@ -527,7 +527,7 @@ SPOKEN = [
 ]
 
 
-async def test_what_speaks_for_a_person_is_denied(place, tmp_path, monkeypatch):
+async def test_a_person_s_command_is_always_denied(place, tmp_path, monkeypatch):
     project, _ = place
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

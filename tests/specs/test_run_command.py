@@ -569,7 +569,7 @@ def test_no_agent_answers_at_a_terminal(here, tape, environment):
     os.close(ours)
 
     assert answered == b"Done.\n"
-    assert "the variable CLAUDECODE says that an agent runs this" in shown
+    assert "the variable CLAUDECODE marks a process of an agent" in shown
     assert not (here / "ran").exists()
 
 
@@ -827,7 +827,12 @@ def test_without_a_terminal_it_refuses(here, environment):
         check=True,
     )
 
-    assert done.stdout.count("ended: approval is needed, and only a person does this") == 2
+    assert (
+        done.stdout.count(
+            "ended: approval is needed; this needs a person at an interactive terminal"
+        )
+        == 2
+    )
 
 
 def test_an_untrusted_configuration_is_not_in_force(here, command, person, tape, config):

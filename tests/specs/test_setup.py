@@ -275,7 +275,7 @@ def test_without_a_terminal_nothing_happens(home):
     refused = home.run("pi", "--json", code=2)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("error: only a person does this, at a terminal: ")
+    assert ended.stderr.startswith("error: this needs a person at an interactive terminal: ")
     assert refused == "error: nothing was written: nobody can be asked here; add --yes\n"
     assert home.files() == before
 

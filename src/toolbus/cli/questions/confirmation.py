@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections.abc import Callable
 from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
+from unicodedata import east_asian_width
 
 from toolbus.cli.output.screen import Screen, open_screen
 from toolbus.cli.output.stream import Output
 from toolbus.cli.questions.typed_answers import YES
 from toolbus.errors import ToolbusError
-from toolbus.presence.person import person_terminal, show_whole
+from toolbus.presence.person import person_terminal
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from toolbus.presence.person import PersonTerminal
 
 Page: TypeAlias = Callable[[Screen, bool], None]
 """Writes a command's changes to a screen: a summary, or with True every line."""
+
+# SGR, ECMA-48 8.3.117: the only sequences that our screens write.
+_STYLE = re.compile(r"(\x1b\[[\d;]*m)")
+_PLAIN = "\x1b[0m"
 
 
 class DeclinedError(ToolbusError):
@@ -86,3 +93,41 @@ def _rendered(page: Page, *, whole: bool) -> str:
     text = StringIO()
     page(open_screen(Output(text, is_terminal=True)), whole)
     return text.getvalue()
+
+
+def show_whole(terminal: PersonTerminal, text: str) -> bool:
+    """Show *text*, whose lines may be styled; return whether the person saw the last page.
+
+    This is not `PAGER`: a pager may end early, so it is unknown what it has shown.
+    """
+    rows = list(styled_rows(text.removesuffix("\n"), max(terminal.columns, 2)))
+    size = max(terminal.rows - 1, 1)  # The last row is for the prompt.
+    pages = [rows[start : start + size] for start in range(0, len(rows), size)]
+    for number, page in enumerate(pages, 1):
+        terminal.write("".join([f"{row}\n" for row in page]))
+        if number < len(pages):
+            place = f"page {number:,} of {len(pages):,}"
+            word = terminal.ask(f"{place}; Enter shows the next page, q ends: ")
+            if word is None or word.strip():
+                return False
+    return True
+
+
+def styled_rows(text: str, cells: int) -> Iterator[str]:
+    """Yield the lines of *text* in rows of at most *cells* cells, at least 2.
+
+    A style continues in the next row of a broken line.
+    """
+    for line in text.split("\n"):
+        row, used, style = "", 0, ""
+        for part in _STYLE.split(line):
+            if part.startswith("\x1b"):
+                row, style = row + part, "" if part == _PLAIN else style + part
+                continue
+            for char in part:
+                width = 2 if east_asian_width(char) in "WFA" else 1
+                if used + width > cells:
+                    yield f"{row}{_PLAIN}" if style else row
+                    row, used = style, 0
+                row, used = row + char, used + width
+        yield row

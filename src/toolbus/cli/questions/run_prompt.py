@@ -92,7 +92,7 @@ def find_terminal_user(opened: ExitStack | AsyncExitStack, output: Output) -> Te
     try:
         return TerminalUser(opened.enter_context(open_keyboard(output)))
     except NotInteractiveError as error:
-        return TerminalUser(None, f"approval is needed, and {error}")
+        return TerminalUser(None, f"approval is needed; {error}")
 
 
 class FileEdit(NamedTuple):

@@ -43,7 +43,7 @@ class TerminalApprover:
             try:
                 terminal = await asyncio.to_thread(PersonTerminal)
             except NotInteractiveError as error:
-                return Deny(f"approval is needed, and {error}", ask.prompt)
+                return Deny(f"approval is needed; {error}", ask.prompt)
             with closing(terminal):
                 keyboard = Keyboard(terminal)
                 keyboard.write("\n")

@@ -1,4 +1,4 @@
-from toolbus.presence.person import show_whole, styled_rows
+from toolbus.cli.questions.confirmation import show_whole, styled_rows
 
 GREEN, PLAIN = "\x1b[32m", "\x1b[0m"
 
