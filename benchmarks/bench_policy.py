@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.harness import OURS, Contender, Rig, table
 from benchmarks.policy import commands
 from toolbus import Scope, ToolCall
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_table
@@ -107,7 +107,7 @@ def _judged(count: int, line: str, text_of: Callable[[str], str], name: str) -> 
         {"name": f"r{n}", "verdict": "deny", **_RULES[n % len(_RULES)](n)} for n in range(count)
     ]
     judge = CallJudge(read_table({"default": "allow", "rule": rules}, Path.cwd()))
-    reader = CallReader(judge.rules, LineMemory())
+    reader = CallReader(judge.rules, LineCache())
     folder = str(Path.cwd())
 
     def verdict() -> object:

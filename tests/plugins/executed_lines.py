@@ -12,7 +12,7 @@ from hostile_lines import Grammar
 from jails import Jail
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_policy
 
@@ -46,7 +46,7 @@ class ReadingJudge:
         policy.write_text(READING)
         rules = read_policy(policy)
         self._home = folder / "home"
-        self._reader, self._judge = CallReader(rules, LineMemory()), CallJudge(rules)
+        self._reader, self._judge = CallReader(rules, LineCache()), CallJudge(rules)
 
     def only_reads(self, line: str) -> bool:
         """Return whether a policy allows *line* that allows reading and nothing else."""

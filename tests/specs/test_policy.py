@@ -232,7 +232,7 @@ async def test_an_absent_argument_does_not_fit():
         ("s", {"pattern": "x"}, {"s": ["x"]}, "s: expected a text, got ['x']"),
         ("s", "1", {"s": 1}, "s: expected a text, got 1"),
         ("b", True, {"b": 1}, "b: expected a boolean, got 1"),
-        ("a.b", "x", {"a": "y"}, "a.b: a has no 'b', for it is 'y'"),
+        ("a.b", "x", {"a": "y"}, "a.b: a has no 'b' because it is 'y'"),
     ],
 )
 async def test_a_wrong_type_is_denied(path, test, arguments, told):
@@ -297,7 +297,7 @@ async def test_expressions_see_the_call(when):
     [
         ("arguments.absent == 1", 'Key not found in map : "absent"'),
         ("arguments.text > 3", "No matching overloads found"),
-        ("arguments.text", "it gave STRING and not true or false"),
+        ("arguments.text", "expected true or false, got STRING"),
     ],
 )
 async def test_a_failing_expression_denies(when, told):
@@ -611,7 +611,7 @@ async def test_changes_elsewhere_are_denied(tmp_path):
     ]
     assert await judge.lines(*elsewhere, *remote) == ["deny"] * 10
     assert await judge.lines("touch ../x", "rm --help") == ["allow"] * 2
-    with pytest.raises(MisfitError, match="names in `writes` which files it allows"):
+    with pytest.raises(MisfitError, match="an allow rule cannot have `outside`"):
         Judge(rule("inside", "allow", outside=["./**"]), folder=project)
 
 
@@ -914,7 +914,7 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
         ("rule = 3", "policy.toml:1: expected an array of tables, [[rule]], got 3"),
         ('[[rule]]\nverdict = "deny"', "policy.toml:1: rule 1: it has no `name`"),
         ('[[rule]]\nname = "r"', "policy.toml:1: rule 'r': it has no `verdict`"),
-        (f"{RULE}\n{RULE}", "policy.toml:6: rule 'r': key 'name': two rules are called so"),
+        (f"{RULE}\n{RULE}", "policy.toml:6: rule 'r': key 'name': two rules have this name"),
         (f"{RULE}tools = []", "policy.toml:4: rule 'r': key 'tools': expected a text, or a list"),
         (f"{RULE}tools = [1]", "policy.toml:4: rule 'r': key 'tools': expected a text, or a list"),
         (
@@ -927,7 +927,10 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
             "policy.toml:4: rule 'r': key 'hosts': 'https://x' is not a host",
         ),
         (f"{RULE}when = 'a +'", "policy.toml:4: rule 'r': key 'when': CEL cannot read it: "),
-        (f"{RULE}when = '1 + 1'", "policy.toml:4: rule 'r': key 'when': it gives INT and not true"),
+        (
+            f"{RULE}when = '1 + 1'",
+            "policy.toml:4: rule 'r': key 'when': expected true or false, got INT",
+        ),
         (
             f"{RULE}[rule.arguments]\nx = {{ pattern = '(' }}",
             "policy.toml:5: rule 'r': key 'arguments': x: test 'pattern': RE2 cannot read '('",
@@ -1018,7 +1021,7 @@ def test_a_prompt_that_no_rule_skips_is_told(tmp_path):
     allow = RULE.replace("deny", "allow")
     wrong = {
         f"{allow}prompt = 'ask'": "unknown prompt 'ask'; did you mean 'skip'?",
-        f"{allow}prompt = 'skip'\nrepeats = 3": "a rule with 'repeats' skips no prompt",
+        f"{allow}prompt = 'skip'\nrepeats = 3": "a rule with 'repeats' cannot skip a prompt",
         f"{RULE}prompt = 'skip'": 'only a rule with verdict = "allow"',
     }
     for text, told in wrong.items():
@@ -1111,7 +1114,7 @@ async def test_a_tighter_change_holds_at_once(shop, caplog):
 
     assert (begun, tightened, loosened) == ("allow", "deny", "deny")
     assert await judge.call("y") == "allow"
-    assert caplog.text.count("only what is stricter") == 2
+    assert caplog.text.count("only its stricter rules") == 2
 
 
 async def test_new_sessions_take_what_is_trusted(shop, caplog):
@@ -1126,7 +1129,7 @@ async def test_new_sessions_take_what_is_trusted(shop, caplog):
 
     written(shop, FREE + NO_X)
     assert not await denied("old")
-    assert "NOT in force" in caplog.text
+    assert "NOT active" in caplog.text
 
     assert main(["trust", "toolbus.toml"]) == 0
     assert await denied("new")
@@ -1146,8 +1149,8 @@ async def test_a_damaged_change_leaves_the_old_rules(shop, caplog, damage):
         path.write_text("x = ")
 
     assert (await judge.call("x"), await judge.call("y")) == ("deny", "allow")
-    assert "NOT in force" in caplog.text
-    assert "NOT in force" in str(judge.records[-1])
+    assert "NOT active" in caplog.text
+    assert "NOT active" in str(judge.records[-1])
 
 
 # --- verdicts can be audited ---------------------------------------------------------------------

@@ -8,14 +8,14 @@ import pytest
 
 from toolbus import Scope, ToolCall
 from toolbus.cli.command_line import main
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_policy, read_table
-from toolbus.policy.rules.verdict_texts import question, refusal
+from toolbus.policy.rules.verdict_texts import question_text, refusal_text
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
 SERVERS = Path(__file__).parents[1] / "servers"
-MEMORY = LineMemory()
+MEMORY = LineCache()
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def judged(judge, name, arguments):
     reader = CallReader(judge.rules, MEMORY)
     call = ToolCall(id="c", name=name, arguments=arguments)
     judgement = judge.judge(reader.facts(call, None, Scope()))
-    texts = {"deny": refusal, "ask": question}
+    texts = {"deny": refusal_text, "ask": question_text}
     says = texts.get(judgement.verdict, lambda _: "")
     return judgement.verdict, says(judgement)
 
@@ -177,7 +177,7 @@ def test_rules_that_never_decide_are_told(run):
     start = "5: error: rule 'opposite' never decides: 'a' (line 1)"
     assert opposite == f"{start} says the opposite, and deny beats allow"
     start = "9: warning: rule 'covered' never decides: 'a' (line 1)"
-    assert covered == f"{start} speaks of all that it does, and deny beats ask"
+    assert covered == f"{start} matches everything it matches, and deny beats ask"
     assert again == "13: warning: rule 'again' adds nothing to 'a' (line 1)"
 
 
@@ -226,9 +226,9 @@ command = "gti push"
     assert code == 1
     assert [line for line, _ in remarks] == [1, 8, 11, 15]
     assert remarks[0][1] == "rule 'none' has no condition, so it denies every call"
-    assert "'none' (line 1) speaks of all" in remarks[1][1]
+    assert "'none' (line 1) matches everything" in remarks[1][1]
     assert remarks[2][1].endswith("add 'read' to `effects`")
-    assert remarks[3][1].startswith("command 'gti push' speaks of what is written so, for ")
+    assert remarks[3][1].startswith("command 'gti push' matches only this spelling because ")
 
 
 AGENT = '''\
@@ -310,12 +310,12 @@ def test_rules_that_cover_too_much_are_told(run):
     for line, told in zip(
         lines,
         (
-            "5: warning: rule 'all' reads any file; name them in `reads`, with [\"/**\"]",
-            "5: warning: rule 'all' writes any file; name them in `writes`",
-            "5: warning: rule 'all' reaches any host; name them in `hosts`",
-            "12: warning: rule 'cat': 'cat' reads any file; name them in `reads`",
-            "16: warning: rule 'mail' never applies: 'send_mail' is not known as a shell; name its",
-            "16: warning: rule 'mail' never applies: 'fetch' is not known as a shell; name its",
+            "5: warning: rule 'all' reads any file; list them in `reads`, or use [\"/**\"]",
+            "5: warning: rule 'all' writes any file; list them in `writes`",
+            "5: warning: rule 'all' reaches any host; list them in `hosts`",
+            "12: warning: rule 'cat': 'cat' reads any file; list them in `reads`",
+            "16: warning: rule 'mail' never applies: 'send_mail' is not a known shell; if it is",
+            "16: warning: rule 'mail' never applies: 'fetch' is not a known shell; if it is",
             "21: warning: rule 'main': 'git push main' misses `HEAD:main`, `+main` and a bare push",
             "21: warning: rule 'main': 'git push * main' misses `HEAD:main`",
             "22: warning: rule 'writes' has the effect 'write' without `writes`, so it allows no",
@@ -358,8 +358,8 @@ lines = { glob = "3" }
         out.splitlines(),
         (
             "3: error: tool 'read_file' has no argument 'paht'; did you mean 'path'?",
-            "4: error: no tool is called 'red_file'; did you mean 'read_file'?",
-            "14: error: rule 'wrong': no tool is called 'wite_file'; did you mean 'read_file'?",
+            "4: error: no tool named 'red_file'; did you mean 'read_file'?",
+            "14: error: rule 'wrong': no tool named 'wite_file'; did you mean 'read_file'?",
             "16: error: rule 'wrong': tool 'read_file' has no argument 'pat'; did you mean 'path'?",
             f"17: error: rule 'wrong': tool 'read_file' {mismatch}",
         ),
@@ -371,7 +371,7 @@ lines = { glob = "3" }
     server = f"{sys.executable} {SERVERS / 'listed.py'} tools.json"
     code, out, _ = run("check", "policy.toml", "--mcp", server)
     assert code == 1
-    assert "no tool is called 'read_file'; known: fetch" in out
+    assert "no tool named 'read_file'; known: fetch" in out
 
 
 # --- a verdict can be explained ------------------------------------------------------------------
@@ -387,7 +387,7 @@ def test_a_line_is_explained_part_by_part(run, tmp_path):
         "cat .env",
         "  run by bash -c",
         "  does: read",
-        "  read: .env from x on",
+        "  read: .env relative to x",
         "  ✓ reading  allowed",
         f"  ✗ secrets  denied: it reads {tmp_path}/x/.env, one of **/.env",
         "  · no force  not run (command): it is not git",
@@ -405,7 +405,7 @@ def test_a_call_is_explained(run, tmp_path):
 
     assert code == 0
     assert f"it reads {tmp_path}/.env, one of **/.env" in out
-    assert "not known: what this tool does is not known" in out
+    assert "unknown: the effects of this tool are unknown" in out
     assert out.splitlines()[-1] == f"deny  view in {tmp_path}"
 
 
@@ -472,7 +472,7 @@ def test_tables_of_both_kinds_are_compared(run):
         assert out.splitlines()[:3] == [
             f"{table}:{place}: cat .env",
             "  expected deny, got allow",
-            "  rule 'reading': all its conditions hold",
+            "  rule 'reading': all its conditions match",
         ]
         assert out.splitlines()[-1] == "1 of 3 verdicts are as expected"
 
@@ -604,7 +604,7 @@ def test_a_call_is_judged_after_others(run):
     )
     code, out, _ = run("test", "policy.toml", "never.toml")
     assert code == 1
-    told = "  call 2 of `after` never runs, for it is denied: make deploy"
+    told = "  call 2 of `after` never runs because it is denied: make deploy"
     assert out.splitlines()[:2] == ["never.toml:1: ls", told]
     code, out, _ = run("test", "policy.toml", "calls.toml", "--json")
     row = json.loads(out)[1]["row"]["after"][0]
@@ -616,7 +616,7 @@ def test_a_wrong_table_is_refused(run):
     row, first = '[[call]]\ncommand = "x"\nverdict = "deny"\nafter = {}\n', "a.toml:1: after.0: "
     policy = "this is a policy; expected a table of calls"
     for name, text, told in (
-        ("a.toml", "", "a.toml: it has no row; write [[call]]"),
+        ("a.toml", "", "a.toml: it has no row; add [[call]]"),
         ("a.toml", "[[calls]]\nx = 1", "a.toml: unknown key 'calls'; did you mean 'call'?"),
         ("a.toml", SOUND, "a.toml: unknown key 'folder'; known: call"),
         ("a.toml", SOUND.partition("\n")[2], f"a.toml: unknown key 'rule': {policy}"),
@@ -628,18 +628,18 @@ def test_a_wrong_table_is_refused(run):
         (
             "a.toml",
             row.format("[{ text = '' }]"),
-            "a.toml:1: call 1 of `after` has a `command`, or",
+            "a.toml:1: call 1 of `after` needs a `command` or",
         ),
         (
             "a.toml",
             row.format("['x', { command = 'x', seconds_ago = 3 }]"),
-            "a.toml:1: `after` nam",
+            "a.toml:1: `after` lists calls in order",
         ),
         ("a.toml", row.format("[{ command = 'x', outcome = 'no' }]"), "a.toml:1: after.0.outcome:"),
         ("a.toml", TABLE.replace("command", "comand"), "a.toml:1: unknown key 'comand'; did you"),
         ("a.toml", TABLE.replace('"allow"', '"alow"'), "a.toml:1: unknown verdict 'alow'; did you"),
-        ("a.jsonl", '{"verdict": "deny", "tool": "x"}\n{', "a.jsonl:2: this is no JSON: "),
-        ("a.jsonl", '{"verdict": "deny"}', "a.jsonl:1: a row has a `command`, or a `tool`"),
+        ("a.jsonl", '{"verdict": "deny", "tool": "x"}\n{', "a.jsonl:2: expected JSON: "),
+        ("a.jsonl", '{"verdict": "deny"}', "a.jsonl:1: a row needs a `command` or a `tool`"),
         ("a.jsonl", "[]", "a.jsonl:1: expected a table, got []"),
     ):
         written(text, name)

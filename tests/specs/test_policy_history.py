@@ -649,7 +649,7 @@ async def test_a_refused_call_moves_nothing(tmp_path):
     [
         ({"at_most": 20}, "rule 'r': key 'at_most': expected a table such as"),
         ({"at_most": {"call": 20}}, "unknown key 'call'; did you mean 'calls'"),
-        ({"at_most": {"seconds": 20}}, "it says nothing to count"),
+        ({"at_most": {"seconds": 20}}, "it has nothing to count"),
         ({"at_most": {"calls": -1}}, "expected a number above 0, got -1"),
         ({"at_most": {"calls": True}}, "got True"),
         ({"at_most": {"total": 1}}, "`total` and `of`"),

@@ -242,13 +242,13 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("Reads a file.", "Sends a file.", "tool 'read': its digest is not that of its text"),
+        ("Reads a file.", "Sends a file.", "tool 'read': its digest does not match its text"),
         ("{", "<", "this is not JSON"),
         ('"tools": {', '"tool": {', "unknown field `tool`"),
-        ('"version": 1', '"version": 2', "it is of version 2, and this toolbus reads 1"),
-        ('"version": 1', '"version": 1, "version": 1', "a key stands twice"),
+        ('"version": 1', '"version": 2', "expected version 1, got 2"),
+        ('"version": 1', '"version": 1, "version": 1', "an object has a key twice"),
         ('"description": [', '"description": [1, ', "'description' is not a list of lines"),
-        ('"output_schema": null', '"other": null', "tool 'read': its digest is not that"),
+        ('"output_schema": null', '"other": null', "tool 'read': its digest does not match"),
     ],
 )
 def test_a_file_that_was_edited_is_refused(capsys, old, new, reason):
@@ -444,7 +444,7 @@ async def test_without_a_lock_file_nothing_is_there(content, caplog):
         await agent.run("go")
 
     assert told(model.requests[0]) == []
-    assert results(agent) == ["the pinned tools cannot be read, so every call is denied"]
+    assert results(agent) == ["the lock file cannot be read, so every call is denied"]
     (error,) = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert "so every call is denied: toolbus.lock" in error.getMessage()
 
@@ -537,10 +537,14 @@ async def test_the_proxy_hides_what_changed(here, environment):
     assert [prompt["name"] for prompt in prompts] == ["kept"]
     assert changed["result"]["isError"]
     assert kept["result"]["content"][0]["text"] == "it ran"
-    assert "was not there when prompts were pinned" in fresh["error"]["message"]
-    assert "is not as it was pinned" in other["error"]["message"]
+    assert "this prompt is not pinned" in fresh["error"]["message"]
+    assert "has changed since it was pinned" in other["error"]["message"]
     assert same["result"] == {"messages": []}
-    for line in ("'read' is not as it was pinned", "instructions are not", "2 prompts"):
+    for line in (
+        "'read' has changed since it was pinned",
+        "instructions have changed",
+        "2 prompts",
+    ):
         assert line in log
 
 

@@ -163,10 +163,10 @@ async def test_home_allows_nothing_silently(place, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(place.home)
     why = {
-        Path("/"): "that is the root of all files",
-        place.home.parent: "the home folder is in there",
+        Path("/"): "that is the root of the file system",
+        place.home.parent: "it contains the home folder",
         place.home: "that is the home folder",
-        link: "a link has taken its place",
+        link: "a link has replaced it",
         place.shared: "all users share that folder",
     }
     for folder, reason in why.items():
@@ -216,7 +216,7 @@ async def test_a_link_is_no_project(place, which):
     (place.home / "moved").rename(folder)
 
     assert (before, gone, linked, through) == ("allow", "allow", "ask", "ask")
-    assert "a link has taken its place" in question.prompt
+    assert "a link has replaced it" in question.prompt
     assert await place.verdict(place.one / "a", place.one) == "allow"
 
 
@@ -371,7 +371,7 @@ def test_a_replay_takes_the_recorded_folder(place, monkeypatch, capsys):
     assert told == [[], [], []]
     ((outcome, reason),) = findings(bare)
     assert outcome == "asked"
-    assert "nobody knows where the session began" in reason
+    assert "the session's starting folder is unknown" in reason
     assert findings(bare, "--folder", place.one) == []
 
 
@@ -455,12 +455,15 @@ def test_explanations_name_the_folder_of_the_session(place, capsys):
     code = main(["policy", "test", str(place.file), str(table)])
 
     for lines, folder in ((here, place.one), (there, place.two)):
-        assert lines[-2:] == [f"allow  put in {folder}", f"as in a session that began in {folder}"]
+        assert lines[-2:] == [
+            f"allow  put in {folder}",
+            f"assuming a session that began in {folder}",
+        ]
     assert f"ask  put in {place.home}" in home
     assert "that is the home folder: './' allows nothing there" in " ".join(home)
     assert json.loads("\n".join(data))["project"] == str(place.one)
     told = capsys.readouterr().out.splitlines()
-    assert (code, told[-1]) == (0, f"as in a session that began in {place.one}")
+    assert (code, told[-1]) == (0, f"assuming a session that began in {place.one}")
 
 
 @pytest.mark.parametrize("value", ['"."', '"sesion"', "1", '["session"]'])

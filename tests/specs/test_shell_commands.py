@@ -591,7 +591,7 @@ def test_a_wrapper_opens_files_itself(text, file):
 
 
 @pytest.mark.parametrize(
-    ("text", "settled"),
+    ("text", "paths_stable"),
     [
         ("cat a; mv b c", "cat mv"),
         ("mv b c; cat a", "mv"),
@@ -607,11 +607,11 @@ def test_a_wrapper_opens_files_itself(text, file):
         ("sudo -n mv a b; cat b", "sudo mv"),
     ],
 )
-def test_later_paths_may_be_others(text, settled):
+def test_later_paths_may_be_others(text, paths_stable):
     reading = read_command(text)
 
     assert reading.unreadable == ()
-    assert " ".join(c.program.text for c in reading.commands if c.settled) == settled
+    assert " ".join(c.program.text for c in reading.commands if c.paths_stable) == paths_stable
 
 
 def test_recorded_changes_are_not_called_reading(tmp_path):

@@ -22,11 +22,11 @@ from toolbus.config.documents import NAME
 from toolbus.config.targets import load
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.projects import process_folder, project_at
 from toolbus.policy.rules.policy_file import PolicyFile, read_policy
 from toolbus.policy.tools import explanation, verdict_tables
-from toolbus.policy.tools.diagnostics import Remark, check_policy
+from toolbus.policy.tools.diagnostics import Diagnostic, check_policy
 from toolbus.settings.files import reason_of
 from toolbus.settings.spans import Span, Style, sanitize
 from toolbus.settings.usage_error import UsageError
@@ -97,7 +97,7 @@ class PolicyReport(Struct, frozen=True, kw_only=True):
 
     file: str
     rules: int
-    remarks: tuple[Remark, ...]
+    remarks: tuple[Diagnostic, ...]
 
 
 def command() -> Command:
@@ -225,7 +225,7 @@ def _check(parsed: argparse.Namespace, output: Output) -> int:
     policy = PolicyFile(parsed.file)
     if mistakes := policy.mistakes():
         if parsed.json:
-            remarks = tuple([Remark(each.line, "error", each.reason) for each in mistakes])
+            remarks = tuple([Diagnostic(each.line, "error", each.reason) for each in mistakes])
             print_json(output, PolicyReport(file=str(policy.file), rules=0, remarks=remarks))
         for each in mistakes:
             Output(sys.stderr).write(f"error: {sanitize(str(each))}\n")
@@ -259,7 +259,7 @@ async def _specs(parsed: argparse.Namespace) -> list[ToolSpec]:
 
 def _explain(parsed: argparse.Namespace, output: Output) -> int:
     rules, folder = _rules_in(parsed.file, parsed.folder)
-    reader = CallReader(rules, LineMemory())
+    reader = CallReader(rules, LineCache())
     facts = reader.facts(_call(parsed), None, Scope(agent_id=parsed.agent), folder)
     explained = explanation.explain(rules, facts)
     if parsed.json:
@@ -305,29 +305,29 @@ def _show_explanation(explained: Explanation, screen: Screen) -> None:
     where = explained.folder or "an unknown folder"
     text = f"{explained.verdict}  {explained.tool} in {where}"
     screen.whole(text, style=_STYLES[explained.verdict])
-    _show_project(explained.project, explained.fault, screen)
+    _show_project(explained.project, explained.path_warning, screen)
 
 
-def _show_project(folder: str | None, fault: str, screen: Screen) -> None:
-    """Write the *folder* taken as the session's project, and a *fault*, if any."""
+def _show_project(folder: str | None, path_warning: str, screen: Screen) -> None:
+    """Write the *folder* taken as the session's project, and a *path_warning*."""
     if folder is not None:
-        screen.whole(f"as in a session that began in {folder}", style="dim")
-    if fault:
-        screen.prose(fault, style="asked")
+        screen.whole(f"assuming a session that began in {folder}", style="dim")
+    if path_warning:
+        screen.prose(path_warning, style="asked")
 
 
 def _show_part(part: PartExplanation, screen: Screen) -> None:
     screen.whole(part.source or "(nothing)", style="strong")
     if part.inside:
         screen.whole(f"run by {' > '.join(part.inside)}", indent=2, style="dim")
-    screen.whole(f"does: {', '.join(part.effects) or 'nothing known'}", indent=2)
+    screen.whole(f"does: {', '.join(part.effects) or 'unknown effects'}", indent=2)
     for path in part.paths:
-        where = "" if path.folder in {".", None} else f" from {path.folder} on"
+        where = "" if path.folder in {".", None} else f" relative to {path.folder}"
         screen.whole(f"{path.kind}: {path.path}{where}", indent=2)
     for host in part.hosts:
         screen.whole(f"reaches: {host}", indent=2)
     for unknown in part.unknown:
-        screen.whole(f"not known: {unknown}", indent=2, style="asked")
+        screen.whole(f"unknown: {unknown}", indent=2, style="asked")
     for rule in part.rules:
         _show_rule(rule, screen)
     decided = f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": ")
@@ -363,5 +363,5 @@ def _test(parsed: argparse.Namespace, output: Output) -> int:
     count = f"{len(results) - len(different)} of {len(results)} verdicts are as expected"
     screen.line(Span(count, "bad" if different else "good"))
     project = None if rules.project is None else rules.project.folder
-    _show_project(project, rules.fault, screen)
+    _show_project(project, rules.path_warning, screen)
     return code

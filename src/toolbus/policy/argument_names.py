@@ -1,6 +1,6 @@
-"""Names of arguments and tools that tell what a call is about: the data are `tool_names.toml`.
+"""Known names of arguments and tools, with their meaning; the data are in `tool_names.toml`.
 
-A policy reads calls by them, and so do the hooks of coding agents.
+Policies and the hooks of coding agents use them to read calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 class ArgumentNames(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The names of arguments, and for shells the values of some that run what they would anyway."""
+    """Names of arguments by kind, and harmless values of some arguments of shells."""
 
     path_names: frozenset[str]
     path_ends: frozenset[str]
@@ -34,7 +34,7 @@ class ArgumentNames(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ShippedNames(Struct, frozen=True):
-    """The names of *arguments*, and facts about the *tools* of coding agents, as tables."""
+    """The names of *arguments*, and facts about the *tools* of coding agents as tables."""
 
     arguments: ArgumentNames
     tools: dict[str, dict[str, Any]]
@@ -42,20 +42,20 @@ class ShippedNames(Struct, frozen=True):
 
 @cache
 def tool_names() -> ShippedNames:
-    """Return the names that are shipped."""
+    """Return the shipped names."""
     text = Path(__file__).with_name("tool_names.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), ShippedNames)
 
 
 @cache
 def file_writers() -> tuple[str, ...]:
-    """Return globs of the tools of coding agents that write a file which an argument names."""
+    """Return globs of the coding agents' tools that write a file named by an argument."""
     tools = tool_names().tools
     return tuple([name for name, facts in tools.items() if "write" in facts["effects"]])
 
 
 def kind_of(name: str) -> Kind:
-    """Return what the argument *name* holds, as its name says."""
+    """Return the kind of value that the argument *name* holds, derived from its name."""
     names = tool_names().arguments
     words = [word.lower() for word in _WORD.findall(name)]
     if not words:

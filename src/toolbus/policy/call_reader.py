@@ -1,9 +1,9 @@
-"""The facts of a call: a shell's line is read, arguments of other tools tell by their names.
+"""The reader of a call's facts: from the command line of a shell, or the arguments of other tools.
 
-Effects of a tool that is not a shell are those that the policy file gives it, or those that its
-annotations tell, if the file trusts them (a server may write there what it likes: Model Context
-Protocol 2025-11-25, server/tools). Without trust an annotation tightens only: `destructiveHint` is
-taken for an effect that rules may deny, `readOnlyHint` for nothing.
+The effects of a tool other than a shell come from the policy file, or from the tool's annotations
+if the file trusts them (a server may claim anything: Model Context Protocol 2025-11-25,
+server/tools). Untrusted annotations only tighten: `destructiveHint` counts as an effect that rules
+may deny, `readOnlyHint` is ignored.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
 from toolbus.policy.paths.hosts import read_host
-from toolbus.policy.paths.links import are_settled
-from toolbus.policy.paths.repositories import in_repositories
+from toolbus.policy.paths.links import path_stability
+from toolbus.policy.paths.repositories import with_repository_doubts
 from toolbus.policy.paths.resolver import CallPlace, PathResolver, next_folder
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
 from toolbus.policy.programs.command_effects import effects_of, effects_with_results
@@ -48,17 +48,17 @@ _MOST_REMEMBERED, _LONGEST_REMEMBERED = 1_000, 10_000
 _FILES = frozenset({"read", "write"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:", re.IGNORECASE)
 _CREATE = frozenset({("sqlite3",), ("duckdb",)})
-"""Programs that make an empty database of the name that they are to read."""
+"""Programs that create an empty database if the file to read is missing."""
 _IN_MEMORY = frozenset({"", ":memory:"})
 _NPX_FLAGS = frozenset({"--no", "--no-install", "-y", "--yes", "-q", "--quiet"})
 _PACKAGE_TOOL = re.compile(r"[a-z][a-z0-9-]*")
 _ONLY_READS = frozenset({"read", "network"})
 
 
-class ReadLine(NamedTuple):
-    """A command line that was read: what it runs, and the parts of that.
+class ParsedLine(NamedTuple):
+    """A parsed command line: its reading, and the parts of a call derived from that.
 
-    It *is_quick* to judge if no folder has to be walked through.
+    Judging the line *is_quick* if it needs no walk through folders.
     """
 
     reading: CommandReading
@@ -66,19 +66,19 @@ class ReadLine(NamedTuple):
     is_quick: bool
 
 
-class LineMemory:
-    """What command lines run, of which the latest are remembered; threads may share it."""
+class LineCache:
+    """A thread-safe cache of parsed command lines."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, Programs | None], ReadLine] = {}
+        self._lines: dict[tuple[str, Programs | None], ParsedLine] = {}
         self._lock = threading.Lock()
 
-    def get(self, line: str, programs: Programs | None = None) -> ReadLine | None:
-        """Return what was read, None if that is not remembered."""
+    def get(self, line: str, programs: Programs | None = None) -> ParsedLine | None:
+        """Return the parsed *line*, or None if it is not cached."""
         return self._lines.get((line, programs))
 
-    def read(self, line: str, programs: Programs | None = None) -> ReadLine:
-        """Return what *line* runs, as *programs* say; it may take a process, some milliseconds."""
+    def read(self, line: str, programs: Programs | None = None) -> ParsedLine:
+        """Return *line* parsed by *programs*; may start a process, for some milliseconds."""
         known = self.get(line, programs)
         if known is None:
             known = _read_line(line, programs)
@@ -91,13 +91,13 @@ class LineMemory:
 
 
 class CallReader:
-    """Reads what calls do, as *rules* say of their tools; lines are remembered in *memory*."""
+    """Reads the facts of calls, given the tool tables of *rules*; lines are cached in *memory*."""
 
-    def __init__(self, rules: PolicyRules, memory: LineMemory) -> None:
+    def __init__(self, rules: PolicyRules, memory: LineCache) -> None:
         self._rules, self._memory = rules, memory
 
     def is_quick(self, call: ToolCall, tool: ToolSpec | None) -> bool:
-        """Return whether neither a process nor a walk through folders is needed to judge *call*."""
+        """Return whether judging *call* needs neither a process nor a walk through folders."""
         shell = shell_call(call, tool, self._rules.facts_of(call.name))
         if shell is None:
             return all(kind != "path" for kind, _ in named_values(call.arguments))
@@ -112,10 +112,10 @@ class CallReader:
         folder: str | None = None,
         kept_in: tuple[str | None] | None = None,
     ) -> CallFacts:
-        """Return what *call* does; of a line that is not remembered it starts a process.
+        """Return the facts of *call*; starts a process for a line that is not cached.
 
-        *folder* is where the tool works as far as its host knows, an absolute path; *kept_in*, if
-        any, where the call before left a shell that goes on there.
+        *folder* is the tool's working folder as its host knows it, an absolute path. *kept_in*, if
+        given, holds the folder where the last call left a shell that keeps its folder.
         """
         declared = self._rules.facts_of(call.name)
         folder = declared.folder or folder or self._rules.folder
@@ -129,25 +129,25 @@ class CallReader:
         return self._shell_facts(facts, shell, start)
 
     def _shell_facts(self, facts: CallFacts, shell: ShellCall, start: str | None) -> CallFacts:
-        """Return *facts* with what a *shell* does, in a session that began in *start*."""
+        """Return *facts* with the parts of a *shell* call, in a session that began in *start*."""
         folder = facts.folder
         if shell.folder is not None:
             start = shell.folder if shell.folder.startswith("/") else folder
             folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
         parts = self._shell_parts(shell)
         facts = replace(facts, folder=folder, line=shell.line or "", parts=parts)
-        return in_repositories(_with_files(facts, self._rules.programs), start)
+        return with_repository_doubts(_with_files(facts, self._rules.programs), start)
 
     def _shell_parts(self, shell: ShellCall) -> tuple[CallPart, ...]:
         reasons = tuple([_unknown_part(each) for each in shell.reasons])
         if shell.line is None:
             return reasons
         parts = (*self._memory.read(shell.line, self._rules.programs).parts, *reasons)
-        # A line that runs nothing at all is one part.
+        # An empty command line is one part.
         return parts or (CallPart(source=shell.line, effects=frozenset({"read"})),)
 
     def next_folder(self, call: ToolCall, start: str | None) -> str | None:
-        """Return where a shell is after *call*, which began at *start*; None if nobody knows."""
+        """Return a shell's folder after *call*, which began in *start*; None if unknown."""
         shell = shell_call(call, None, self._rules.facts_of(call.name))
         if shell is None or shell.line is None or shell.reasons:
             return None
@@ -172,8 +172,10 @@ class CallReader:
             else:
                 hosts.append(Word(text))
         if effects is None:
-            way_out = f'say it in [tools."{call.name}"] with `effects`'
-            unknown.append(Unreadable(call.name, f"what this tool does is not known; {way_out}"))
+            reason = (
+                f'the effects of this tool are unknown; declare `effects` in [tools."{call.name}"]'
+            )
+            unknown.append(Unreadable(call.name, reason))
         return CallPart(
             source=call.name,
             effects=effects or frozenset(),
@@ -187,7 +189,7 @@ class CallReader:
     def _effects(
         self, name: str, tool: ToolSpec | None, declared: ToolFacts
     ) -> tuple[frozenset[str] | None, frozenset[str]]:
-        """Return what a tool does, None if nobody knows, and what it only claims to do."""
+        """Return the effects of a tool, None if unknown, and the effects that it only claims."""
         if declared.effects is not None:
             return frozenset({"read", *declared.effects}), frozenset()
         annotations: Mapping[str, Any] = {} if tool is None else tool.annotations
@@ -198,11 +200,11 @@ class CallReader:
             "destroy": annotations.get("destructiveHint") is True,
             "network": annotations.get("openWorldHint") is True,
         }
-        return None, frozenset([effect for effect, holds in claims.items() if holds])
+        return None, frozenset([effect for effect, is_claimed in claims.items() if is_claimed])
 
 
 def _annotated(annotations: Mapping[str, Any]) -> frozenset[str]:
-    """Return what *annotations* tell; what they leave out is what the protocol takes for it."""
+    """Return the effects that *annotations* declare, with the protocol's defaults."""
     effects = {"read"}
     if annotations.get("readOnlyHint") is not True:
         effects.add("write")
@@ -216,49 +218,49 @@ def _annotated(annotations: Mapping[str, Any]) -> frozenset[str]:
 def _touched(
     arguments: Mapping[str, Any], declared: ToolFacts, effects: frozenset[str] | None
 ) -> Iterator[tuple[str, str | Unreadable]]:
-    """Yield the files and addresses in *arguments*, each with what is done to it.
+    """Yield the files and addresses in *arguments*, each with its use.
 
-    Those that are *declared* count; else the names of arguments tell.
+    *declared* arguments count; without a declaration, the names of arguments decide.
     """
     reads, writes = declared.reads, declared.writes
     declarations = {"read": reads, "write": writes, "read-tree": declared.trees}
     if reads is writes is declared.trees is None:
         only_reads = effects is not None and effects <= _ONLY_READS
         kinds = ("read-tree",) if only_reads else ("read-tree", "write")
-        yield from [(kind, text) for text in _named(arguments, "path") for kind in kinds]
+        yield from [(kind, text) for text in _texts_of_kind(arguments, "path") for kind in kinds]
     for kind, names in declarations.items():
         yield from product([kind], texts_at(arguments, names or ()))
     urls = declared.urls
-    addresses = _named(arguments, "host") if urls is None else texts_at(arguments, urls)
+    addresses = _texts_of_kind(arguments, "host") if urls is None else texts_at(arguments, urls)
     yield from product(["host"], addresses)
 
 
-def _named(arguments: Mapping[str, Any], kind: str) -> list[str]:
-    """Return the texts of *arguments* that are of a *kind* by their names."""
+def _texts_of_kind(arguments: Mapping[str, Any], kind: str) -> list[str]:
+    """Return the texts of *arguments* whose names indicate *kind*."""
     return [text for each, text in named_values(arguments) if each == kind]
 
 
 def _file_of(kind: str, text: str) -> str:
-    """Return the file that *text* names, "" if it is the address of a host."""
+    """Return the file that *text* names, "" if *text* is the address of a host."""
     return read_host(text).path if kind == "host" or _SCHEME.match(text) else text
 
 
-def _read_line(line: str, programs: Programs | None) -> ReadLine:
+def _read_line(line: str, programs: Programs | None) -> ParsedLine:
     reading = read_command(line, programs=programs)
     effects = effects_with_results(reading.commands, programs)
-    settled = are_settled(reading.commands, effects)
-    parts = list(map(_part, reading.commands, effects, settled))
+    paths_stable = path_stability(reading.commands, effects)
+    parts = list(map(_part, reading.commands, effects, paths_stable))
     parts += [_unknown_part(each) for each in reading.unreadable]
     uses = [use for part in parts for use in part.paths]
     walks = any(use.kind not in _FILES or use.word.pattern for use in uses)
     is_quick = not (walks or any(part.globs for part in parts))
-    return ReadLine(reading, tuple(parts), is_quick)
+    return ParsedLine(reading, tuple(parts), is_quick)
 
 
 def _with_files(facts: CallFacts, programs: Programs | None) -> CallFacts:
-    """Return *facts* as the files are that are there now: tools of npx, databases, odd names."""
+    """Return *facts* adjusted to existing files: npx tools, databases, names like options."""
     parts: list[CallPart] = []
-    is_changed = False  # An earlier part may make a file, or remove one.
+    is_changed = False  # Whether an earlier part may create or remove a file.
     for part in facts.parts:
         adjusted = part
         if part.action == ("npx",) and not is_changed:
@@ -274,9 +276,9 @@ def _with_files(facts: CallFacts, programs: Programs | None) -> CallFacts:
 
 
 def _with_globs(part: CallPart, resolver: PathResolver, *, is_changed: bool) -> CallPart:
-    """Return *part* in which the patterns are unknown that options may come of."""
+    """Return *part*, with patterns that may expand to options marked unknown."""
     doubtful = [
-        Unreadable(word.text, "a file there may have the name of an option")
+        Unreadable(word.text, "a matching file may be named like an option")
         for word in part.globs
         if is_changed or may_match_option(word, part.folder, resolver)
     ]
@@ -284,7 +286,7 @@ def _with_globs(part: CallPart, resolver: PathResolver, *, is_changed: bool) -> 
 
 
 def _installed(part: CallPart, resolver: PathResolver, programs: Programs | None) -> CallPart:
-    """Return *part*, in which `npx` runs the project's own tool, where that is installed."""
+    """Return *part* with `npx` replaced by the project's own tool, if that is installed."""
     command = part.command
     if command is None or command.program.text != "npx":
         return part
@@ -293,12 +295,12 @@ def _installed(part: CallPart, resolver: PathResolver, programs: Programs | None
     if tool is None:
         return part
     known = effects_of(replace(command, program=tool, words=words[1:]), programs)
-    # Of one with subcommands a rule that denies `npx TOOL` would not find the tool's name.
-    return _part(command, known, part.settled) if len(known.action) == 1 else part
+    # With subcommands, a rule that denies `npx TOOL` would not find the tool's name.
+    return _part(command, known, part.paths_stable) if len(known.action) == 1 else part
 
 
 def _installed_tool(words: Sequence[Word], choice: FolderChoice) -> Word | None:
-    """Return the file of the tool that *words* name, if each folder of *choice* has it."""
+    """Return the file of the tool named by *words*, if each folder of *choice* has it."""
     first = words[0] if words else Word("")
     name = first.text if first.known and not first.pattern else ""
     if not _PACKAGE_TOOL.fullmatch(name) or name in SHELLS or runs_others(name) or choice.doubt:
@@ -309,7 +311,7 @@ def _installed_tool(words: Sequence[Word], choice: FolderChoice) -> Word | None:
 
 
 def _created(part: CallPart, resolver: PathResolver) -> CallPart:
-    """Return *part*, in which a database that is not there yet is a file that is written."""
+    """Return *part*, with a missing database counted as a written file."""
     if "-readonly" in part.options:
         return part
     writes = [
@@ -326,7 +328,7 @@ def _is_there(use: PathUse, resolver: PathResolver) -> bool:
     return bool(targets) and all(map(posixpath.exists, targets))
 
 
-def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  # noqa: FBT001 - one of three sequences
+def _part(command: Command, known: CommandEffects, paths_stable: bool) -> CallPart:  # noqa: FBT001 - one of three sequences
     return CallPart(
         source=command.source,
         command=command,
@@ -339,7 +341,7 @@ def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  
         unknown=known.unknown,
         folder=known.folder,
         globs=known.globs,
-        settled=settled,
+        paths_stable=paths_stable,
     )
 
 

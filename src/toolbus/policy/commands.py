@@ -1,4 +1,4 @@
-"""Records of what a shell's text runs: programs with their words, and what cannot be known."""
+"""Records of the commands in a shell text: programs with their words, and unreadable pieces."""
 
 from typing import Literal
 
@@ -8,27 +8,27 @@ from msgspec import Struct
 class Word(Struct, frozen=True):
     r"""One argument.
 
-    *text* is what the program gets, without quotes and backslashes; of a word that is not *known*
-    it is the piece as written. A *pattern* has an unquoted ``*``, ``?`` or ``[`` (or an extended
-    glob), or an unquoted ``~name`` that only the running shell can expand: then *text* is the
-    pattern, with glob characters that were quoted (and backslashes) escaped by a backslash. In a
-    loop over a pattern, words with the loop's variable are patterns, too: of what they may be.
+    *text* is the argument that the program receives, without quotes and backslashes; for a word
+    that is not *known* it is the source text. A *pattern* has an unquoted ``*``, ``?`` or ``[`` (or
+    an extended glob), or an unquoted ``~name`` that only the running shell can expand: then *text*
+    is the pattern, with quoted glob characters and backslashes escaped by a backslash. In a loop
+    over a pattern, words with the loop variable are patterns of their possible values.
     """
 
     text: str
     known: bool = True
     pattern: bool = False
     several: bool = False
-    """Whether it may become no word, or several: an unquoted variable, ``"$@"``."""
+    """Whether it may expand to no word or to several: an unquoted variable, ``"$@"``."""
     start: str = ""
-    """What a word that is not known, and is certainly one, begins with: ``./`` of ``"./$x"``."""
+    """The known beginning of a single unknown word: ``./`` of ``"./$x"``."""
 
 
 class Redirection(Struct, frozen=True):
     """A file that the shell opens for a command; here-documents are `Command.stdin`."""
 
     operator: str
-    """One of ``<``, ``>``, ``>>``, ``<>``, ``>|``, ``&>``, ``&>>``, ``>&`` (of a file)."""
+    """``<``, ``>``, ``>>``, ``<>``, ``>|``, ``&>``, ``&>>`` or ``>&`` (of a file)."""
     target: Word
 
 
@@ -36,64 +36,64 @@ class Command(Struct, frozen=True):
     """One program, function or builtin that will be run, with its words."""
 
     program: Word
-    """As written: ``git``, ``/usr/bin/git``, ``./git``; empty if no program is run, but variables
-    are set (*settings*) or files opened (*redirections*)."""
+    """As written: ``git``, ``/usr/bin/git``, ``./git``; empty if the command only sets variables
+    (*settings*) or opens files (*redirections*)."""
     words: tuple[Word, ...]
-    """What follows the program."""
+    """The words after the program."""
     settings: tuple[tuple[str, Word], ...] = ()
-    """Variables set in front of it, or before in the same text (they may be the environment's, and
-    then they reach the program): name and value, the last one counts."""
+    """Names and values of variables set before the program, or earlier in the text (these reach the
+    program if they are in its environment); the last value of a name counts."""
     redirections: tuple[Redirection, ...] = ()
-    """Also those of groups, loops and functions around it."""
+    """Includes the redirections of enclosing groups, loops and functions."""
     stdin: str | None = None
-    """The here-document or here-string that it reads, where that is known."""
+    """The text of its here-document or here-string, if known."""
     piped: bool = False
-    """Whether its input is another command's output."""
+    """Whether its input is the output of another command."""
     folder: str | None = "."
-    """Where it runs: absolute, or relative to where the shell began (``./~`` is a folder of that
-    name there, ``~/x`` one in the home folder); None if that is unknown."""
+    """Its working folder: absolute, or relative to the shell's starting folder (``./~`` is a folder
+    named ``~``, ``~/x`` a folder in the home folder); None if unknown."""
     assumed: tuple[str, ...] = ()
-    """Folders like *folder* that must exist already, or it may run elsewhere: of each ``cd`` before
-    it that need not have worked, as in ``cd x; ls`` (and not in ``cd x && ls``)."""
-    settled: bool = True
+    """Folders, written like *folder*, that must exist or the command runs elsewhere: one for each
+    earlier ``cd`` whose failure is ignored, as in ``cd x; ls`` (but not ``cd x && ls``)."""
+    paths_stable: bool = True
     """False if an earlier or parallel part of the text may have changed files or links."""
     inside: tuple[str, ...] = ()
-    """Through what it is run, outermost first: ``("sudo", "bash -c", "$(…)")``."""
+    """The commands that run it, outermost first: ``("sudo", "bash -c", "$(…)")``."""
     source: str = ""
-    """The piece of the text, for people."""
+    """Its source text, for display."""
 
 
 class Unreadable(Struct, frozen=True):
-    """A piece of which nobody can know what it runs, without running it."""
+    """A piece of text whose commands cannot be known without running it."""
 
     source: str
     """The piece, as written."""
     reason: str
-    """Why: ``the command is a variable``, ``eval runs what it is given``."""
+    """The reason: ``the command is a variable``."""
 
 
 class CommandReading(Struct, frozen=True):
-    """All that a text runs, at any depth, in the order of the text."""
+    """All commands of a text, at any depth, in the order of the text."""
 
     commands: tuple[Command, ...]
     unreadable: tuple[Unreadable, ...]
     final_folder: str | None = None
-    """The folder that the shell is in after it, as `Command.folder`; None if that is unknown."""
+    """The folder of the shell afterwards, as `Command.folder`; None if unknown."""
 
 
 class TreeRules(Struct, frozen=True):
-    """Which of the files below a folder a recursive reader reads, by the options it was given."""
+    """The files below a folder that a recursive reader reads, given its options."""
 
     hidden: bool = True
-    """Also those that begin with a dot, and what is in such folders."""
+    """Whether dot files, and files in dot folders, are read."""
     ignored: bool = True
-    """Also those that `.gitignore` and the like leave out."""
+    """Whether files named by `.gitignore` and similar lists are read."""
     links: bool = False
-    """Also what links lead to."""
+    """Whether links are followed."""
     include: tuple[str, ...] = ()
-    """Globs of names, of which a file must match one if there are any: ``grep --include``."""
+    """Globs of file names to read, or all files if empty: ``grep --include``."""
     exclude: tuple[str, ...] = ()
-    """Globs of names of files and folders that are left out."""
+    """Globs of names of files and folders to skip."""
 
 
 class PathUse(Struct, frozen=True):
@@ -101,36 +101,36 @@ class PathUse(Struct, frozen=True):
 
     word: Word
     kind: Literal["names", "read", "write", "read-tree", "destroy"]
-    """``read-tree``: what is below is read as well (``grep -r``, ``rg``, ``cp -r``, ``tar c``).
+    """``read-tree`` includes everything below (``grep -r``, ``rg``, ``cp -r``, ``tar c``).
 
-    ``names``: names alone are listed (``ls``, ``find``), of which rules that deny or ask are not.
+    ``names`` only lists names (``ls``, ``find``), which deny and ask rules ignore.
     """
     folder: str | None = "."
-    """Where a relative one begins, as `Command.folder`."""
+    """The base of a relative path, as `Command.folder`."""
     tree: TreeRules = TreeRules()
-    """Of a ``read-tree``; with ``links`` also of a folder that is filled: ``tar x``."""
+    """The rules of a ``read-tree``; ``links`` also applies to writes below a folder: ``tar x``."""
 
 
 class CommandEffects(Struct, frozen=True):
-    """What a command does, as far as its words tell."""
+    """The effects of a command, derived from its words."""
 
     effects: frozenset[str]
-    """Of ``read``, ``write``, ``network``, ``destroy``, ``run-code``; only ``read``: no more."""
+    """A subset of ``read``, ``write``, ``network``, ``destroy``, ``run-code``."""
     paths: tuple[PathUse, ...] = ()
     hosts: tuple[Word, ...] = ()
     """URLs and hosts, as written."""
     unknown: tuple[Unreadable, ...] = ()
-    """What is not known, and why: the program, a subcommand, an option, code that is run."""
+    """Unknown pieces with reasons: the program, a subcommand, an option, code that is run."""
     action: tuple[str, ...] = ()
-    """The program's plain name and its subcommands: ``("git", "push")``.
+    """The program's canonical name and its subcommands: ``("git", "push")``.
 
-    Of a program that is not known: its name and its operands; empty if it has no known name.
+    For an unknown program: its name and operands; empty if the name is unknown.
     """
     options: frozenset[str] = frozenset()
-    """Each option by all its names and as written: ``-r``, ``-f`` and ``--force`` of ``-rf``."""
+    """Each option under all its names and as written: ``-r``, ``-f`` and ``--force`` of ``-rf``."""
     folder: str | None = "."
-    """Where it works at last, as `Command.folder`: after ``git -C dir``, ``make -C dir``."""
+    """The final working folder, as `Command.folder`: after ``git -C dir``, ``make -C dir``."""
     globs: tuple[Word, ...] = ()
-    """Patterns that become options where names of files begin with a dash: ``sort *``."""
+    """Patterns that expand to options if a file name begins with a dash: ``sort *``."""
     branches: tuple[Word, ...] = ()
-    """The branches that it changes in another repository, patterns too: ``main``, ``*``."""
+    """The remote branches that it changes, or patterns of them: ``main``, ``*``."""

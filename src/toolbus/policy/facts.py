@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class CallPart(Struct, frozen=True, kw_only=True, dict=True):
-    """One thing that a call does: a command of its line, a part of it that nobody can read, or it.
+    """A part of a call: a command of its line, an unreadable piece of it, or the whole tool call.
 
-    *command* is None unless it is a command; *action* and *options* are `CommandEffects`'. What is
-    *unknown* says why. *claimed* are effects that only tighten: those that a tool which nobody
-    trusts says of itself.
+    *command* is None unless the part is a command; *action* and *options* are as in
+    `CommandEffects`. *claimed* effects, declared by an untrusted tool, only tighten the verdict.
     """
 
     source: str
@@ -36,17 +35,17 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
     branches: tuple[Word, ...] = ()
     unknown: tuple[Unreadable, ...] = ()
     folder: str | None = "."
-    """Where it works, as `CommandEffects.folder`."""
+    """The working folder, as `CommandEffects.folder`."""
     globs: tuple[Word, ...] = ()
-    """Patterns that may become options, as `CommandEffects.globs`."""
-    settled: bool = True
-    """Whether its paths lead where they lead now."""
+    """Patterns that may expand to options, as `CommandEffects.globs`."""
+    paths_stable: bool = True
+    """Whether its paths still lead to the same files when it runs."""
     is_tool: bool = False
-    """Whether it is a call of a tool that is no shell."""
+    """Whether it is a call of a tool other than a shell."""
 
     @cached_property
     def programs(self) -> frozenset[str]:
-        """The names by which a rule may call its program: as written, and its plain one."""
+        """The names of its program in rules: the name as written and the canonical name."""
         if self.command is None:
             return frozenset()
         written = posixpath.basename(self.command.program.text)
@@ -54,9 +53,10 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
-    """What rules judge: a *call* of a *tool* (None: nobody knows it) by *scope*, in parts.
+    """The input of rules: a *call* by *scope*, in parts, of a *tool* (None: unknown).
 
-    *folder* is where it begins, an absolute path, or None; *line* is that of a shell, else "".
+    *folder* is the absolute path of its starting folder, or None; *line* the command line of a
+    shell, else "".
     """
 
     call: ToolCall
@@ -68,15 +68,15 @@ class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def effects(self) -> frozenset[str]:
-        """All that its parts do, as far as that is known."""
+        """All known effects of its parts."""
         return frozenset().union(*[part.effects | part.claimed for part in self.parts])
 
     @cached_property
     def resolver(self) -> PathResolver:
-        """Where its paths lead, as long as this is judged."""
+        """The path resolver for this verdict."""
         return PathResolver(CallPlace(self.folder))
 
     @property
     def unknown(self) -> Sequence[Unreadable]:
-        """What nobody can know of it without running it."""
+        """The pieces of the call that cannot be known without running it."""
         return [each for part in self.parts for each in part.unknown]

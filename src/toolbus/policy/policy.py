@@ -1,10 +1,10 @@
-"""A policy: rules that allow, ask about or deny the calls of tools, and say why.
+"""A policy: rules that allow tool calls, require approval or deny them, each with a reason.
 
-**It judges commands; it is no sandbox.** What a call does is read off its words before it runs. A
-program does what it was written to do: `make` runs what the Makefile says, an allowed interpreter
-runs its script. Files are known by their names: a hard link or a copy made before is another file.
-Somebody else on the machine may change a file between the verdict and the call. Against programs
-that are hostile themselves use a sandbox, and this beside it.
+**A policy judges commands; it is not a sandbox.** The effects of a call are derived from its words
+before it runs. A program does whatever its code says: `make` runs the Makefile, an allowed
+interpreter runs its script. Files are known by name: a hard link or an earlier copy is a different
+file. Another process may change a file between the verdict and the call. Against hostile programs,
+use a sandbox in addition to a policy.
 
 ```python
 from toolbus import Agent
@@ -19,38 +19,36 @@ use = "policy"
 settings = { file = "policy.toml" }     # or the rules themselves: [[component.settings.rule]]
 ```
 
-**How a call is judged.** A shell's command line is parsed and taken apart: each command of it, at
-any depth, is a part. The call of another tool is one part. A rule speaks of a part if all of its
-conditions hold. Deny beats ask, ask beats allow, and what no rule speaks of gets the default. The
-call is allowed only if every part is; one denied part denies it.
+**Judging a call.** A shell command line is parsed: each command in it, at any depth, is one part. A
+call of any other tool is one part. A rule matches a part if all of its conditions match. Deny beats
+ask, ask beats allow, and a part without a matching rule gets the default. The call is allowed only
+if every part is allowed; one denied part denies the call.
 
-**Rules that deny, ask or audit** speak of a part if anything of it fits: one of its effects, one
-of its files, one of its hosts. Where that cannot be known (a variable for a path), a rule that
-denies asks.
+**Deny, ask and audit rules** match a part as soon as one of its effects, files or hosts matches. If
+a match cannot be ruled out (a path in a variable), a deny rule asks.
 
-**Rules that allow** speak of a part only if all of it surely fits: every effect is in `effects`,
-every file in `reads` or `writes`, every host in `hosts`, and nothing about it is unknown. A rule
-with one of these keys covers only resources that it names: with `hosts` it allows neither a part
-without a host, nor one that reads a file while the rule has no `reads`. Without `effects` such a
-rule allows no more than the effects of its other conditions: `command = "git log"` allows no `git
-log --output=x`, and `reads = ["docs/**"]` no writing.
+**Allow rules** match a part only if all of it certainly matches: every effect is in `effects`,
+every file in `reads` or `writes`, every host in `hosts`, and nothing about the part is unknown. A
+rule with one of these keys covers only the resources it names: a rule with `hosts` allows neither a
+part without a host nor, without `reads`, a part that reads a file. Without `effects`, the rule
+allows only the effects implied by its other conditions: `command = "git log"` does not allow `git
+log --output=x`, and `reads = ["docs/**"]` does not allow writing.
 
-**What cannot be known** without running it (a variable for a program, `eval`, inline code, an
-option that nobody knows) is asked about, whatever the default, and a rule that denies what is known
-of it still wins. Of a tool that is no shell, a rule with `tools` and without `effects`, `reads`,
-`writes`, `hosts` allows the call as such.
+**Unknown parts** (a program in a variable, `eval`, inline code, an unknown option) require approval
+whatever the default is; a deny rule that matches the known portion still wins. For a tool other
+than a shell, a rule with `tools` and without `effects`, `reads`, `writes` or `hosts` allows the
+call as such.
 
-**An absent argument**, or null: the condition does not hold. A value of the wrong type, or an
-expression that fails: the call is denied, and the reason names the rule. A policy file that is
-missing, unreadable or invalid is an error where code makes a policy of it, and denies every call
-where a configuration names it. A changed file: see `toolbus.policy.policy_versions`.
+**An absent or null argument** does not match. A value of the wrong type or a failing expression
+denies the call, and the reason names the rule. A missing, unreadable or invalid policy file is an
+error if code loads it, and denies every call if a configuration names it. For a file that changes
+later see `toolbus.policy.policy_versions`.
 
 **No rule lifts** the protection of policy, trust, pin and state files, of the settings of agents'
 hosts, and of `toolbus` commands that act for a person: `toolbus.policy.paths.protected_files`.
 
-The file's keys: `toolbus.policy.rules.policy_file`; those of a rule:
-`toolbus.policy.rules.tables`. `toolbus policy` writes a first one, checks it, explains its
-verdicts and tests it against a table.
+Keys of the file: `toolbus.policy.rules.policy_file`; keys of a rule: `toolbus.policy.rules.tables`.
+`toolbus policy` creates a policy, checks it, explains its verdicts and tests it against a table.
 """
 
 from __future__ import annotations
@@ -68,14 +66,19 @@ from toolbus.components.marks import guard
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.history.counted_calls import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.policy_versions import PolicyVersions
 from toolbus.policy.projects import FROM_FILE, WorksInFolder, process_folder, project_of
 from toolbus.policy.rules.judge import RANKS, CallJudge, ProjectJudges
-from toolbus.policy.rules.policy_file import PolicyFile, digest_in_force, read_table
-from toolbus.policy.rules.verdict_texts import asking_rules, notes, question, refusal
+from toolbus.policy.rules.policy_file import PolicyFile, combined_digest, read_table
+from toolbus.policy.rules.verdict_texts import (
+    asking_rules,
+    ledger_notes,
+    question_text,
+    refusal_text,
+)
 from toolbus.policy.skipped_prompts import needs_no_prompt
 from toolbus.toml.config_source import config_source
 
@@ -88,19 +91,19 @@ if TYPE_CHECKING:
 
 
 _USUAL = {"default": "ask", "project": FROM_FILE}
-"""The settings of a policy that stands in a file, but for those that are empty."""
+"""The non-empty settings of a policy that comes from a file."""
 
 
 class UnusablePolicy(NamedTuple):
-    """Why there are no rules to judge by: every call is denied with this *reason*."""
+    """The stand-in for a policy that cannot be used: every call is denied with *reason*."""
 
     reason: str
 
 
 class _SessionJudges(NamedTuple):
-    """The *judges* of a session, one for each version of its rules, and a *notice* of the file.
+    """The *judges* of a session, one per active version of its rules, and a *notice* on the file.
 
-    With a *refusal* a version cannot be used, and every call is denied for that reason.
+    A *refusal* is why a version cannot be used: every call is denied with it.
     """
 
     judges: tuple[CallJudge, ...]
@@ -109,11 +112,11 @@ class _SessionJudges(NamedTuple):
 
     @property
     def remembers(self) -> bool:
-        """Whether verdicts depend on the calls before."""
+        """Whether verdicts depend on earlier calls."""
         return any(judge.remembers for judge in self.judges)
 
     def keeps_folder(self, tool_name: str) -> bool:
-        """Return whether a call of the tool begins where the one before ended."""
+        """Return whether a call of the tool begins in the folder where its last call ended."""
         rules = [judge.rules for judge in self.judges if judge.keeps_folders]
         return any(each.facts_of(tool_name).keeps_folder for each in rules)
 
@@ -122,19 +125,19 @@ class Policy(AgentComponent):
     """Judges the calls of tools by rules; see `toolbus.policy.policy`.
 
     Args:
-        file: a policy's file. One that cannot be used raises `LoadError`, with the line and the
-            reason; a configuration that names it denies every call with that. Without a file the
-            other settings are the policy, as they would stand in one.
-        default: what no rule speaks of: "ask", "deny" or "allow".
+        file: the policy file. An unusable file raises `LoadError` with the line and the reason;
+            named by a configuration, it denies every call instead. Without a file, the other
+            settings are the policy, with the keys of a file.
+        default: the verdict if no rule matches: "ask", "deny" or "allow".
         rule: the rules, as tables.
         call: the calls that limits name, as tables.
-        tools: what tools do that are no shell.
-        project: where relative paths of rules begin: "file" is the policy's folder, or without a
-            file the current one, "session" the folder in which a session began.
-        folder: where relative paths in the arguments of tools begin.
-        trust_annotations: tools whose annotations are believed, as globs.
+        tools: the effects of tools other than shells.
+        project: the base of relative paths in rules: "file" is the policy's folder (without a file
+            the current folder), "session" the folder in which a session began.
+        folder: the base of relative paths in tool arguments.
+        trust_annotations: globs of the tools whose annotations are trusted.
         enabled: as for every component.
-        clock: tells the seconds of the epoch, by which limits count.
+        clock: returns seconds since the epoch, used by limits.
     """
 
     def __init__(
@@ -152,14 +155,14 @@ class Policy(AgentComponent):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._memory, self._clock = LineMemory(), clock
+        self._memory, self._clock = LineCache(), clock
         table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
         table |= {"project": project, "trust_annotations": trust_annotations}
         if file is not None and {key: table[key] for key in table if table[key]} != _USUAL:
-            raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
+            raise RegistrationError("Policy", "give its rules in a file or as settings, not both")
         self._folder = None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
         origin = config_source.get()
-        self._named = () if origin is None else origin.files
+        self._config_files = () if origin is None else origin.files
         self._file: PolicyVersions[ProjectJudges | UnusablePolicy] | None = None
         if file is None:
             self._fixed = self._judges_of(partial(read_table, table, None))
@@ -168,37 +171,37 @@ class Policy(AgentComponent):
 
     @classmethod
     def read(cls, file: Path | str, *, folder: Path | str | None = None) -> Self:
-        """Return the policy of *file*; raises `LoadError` for one that cannot be used."""
+        """Return the policy of *file*; raises `LoadError` if the file cannot be used."""
         return cls(Path(file), folder=None if folder is None else Path(folder))
 
     @property
     def rules(self) -> PolicyRules | UnusablePolicy:
-        """The rules that a new session begins with, or why there are none."""
+        """The rules of a new session, or why there are none."""
         judges = self._fixed if self._file is None else self._file.latest
         return judges if isinstance(judges, UnusablePolicy) else judges.first.rules
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
-        """Judge a call as it would run."""
-        in_force = self._in_force(ctx.scope)
-        if in_force.refusal:
-            return Deny(in_force.refusal)
-        judged = await self._judged(in_force, ctx.value, ctx.tool, ctx.scope)
-        if in_force.remembers:
+        """Judge a call in its final form."""
+        active = self._active_judges(ctx.scope)
+        if active.refusal:
+            return Deny(active.refusal)
+        judged = await self._judged(active, ctx.value, ctx.tool, ctx.scope)
+        if active.remembers:
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
-        ctx.note(partial(notes, judge.rules.rules, judgement, in_force.notice))
+        ctx.note(partial(ledger_notes, judge.rules.rules, judgement, active.notice))
         match judgement.verdict:
             case "deny":
-                return Deny(refusal(judgement, judge.rules.fault))
+                return Deny(refusal_text(judgement, judge.rules.path_warning))
             case "ask":
-                asked = question(judgement, judge.rules.fault)
-                rules = digest_in_force([judge.rules for judge, _ in judged])
+                asked = question_text(judgement, judge.rules.path_warning)
+                rules = combined_digest([judge.rules for judge, _ in judged])
                 return Ask(asked, asking_rules(judgement), rules)
         return None
 
     async def allows(self, ctx: EventContext[ToolCall]) -> bool:
-        """Return whether rules, and not the default alone, allow the call of *ctx*."""
+        """Return whether rules, and not only the default, allow the call of *ctx*."""
         verdicts = await self._verdicts(ctx.value, ctx.tool, ctx.scope)
         parts = [part for verdict in verdicts for part in verdict.parts]
         return (
@@ -210,11 +213,11 @@ class Policy(AgentComponent):
         )
 
     async def skips_prompt(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> bool:
-        """Return whether a rule with `prompt = "skip"` spares the host's prompt for *call*.
+        """Return whether a rule with `prompt = "skip"` answers the host's prompt for *call*.
 
-        Then each part of it surely reads inside the folder in which the session began.
+        Every part of such a call certainly only reads inside the session's starting folder.
         """
-        rules = [rule for judge in self._in_force(scope).judges for rule in judge.rules.rules]
+        rules = [rule for judge in self._active_judges(scope).judges for rule in judge.rules.rules]
         if not any(rule.skips_prompt for rule in rules):
             return False
         verdicts = await self._verdicts(call, tool, scope)
@@ -226,49 +229,49 @@ class Policy(AgentComponent):
     async def _verdicts(
         self, call: ToolCall, tool: ToolSpec | None, scope: Scope
     ) -> list[CallVerdict]:
-        """Return what each version of the rules says of *call*, limits aside.
+        """Return the verdict of each version of the rules on *call*, ignoring limits.
 
-        Nothing if it does not judge the call, or a version cannot be used.
+        The list is empty if the policy does not judge the call or a version cannot be used.
         """
-        in_force = self._in_force(scope)
-        if in_force.refusal or not (self.enabled and self.selector.matches(call.name)):
+        active = self._active_judges(scope)
+        if active.refusal or not (self.enabled and self.selector.matches(call.name)):
             return []
-        return [verdict for _, verdict in await self._judged(in_force, call, tool, scope)]
+        return [verdict for _, verdict in await self._judged(active, call, tool, scope)]
 
     async def _judged(
-        self, in_force: _SessionJudges, call: ToolCall, tool: ToolSpec | None, scope: Scope
+        self, active: _SessionJudges, call: ToolCall, tool: ToolSpec | None, scope: Scope
     ) -> list[tuple[CallJudge, CallVerdict]]:
-        """Return each judge with what it says of *call*, limits aside."""
+        """Return each judge with its verdict on *call*, ignoring limits."""
         kept_in = None
-        if in_force.keeps_folder(call.name):
+        if active.keeps_folder(call.name):
             record = SessionRecord(await self.state(scope, shared=True).read())
             kept_in = record.shell_folder(shell_key(scope, call.name))
-        readers = [CallReader(judge.rules, self._memory) for judge in in_force.judges]
-        folders = [self._folder_of(judge.rules, call.name, scope) for judge in in_force.judges]
+        readers = [CallReader(judge.rules, self._memory) for judge in active.judges]
+        folders = [self._folder_of(judge.rules, call.name, scope) for judge in active.judges]
 
         def judged() -> list[tuple[CallJudge, CallVerdict]]:
             return [
                 (judge, judge.judge(reader.facts(call, tool, scope, folder, kept_in)))
-                for judge, reader, folder in zip(in_force.judges, readers, folders, strict=True)
+                for judge, reader, folder in zip(active.judges, readers, folders, strict=True)
             ]
 
-        # A process or a walk through folders would hold up the loop.
+        # Starting shfmt or walking folders would block the event loop.
         is_quick = all(reader.is_quick(call, tool) for reader in readers)
         return judged() if is_quick else await asyncio.to_thread(judged)
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
-        """Note how a call ended, if limits of rules may ask."""
+        """Record the end of a call if limits of rules may need it."""
         message = ctx.value
-        in_force = self._in_force(ctx.scope)
-        if message.role != "tool" or not in_force.remembers:
+        active = self._active_judges(ctx.scope)
+        if message.role != "tool" or not active.remembers:
             return None
-        rules = [judge.rules for judge in in_force.judges]
+        rules = [judge.rules for judge in active.judges]
         key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
 
         state = self.state(ctx.scope, shared=True)
         folder = None
-        if in_force.keeps_folder(message.tool_name):
+        if active.keeps_folder(message.tool_name):
             running = SessionRecord(await state.read()).running(key) or {}
             if "shell" in running:
                 start = running["shell"][1]
@@ -296,15 +299,15 @@ class Policy(AgentComponent):
     async def _counted(
         self, judged: Sequence[tuple[CallJudge, CallVerdict]], scope: Scope
     ) -> list[tuple[CallJudge, CallVerdict]]:
-        """Return the verdicts by what was before, of which the call is a part from now on."""
+        """Return the verdicts with limits applied, and record the call unless it is denied."""
         judges = [judge for judge, _ in judged]
-        # Which names a call has, and what it touches, may depend on files.
+        # The names and the protected files of a call may depend on the file system.
         calls = [await asyncio.to_thread(CountedCall.of, *pair, scope) for pair in judged]
         now = self._clock()
         verdicts: list[CallVerdict] = []
 
         def change(value: Any) -> Any:
-            # Another process may be faster: then it is called again, and the last verdicts count.
+            # A lost race against another process calls this again; the last verdicts count.
             nonlocal verdicts
             record = SessionRecord(value)
             verdicts = decide(calls, record, now)
@@ -315,9 +318,9 @@ class Policy(AgentComponent):
         return list(zip(judges, verdicts, strict=True))
 
     def _folder_of(self, rules: PolicyRules, tool_name: str, scope: Scope) -> str | None:
-        """Return where a tool works, if its caller or the component that it belongs to says so.
+        """Return the folder of a tool, as given by its caller or its component.
 
-        Rules for a session's project take it to be the current folder otherwise.
+        The fallback for rules of a session's project is the current folder.
         """
         if scope.folder:
             return scope.folder
@@ -326,7 +329,7 @@ class Policy(AgentComponent):
         folder = owner.tools_folder if isinstance(owner, WorksInFolder) else None
         return process_folder() if folder is None and rules.works_here else folder
 
-    def _in_force(self, scope: Scope) -> _SessionJudges:
+    def _active_judges(self, scope: Scope) -> _SessionJudges:
         if self._file is None:
             return _SessionJudges((self._fixed.of(scope),))
         versions, notice = self._file.for_session(scope.root_session_id or scope.session_id)
@@ -342,4 +345,4 @@ class Policy(AgentComponent):
             rules = read(project)
             return rules if self._folder is None else rules._replace(folder=self._folder)
 
-        return ProjectJudges(rules_for, self._named)
+        return ProjectJudges(rules_for, self._config_files)

@@ -1,17 +1,17 @@
-"""A policy's file that changes while it is in force: nothing disappears, nothing loosens.
+"""Versions of a policy file that changes while active: no rule disappears or loosens.
 
-A file that is there and valid when it is read first is in force from then on. Of a later state:
+A file that exists and is valid when first read becomes active. After a later change:
 
-- It is gone, cannot be read, is invalid or not trusted: what was in force stays so, and that is
+- If the file is gone, unreadable, invalid or untrusted, the old rules stay active. The problem is
   logged, and noted at each verdict.
-- It is valid and trusted: sessions that begin from then on have it. For those under way it is in
-  force *beside* all that was before, and the strictest verdict counts: so a new rule that denies or
-  asks holds at once, and what would loosen waits for a new session.
+- If the file is valid and trusted, new sessions use it. In running sessions it is active *beside*
+  all earlier versions, and the strictest verdict counts: a new deny or ask rule applies at once,
+  and a looser rule waits for a new session.
 
-It is trusted if the configuration that names it is, as it is now (`toolbus trust`), or is the
-user's own. Where code names the file, nobody says so of a changed one: until the program starts
-anew it only tightens, for all sessions, and not even that if others may write it. A program that is
-started anew begins with the file as it is then, also for a session that it resumes.
+The file is trusted if the configuration that names it is trusted in its current state (`toolbus
+trust`) or is the user's own. If code names the file, no configuration vouches for a change: until
+the program restarts, the change only tightens, in all sessions, and is ignored if other users may
+write the file. A restarted program uses the current file, also in a session that it resumes.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 LONGEST_POLICY = 2**20
-"""Bytes of a policy's file; what is longer was not written by a person, nor could one read it."""
+"""Bytes of a policy file; a longer file is too large for a person to write or review."""
 
 MOST_VERSIONS = 50
-"""States of a file that one program takes up; each is judged by in the sessions that saw it."""
+"""Versions of a file that one program loads; sessions that saw them are judged by each."""
 
 MOST_SESSIONS = 100_000
-"""Sessions of which one program knows with which state they began."""
+"""Sessions whose first version one program remembers."""
 
 T = TypeVar("T")
 
 
-class RulesInForce(NamedTuple, Generic[T]):
-    """What holds for a session: all *versions*, the strictest verdict counts.
+class ActiveRules(NamedTuple, Generic[T]):
+    """The *versions* that apply to a session; the strictest verdict counts.
 
-    *notice* says why the file as it is now is not among them, or "".
+    *notice* says why the file's current state is not among them, or "".
     """
 
     versions: tuple[T, ...]
@@ -56,11 +56,11 @@ class RulesInForce(NamedTuple, Generic[T]):
 
 
 class PolicyVersions(Generic[T]):
-    """The rules of *file* in all states that were in force.
+    """The rules of *file* in all versions that were active.
 
-    *read* makes rules of its bytes, or raises `LoadError`; *refuse* makes rules that deny every
-    call, for a reason. What is wrong with the first state is such rules where a configuration names
-    the file, and raises `LoadError` where code does.
+    *read* parses its bytes into rules or raises `LoadError`; *refuse* builds rules that deny every
+    call with a reason. If the first version is unusable, a configuration that names the file gets
+    such rules, and code gets the `LoadError`.
     """
 
     def __init__(
@@ -80,30 +80,30 @@ class PolicyVersions(Generic[T]):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that say what is in force: this one, and the configuration that names it."""
+        """The files that determine the active rules: this file and its configuration."""
         return (self.file, *(() if self._origin is None else self._origin.files))
 
     @property
     def latest(self) -> T:
-        """What new sessions begin with."""
+        """The version for new sessions."""
         return self._versions[self._newest]
 
-    def for_session(self, session_id: str) -> RulesInForce[T]:
-        """Return what holds for a session, that of the outermost agent; it looks at the file."""
+    def for_session(self, session_id: str) -> ActiveRules[T]:
+        """Return the rules of a session (of the outermost agent); checks the file for changes."""
         with self._lock:
             is_new = session_id not in self._starts
             current = signature(self.file)
-            # It may be trusted since, which the file itself does not show.
+            # Trust may have been given since, without a change of the file.
             if current != self._signature or (is_new and self._notice):
                 self._signature = current
                 self._take_up()
             if is_new:
                 self._begin(session_id)
-            return RulesInForce(tuple(self._versions[self._starts[session_id] :]), self._notice)
+            return ActiveRules(tuple(self._versions[self._starts[session_id] :]), self._notice)
 
     def _begin(self, session_id: str) -> None:
         while len(self._starts) >= MOST_SESSIONS:
-            # One that comes again may be older than all that are known: it gets everything.
+            # A forgotten session that returns may be the oldest: it gets all versions.
             self._has_forgotten = True
             del self._starts[next(iter(self._starts))]
         self._starts[session_id] = 0 if self._has_forgotten else self._newest
@@ -126,7 +126,7 @@ class PolicyVersions(Generic[T]):
         return digest, refuse(reason)
 
     def _take_up(self) -> None:
-        """Take the file as it is now, if it may be taken; else say why not, once."""
+        """Load the current file if allowed; else log the reason once."""
         notice = ""
         try:
             data = _read_bytes(self.file)
@@ -137,14 +137,16 @@ class PolicyVersions(Generic[T]):
                 self._digest = digest
                 self._announce()
         except (LoadError, OSError) as error:
-            notice = f"{self.file} has changed and is NOT in force, the old rules stay: {error}"
+            notice = (
+                f"{self.file} has changed and is NOT active; the old rules still apply: {error}"
+            )
         if notice and notice != self._notice:
             logger.error(notice)
         self._notice = notice
 
     def _check(self, data: bytes) -> None:
         if len(self._versions) >= MOST_VERSIONS:
-            raise LoadError(f"it has changed {MOST_VERSIONS} times; start the program anew")
+            raise LoadError(f"it has changed {MOST_VERSIONS} times; restart the program")
         if self._origin is None:
             reason = writable_by_others(Path(os.path.realpath(self.file)))
         else:
@@ -154,16 +156,16 @@ class PolicyVersions(Generic[T]):
 
     def _announce(self) -> None:
         if self._origin is None:
-            whose = "all sessions until the program starts anew"
+            whose = "all sessions until the program restarts"
         else:
             self._newest = len(self._versions) - 1
-            whose = "the sessions that have begun; new ones have it as it is"
-        logger.warning("%s has changed: only what is stricter in it holds for %s", self.file, whose)
+            whose = "running sessions; new sessions use the whole file"
+        logger.warning("%s has changed: only its stricter rules apply to %s", self.file, whose)
 
 
 def _read_bytes(file: Path) -> bytes:
-    """Return what is in *file*; raises `ConfigurationError`."""
-    # A pipe would be waited for.
+    """Return the bytes of *file*; raises `ConfigurationError`."""
+    # Reading a pipe would block.
     if file.exists() and not file.is_file():
-        raise ConfigurationError("it is no regular file", str(file))
+        raise ConfigurationError("it is not a regular file", str(file))
     return read_bytes(file, LONGEST_POLICY)

@@ -1,9 +1,9 @@
-"""The project that a policy means by relative paths: the folder in which a session began.
+"""The project, base of a policy's relative paths: the folder in which a session began.
 
-That is what coding agents mean by it, too. No file of a repository, such as a `.git` in a folder
-above, makes it wider, and no `cd` moves it. The home folder, what holds it, and a folder that all
-users share, as `/tmp`, are no projects, nor is a folder that somebody put a link in the place of:
-there relative paths allow nothing, while rules that deny, ask or audit speak of all they name.
+Coding agents define it the same way. A repository's files, such as a `.git` in a parent folder, do
+not widen it, and no `cd` moves it. The home folder, its parents, a folder shared by all users, such
+as `/tmp`, and a folder replaced by a link are not projects: relative paths in them allow nothing,
+while deny, ask and audit rules still match the files they name.
 """
 
 from __future__ import annotations
@@ -22,52 +22,52 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
 
 FROM_FILE, FROM_SESSION = "file", "session"
-"""Where relative paths of a policy may begin: in its file's folder, in a session's project."""
+"""The possible bases of a policy's relative paths: its file's folder, or a session's project."""
 
 
 class Project(NamedTuple):
-    """The *folder*, absolute, in which relative paths begin; anything else if nobody knows it.
+    """The absolute *folder* in which relative paths begin; any other text if it is unknown.
 
-    A *fault* says why they allow nothing there.
+    A *path_warning* says why relative paths allow nothing there.
     """
 
     folder: str
-    fault: str = ""
+    path_warning: str = ""
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known where the session began."""
+        """Whether the session's starting folder is known."""
         return self.folder.startswith("/")
 
 
 @runtime_checkable
 class WorksInFolder(Protocol):
-    """A component whose tools take relative paths from *tools_folder*, a real path."""
+    """A component whose tools resolve relative paths from *tools_folder*, a real path."""
 
     tools_folder: str
 
 
 def project_at(folder: str) -> Project:
-    """Return the project of a session that began in *folder*, a real path, as it is now."""
+    """Return the project of a session that began in *folder*, a real path."""
     if not folder.startswith("/"):
-        return Project(folder, "nobody knows where the session began, so './' allows nothing")
+        return Project(folder, "the session's starting folder is unknown, so './' allows nothing")
     reason = _reason_against(folder)
     if not reason:
         return Project(folder)
-    way_out = "'./' allows nothing there; begin it in a project's folder"
+    way_out = "'./' allows nothing there; start the session in a project's folder"
     return Project(folder, f"the session began in {folder!r}, and {reason}: {way_out}")
 
 
 def project_of(scope: Scope, start: str) -> Project:
-    """Return the project of the session in which *scope* speaks; *start* is where that may begin.
+    """Return the project of the session of *scope*; *start* is the fallback folder.
 
-    Looked at anew each time: a link may have taken the folder's place.
+    The folder is checked on each call: a link may have replaced it.
     """
     return project_at(scope.project or os.path.realpath(scope.folder or start))
 
 
 def process_folder() -> str:
-    """Return the real path of the current folder, the root if that is gone."""
+    """Return the real path of the current folder, or the root if the folder is gone."""
     try:
         return os.getcwd()  # noqa: PTH109 - as text
     except OSError:
@@ -77,30 +77,30 @@ def process_folder() -> str:
 def _reason_against(folder: str) -> str:
     """Return why the real path *folder* is not a project, "" if it may be one."""
     if os.path.realpath(folder) != folder:
-        return "a link has taken its place, or that of a folder above it"
+        return "a link has replaced it or one of its parent folders"
     if folder == "/":
-        return "that is the root of all files"
+        return "that is the root of the file system"
     status = _status(folder)
     for home in _homes():
         if _is_at(home, folder, status):
             return "that is the home folder"
         if any(_is_at(above, folder, status) for above in home.parents):
-            return "the home folder is in there"
+            return "it contains the home folder"
     if status is not None and status.st_mode & S_ISVTX and status.st_mode & S_IWOTH:
         return "all users share that folder"
     return ""
 
 
 def _is_at(place: Path, folder: str, status: os.stat_result | None) -> bool:
-    """Return whether *place* is *folder*, which has this *status*, under whatever name."""
-    # A file system may have other spellings for one name, and mounts another name for one folder.
+    """Return whether *place* is *folder*, which has this *status*, under any name."""
+    # File systems may accept other spellings of a name, and mounts give a folder further names.
     other = _status(str(place))
     is_same = status is not None and other is not None and os.path.samestat(status, other)
     return str(place) == folder or is_same
 
 
 def _homes() -> Iterator[Path]:
-    """Yield the home folders of who runs this: by the environment, and by the system's list."""
+    """Yield the current user's home folders: from the environment and from the user database."""
     with suppress(RuntimeError):
         yield Path(os.path.realpath(Path.home()))
     if listed := _listed_home(os.geteuid()):
@@ -109,7 +109,7 @@ def _homes() -> Iterator[Path]:
 
 @cache
 def _listed_home(user: int) -> str:
-    # A directory server may be asked for it.
+    # The look-up may query a directory server.
     with suppress(KeyError):
         return pwd.getpwuid(user).pw_dir
     return ""

@@ -1,7 +1,7 @@
 """The proof that an allowed call only reads inside the project, for rules with `prompt = "skip"`.
 
-The host's prompt is the last look of a person at a call, so the proof is narrow: a few programs
-that read what their words name, words that are known, and paths that lead nowhere else.
+The host's prompt is a person's last check of a call, so the proof is narrow: a few programs that
+read only the files among their words, known words, and paths inside the project.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _READERS = frozenset(
         *("sort", "stat", "tac", "tail", "test", "tr", "tree", "true", "uniq", "wc"),
     }
 )
-"""Programs whose words say all that they read, or that read the repository of the project."""
+"""Programs that read only files among their words, or the repository of the project."""
 
 _READ = frozenset({"read"})
 
 
 def needs_no_prompt(verdict: CallVerdict, project: Project) -> bool:
-    """Return whether each part of an allowed call surely reads inside *project*, and a rule skips.
+    """Return whether every part of an allowed call has a skip rule and only reads in *project*.
 
-    Files may be looked at.
+    May access the file system.
     """
-    if verdict.verdict != "allow" or project.fault or not project.is_known:
+    if verdict.verdict != "allow" or project.path_warning or not project.is_known:
         return False
     inside = path_patterns(("./**",), project=project.folder)
     return all(
@@ -52,23 +52,23 @@ def needs_no_prompt(verdict: CallVerdict, project: Project) -> bool:
 def _is_skipped(judged: PartVerdict) -> bool:
     return any(
         finding.rule is not None and finding.rule.skips_prompt and finding.status == "allowed"
-        for finding in judged.spoken
+        for finding in judged.matched
     )
 
 
 def _only_reads(part: CallPart, project: Project) -> bool:
-    """Return whether nothing but reading is known of *part*, and all that it reads is said."""
+    """Return whether *part* only reads, and its words name every file it reads."""
     if part.unknown or part.hosts or not (part.effects | part.claimed) <= _READ:
         return False
     if part.command is None:
         return part.is_tool and bool(part.paths)
-    # A repository that begins above the project holds files of others.
+    # A repository that begins above the project also contains files outside it.
     is_local = part.command.program.text != "git" or posixpath.isdir(f"{project.folder}/.git")
-    return is_local and _says_what_it_reads(part.command)
+    return is_local and _names_its_files(part.command)
 
 
-def _says_what_it_reads(command: Command) -> bool:
-    """Return whether *command* is one of the readers, whose words are known and say all."""
+def _names_its_files(command: Command) -> bool:
+    """Return whether *command* is a known reader with known words only."""
     if command.program.text not in _READERS:
         return False
     if command.settings or command.assumed or command.inside:
@@ -77,16 +77,16 @@ def _says_what_it_reads(command: Command) -> bool:
 
 
 def _holds_path(word: Word) -> bool:
-    """Return whether an option has a path in it, as in `-f/etc/passwd`."""
+    """Return whether *word* is an option that contains a path, as in `-f/etc/passwd`."""
     return word.text.startswith("-") and ("/" in word.text or "~" in word.text)
 
 
 def _stays_inside(part: CallPart, facts: CallFacts, inside: tuple[PathPattern, ...]) -> bool:
     uses = [PathUse(Word("."), "read", part.folder), *part.paths]
     if part.command is not None:
-        # Names alone are read as well, as by `ls`: any word may be a path.
+        # Listing names counts as reading, so any word may be a path.
         uses += [PathUse(word, "read", part.folder) for word in part.command.words]
     return all(
-        stays_within(use, inside, facts.resolver, settled=part.settled).answer == "yes"
+        stays_within(use, inside, facts.resolver, paths_stable=part.paths_stable).answer == "yes"
         for use in uses
     )

@@ -1,9 +1,9 @@
-"""The meaning of a tool's arguments: which are command lines, files or addresses.
+"""The meaning of a tool's arguments: command lines, files and addresses.
 
-What a policy's `[tools."NAME"]` says comes first. Else the name of an argument tells: `command` and
-`cmd` are command lines, `path`, `file_path`, `source` and the like are files, `url`, `host` and the
-like addresses, at any depth. A `command` with a fixed choice of values in the tool's schema (as an
-editor's `view` and `create`) is none, and neither is a patch; that names its files itself.
+A policy's `[tools."NAME"]` comes first. Without it the argument's name decides, at any depth:
+`command` and `cmd` are command lines; `path`, `file_path`, `source` and similar names are files;
+`url`, `host` and similar names are addresses. A `command` with an enumeration in the tool's schema
+(an editor's `view` and `create`) is not a command line; nor is a patch, which names its own files.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _PATCH = "*** Begin Patch"
 _PATCHED_FILE = re.compile(
     r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE
 )
-"""Lines of a patch as `apply_patch` of Codex reads it (openai/codex, codex-rs/apply-patch); blanks
-before and behind them do not matter there."""
+"""File lines of a patch for Codex's `apply_patch` (openai/codex, codex-rs/apply-patch), which
+ignores blanks around them."""
 
 
 class ShellCall(NamedTuple):
-    """The command *line* of a call of a shell; None if it cannot be read, for *reasons*."""
+    """The command *line* of a shell call; None if it cannot be read, with the *reasons*."""
 
     line: str | None
     folder: str | None = None
@@ -46,7 +46,7 @@ class ShellCall(NamedTuple):
 
 
 def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> ShellCall | None:
-    """Return what the shell that *call* is one of shall run, None if it is not a shell."""
+    """Return the shell call that *call* makes, or None if its tool is not a shell."""
     key = declared.command or _command_key(call, tool, declared)
     if key is None:
         return None
@@ -57,24 +57,24 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> Sh
     folder_key = declared.folder_argument or named
     folder = arguments.get(folder_key)
     if folder is not None and not isinstance(folder, str):
-        reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "no folder is called so"))
+        reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "expected a folder's path"))
     known = {key.split(".")[0], *names.words, folder_key, *names.harmless, *declared.ignore} - {""}
     reasons += _unknown_arguments(arguments, known)
     if match := _OTHER_SHELL.search(call.name):
-        reasons.append(Unreadable(call.name, f"{match[1]} is no shell that can be read"))
+        reasons.append(Unreadable(call.name, f"commands for {match[1]} cannot be parsed"))
     return ShellCall(line, folder if isinstance(folder, str) else None, tuple(reasons))
 
 
 def _unknown_arguments(arguments: Mapping[str, Any], known: set[str]) -> list[Unreadable]:
     return [
-        Unreadable(f"{name} = {shown(value)}", "what this argument of a shell does is not known")
+        Unreadable(f"{name} = {shown(value)}", "the effect of this shell argument is unknown")
         for name, value in arguments.items()
         if name not in known and not _changes_nothing(name, value)
     ]
 
 
 def _changes_nothing(name: str, value: object) -> bool:
-    """Return whether a shell's argument *name* has a value with which it runs what it would."""
+    """Return whether *value* of a shell's argument *name* leaves the command unchanged."""
     names = tool_names().arguments
     if not isinstance(value, str):
         return value is None or value is False or value == 0
@@ -84,9 +84,9 @@ def _changes_nothing(name: str, value: object) -> bool:
 
 
 def _command_key(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> str | None:
-    """Return the argument of *call* that is a command line, None without one."""
+    """Return the name of the command line argument of *call*, or None."""
     if declared.effects is not None:
-        return None  # Then somebody declared what it does.
+        return None  # Declared effects take precedence.
     commands = tool_names().arguments.commands
     return next(
         (
@@ -103,7 +103,7 @@ def _may_be_line(value: object) -> bool:
 
 
 def _is_choice(tool: ToolSpec | None, key: str) -> bool:
-    """Return whether the schema of *tool* has a fixed choice of values for the argument *key*."""
+    """Return whether the schema of *tool* enumerates the values of the argument *key*."""
     properties: Any = {} if tool is None else tool.input_schema.get("properties")
     schema = properties.get(key) if isinstance(properties, dict) else None
     return isinstance(schema, dict) and ("enum" in schema or "const" in schema)
@@ -114,7 +114,7 @@ def _is_patch(value: object) -> bool:
 
 
 def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> str | None:
-    """Return the command line at *key*; words of their own are quoted."""
+    """Return the command line at *key*; words in lists are quoted."""
     try:
         values = values_at(arguments, read_path(key))
     except WrongTypeError as error:
@@ -125,10 +125,10 @@ def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> 
     if isinstance(value, str) and not lists:
         return value
     lists.insert(0, [value] if isinstance(value, str) else value)
-    # Of two lists of further words nobody knows which one counts.
+    # With two lists of further words, the order is unknown.
     if len(lists) <= _MOST_LISTS and all(map(_are_texts, lists)):
         return shlex.join(chain.from_iterable(lists))
-    reasons.append(Unreadable(f"{key} = {shown(value)}", "no shell takes such a command"))
+    reasons.append(Unreadable(f"{key} = {shown(value)}", "expected a text or a list of words"))
     return None
 
 
@@ -137,7 +137,7 @@ def _are_texts(value: object) -> bool:
 
 
 def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
-    """Yield the texts of *arguments* that are files or addresses by their names, at any depth."""
+    """Yield the texts of *arguments* named like files or addresses, at any depth."""
     waiting: list[tuple[Kind, Any]] = [("", arguments)]
     while waiting:
         kind, value = waiting.pop()
@@ -153,7 +153,7 @@ def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
 
 
 def texts_at(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> Iterator[str | Unreadable]:
-    """Yield the texts that *paths* lead to, and why what is not a text cannot be one."""
+    """Yield the texts at *paths*, and an `Unreadable` for each value of another type."""
     for path in paths:
         try:
             values = values_at(arguments, read_path(path))

@@ -3,7 +3,7 @@
 import pytest
 
 from toolbus.policy.paths.file_access import touches
-from toolbus.policy.paths.links import are_settled
+from toolbus.policy.paths.links import path_stability
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.policy.programs.command_effects import effects_of
@@ -22,12 +22,12 @@ def project(tmp_path):
 def answer(project, line):
     reading = read_command(line)
     effects = [effects_of(command) for command in reading.commands]
-    settled = are_settled(reading.commands, effects)
+    paths_stable = path_stability(reading.commands, effects)
     resolver = PathResolver(CallPlace(str(project), str(project.parent)))
     patterns = path_patterns(["**/.env"], str(project))
     answers = {
-        touches(use, patterns, resolver, settled=is_settled).answer
-        for known, is_settled in zip(effects, settled, strict=True)
+        touches(use, patterns, resolver, paths_stable=is_settled).answer
+        for known, is_settled in zip(effects, paths_stable, strict=True)
         for use in known.paths
     }
     return next((each for each in ("yes", "maybe") if each in answers), "no")

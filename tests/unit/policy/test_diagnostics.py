@@ -16,8 +16,8 @@ def test_a_rule_for_commands_wants_what_reads_them(tmp_path, monkeypatch, key, w
 
     found = diagnostics.check_policy(PolicyFile(file))
 
-    told = "it is not installed; until then most commands are asked about"
-    assert found == [diagnostics.Remark(None, "warning", told)] * warnings
+    told = "it is not installed; until then most commands need approval"
+    assert found == [diagnostics.Diagnostic(None, "warning", told)] * warnings
 
 
 def test_mistakes_around_a_row_that_is_not_a_table_are_found(tmp_path):

@@ -82,7 +82,7 @@ def test_what_cannot_be_used_later_leaves_the_old_in_force(file, damage, monkeyp
     for session in ("old", "new", "old"):
         rules, notice = policy.for_session(session)
         assert rules == ("one",)
-        assert "NOT in force" in notice
+        assert "NOT active" in notice
 
     assert len(caplog.records) == 1
 
@@ -117,7 +117,7 @@ def test_new_sessions_have_what_is_trusted_and_old_ones_both(file, caplog):
 
     assert policy.for_session("new").versions == ("two",)
     assert policy.for_session("old").versions == ("one", "two")
-    assert "only what is stricter in it" in caplog.text
+    assert "only its stricter rules apply" in caplog.text
 
     write(file, "three")
     assert policy.for_session("old").versions == ("one", "two", "three")
@@ -183,7 +183,7 @@ def test_the_number_of_versions_is_bounded(file, monkeypatch):
         policy.for_session(text)
 
     assert policy.for_session("s").versions == ("two",)
-    assert "start the program anew" in policy.for_session("s").notice
+    assert "restart the program" in policy.for_session("s").notice
 
 
 def test_a_session_that_was_forgotten_gets_everything(file, monkeypatch):

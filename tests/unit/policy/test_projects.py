@@ -19,8 +19,8 @@ def home(tmp_path, monkeypatch):
 
 
 def test_the_listed_home_is_one_whatever_the_environment_says(home, tmp_path):
-    assert "home folder" in project_at(str(home)).fault
-    assert "home folder" in project_at(str(tmp_path)).fault
+    assert "home folder" in project_at(str(home)).path_warning
+    assert "home folder" in project_at(str(tmp_path)).path_warning
     assert project_at(str(home / "code")) == (str(home / "code"), "")
 
 
@@ -28,16 +28,16 @@ def test_a_home_that_is_a_link_is_known_by_where_it_leads(home, tmp_path, monkey
     (tmp_path / "other").symlink_to(tmp_path / "real/home")
     (tmp_path / "real/home").mkdir(parents=True)
 
-    assert "home folder" in project_at(str(tmp_path / "real/home")).fault
-    assert "home folder" in project_at(str(tmp_path / "real")).fault
+    assert "home folder" in project_at(str(tmp_path / "real/home")).path_warning
+    assert "home folder" in project_at(str(tmp_path / "real")).path_warning
 
 
 def test_who_has_no_home_has_projects(tmp_path, monkeypatch):
     monkeypatch.setattr(projects, "_homes", lambda: iter(()))
 
-    assert project_at(str(tmp_path)).fault == ""
-    assert project_at("/").fault
-    assert project_at("relative") == ("relative", project_at("").fault)
+    assert project_at(str(tmp_path)).path_warning == ""
+    assert project_at("/").path_warning
+    assert project_at("relative") == ("relative", project_at("").path_warning)
 
 
 def test_a_folder_that_others_may_write_is_one_unless_all_share_it(home, tmp_path):
@@ -46,7 +46,7 @@ def test_a_folder_that_others_may_write_is_one_unless_all_share_it(home, tmp_pat
 
     for mode, has_fault in ((0o777, False), (0o1777, True), (0o1775, False)):
         folder.chmod(mode)
-        assert bool(project_at(str(folder)).fault) == has_fault
+        assert bool(project_at(str(folder)).path_warning) == has_fault
 
 
 def test_a_process_without_a_folder_has_no_project(tmp_path, monkeypatch):

@@ -246,7 +246,7 @@ async def test_a_changed_file_tightens_at_once_and_loosens_for_nobody(shop, capl
 
     (shop / "rules.toml").write_text(ALLOW + DENY)
     assert await verdict(policy, "x", text="no x") == "deny"
-    assert "only what is stricter" in caplog.text
+    assert "only its stricter rules" in caplog.text
 
     (shop / "rules.toml").write_text(ALLOW)
     assert await verdict(policy, "x") == "deny"
@@ -274,7 +274,7 @@ async def test_a_trusted_change_is_for_new_sessions(shop, caplog):
 
     (shop / "rules.toml").write_text(ALLOW + DENY)
     assert await verdict(policy, "x", session="old") == "allow"
-    assert "NOT in force" in caplog.text
+    assert "NOT active" in caplog.text
 
     trust(take_snapshot(shop / "toolbus.toml"))
     assert await verdict(policy, "x", session="new") == "deny"

@@ -73,6 +73,6 @@ def test_a_table_without_its_required_keys_is_a_mistake_each():
     reader.read({"rule": [{"tools": "x"}]}, PolicyTable)
 
     assert [mistake.reason for mistake in reader.mistakes] == [
-        "it has no `name`, which it needs",
-        "it has no `verdict`, which it needs",
+        "it has no `name`, which is required",
+        "it has no `verdict`, which is required",
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_policy, read_table
 from toolbus.policy.rules.tables import NO_TOOL_FACTS
@@ -21,7 +21,7 @@ def verdict(tmp_path):
     text = files("toolbus.policy").joinpath("starting_policy.toml").read_bytes()
     (tmp_path / "policy.toml").write_bytes(text)
     rules = read_policy(tmp_path / "policy.toml")
-    reader, judge = CallReader(rules, LineMemory()), CallJudge(rules)
+    reader, judge = CallReader(rules, LineCache()), CallJudge(rules)
 
     def of(tool, **arguments):
         call = ToolCall(id="1", name=tool, arguments=arguments)

@@ -6,7 +6,7 @@ import pytest
 
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_policy
 
@@ -31,7 +31,7 @@ def project(tmp_path):
 
 def verdict(project, line):
     rules = read_policy(project / "policy.toml")
-    reader = CallReader(rules, LineMemory())
+    reader = CallReader(rules, LineCache())
     call = ToolCall(id="1", name="shell", arguments={"command": line})
     facts = reader.facts(call, None, Scope(), str(project))
     return CallJudge(rules).judge(facts).verdict

@@ -1,8 +1,7 @@
-"""The verdict on a call by what its session did before, and what the call adds to that.
+"""Counted calls: verdicts that depend on the session's earlier calls, and their record.
 
-A rule with limits speaks of a call that breaks one of them; one that allows, of a call that breaks
-none. Verdict and count are one change of the session's state, so that three calls at once don't
-each pass alone.
+A rule with limits matches a call that breaks a limit; an allow rule matches a call that breaks
+none. Verdict and count are one state update, so that parallel calls cannot each pass alone.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 from toolbus.messages.immutable import thaw
 from toolbus.policy.history.limits import LimitedCall, Quota, Repeats, is_alone
 from toolbus.policy.history.session_record import CallTime, SessionRecord
-from toolbus.policy.rules.judge import decided_part, examine, strictest
+from toolbus.policy.rules.judge import decided_part, evaluate, strictest
 from toolbus.policy.rules.protection import tightened
 from toolbus.policy.rules.records import RuleFinding
 from toolbus.policy.rules.values import ConditionError
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.paths.file_access import Touch
+    from toolbus.policy.paths.file_access import FileAccess
     from toolbus.policy.rules.judge import CallJudge
     from toolbus.policy.rules.records import CallVerdict, PolicyRule, PolicyRules
     from toolbus.policy.rules.tables import Default
@@ -38,16 +37,16 @@ _NEVER_RAN = frozenset({"denied", "unknown_tool", "invalid_arguments", _WAITS})
 
 
 class CountedCall(NamedTuple):
-    """A call whose verdict depends on what was before: the *judgement* leaves limits out.
+    """A call whose verdict depends on earlier calls; *judgement* ignores limits.
 
-    *default* is the policy's, *touches* tell which parts touch what is protected, and *named* by
-    which names rules know the call, and whether it surely is that. *shell* is the one that it may
-    move, and where it begins.
+    *default* is the policy's default, *protected_access* the access of each part to protected
+    files. *named* maps each [[call]] name of this call to whether the name certainly applies.
+    *shell* is the key of a shell that keeps its folder, and its folder at the start.
     """
 
     judgement: CallVerdict
     default: Default
-    touches: tuple[Touch, ...]
+    protected_access: tuple[FileAccess, ...]
     named: Mapping[str, bool]
     digest: str
     key: str
@@ -57,13 +56,13 @@ class CountedCall(NamedTuple):
 
     @classmethod
     def of(cls, judge: CallJudge, judgement: CallVerdict, scope: Scope) -> CountedCall:
-        """Return the call of a *judgement*; files may be looked at."""
+        """Return the call of *judgement*; may access the file system."""
         facts = judgement.facts
         return cls(
             judgement,
             judge.rules.default,
-            judge.touches(facts),
-            _named(facts, judge.rules),
+            judge.protected_access(facts),
+            _call_names(facts, judge.rules),
             _digest(facts.call.name, facts.call.arguments),
             call_key(scope, facts.call.id),
             scope.run_id,
@@ -74,36 +73,36 @@ class CountedCall(NamedTuple):
         )
 
     def uses(self, now: float) -> list[tuple[PolicyRule, LimitedCall]]:
-        """Return the rules with limits that spoke of a part, and of how many parts."""
+        """Return the rules with limits that matched a part, with the number of such parts."""
         when = CallTime(now, self.run_id, self.session_id, self.key)
         arguments = self.judgement.facts.call.arguments
-        spoken = [finding.rule for part in self.judgement.parts for finding in part.spoken]
-        times = Counter([rule.number for rule in spoken if rule is not None and rule.limits])
-        rules = {rule.number: rule for rule in spoken if rule is not None}
+        matched = [finding.rule for part in self.judgement.parts for finding in part.matched]
+        times = Counter([rule.number for rule in matched if rule is not None and rule.limits])
+        rules = {rule.number: rule for rule in matched if rule is not None}
         return [
             (rules[number], LimitedCall(rules[number].name, when, self.digest, arguments, count))
             for number, count in times.items()
         ]
 
     def verdict(self, record: SessionRecord, now: float) -> CallVerdict:
-        """Return the verdict by what is in *record*."""
+        """Return the verdict given the calls in *record*."""
         if self.judgement.failed is not None:
             return self.judgement
         broken: dict[int, str] = {}
         for rule, use in self.uses(now):
             try:
-                broken[rule.number] = _broken(rule, use, record)
+                broken[rule.number] = _broken_limit(rule, use, record)
             except ConditionError as error:
                 failed = RuleFinding(rule, "failed", error.reason, error.key)
                 return self.judgement._replace(verdict="deny", parts=(), failed=failed)
-        return with_limits(self.judgement, broken, self.default, self.touches)
+        return with_limits(self.judgement, broken, self.default, self.protected_access)
 
 
 def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> list[CallVerdict]:
-    """Return the verdicts of each version of a policy on one call, which are *calls*.
+    """Return the verdicts of all versions of a policy on one call; *calls* has it per version.
 
-    Unless one denies it, *record* has counted the call afterwards, once on each meter, also if it
-    waited for a person and was counted before.
+    Unless a version denies it, *record* then counts the call exactly once on each meter, also if
+    the call waited for a person and was counted before.
     """
     record.take_back(calls[0].key)
     verdicts = [call.verdict(record, now) for call in calls]
@@ -113,7 +112,7 @@ def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> l
 
 
 def _begin(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> None:
-    """Count in *record* the one call that *calls* are, once on each meter."""
+    """Count the call in *record*, once on each meter."""
     limits = _meters(calls, now)
     for limit, use in limits.values():
         limit.add(use, record)
@@ -130,7 +129,7 @@ def _begin(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> N
 def _meters(
     calls: Sequence[CountedCall], now: float
 ) -> dict[str, tuple[Quota | Repeats, LimitedCall]]:
-    """Return the limits that count *calls*, by their meters; versions of one rule have one."""
+    """Return the limits that count *calls*, by meter; the versions of a rule share a meter."""
     meters: dict[str, tuple[Quota | Repeats, LimitedCall]] = {}
     for call in calls:
         for rule, use in call.uses(now):
@@ -141,23 +140,26 @@ def _meters(
 
 
 def with_limits(
-    judgement: CallVerdict, broken: Mapping[int, str], default: Default, touches: Sequence[Touch]
+    judgement: CallVerdict,
+    broken: Mapping[int, str],
+    default: Default,
+    protected_access: Sequence[FileAccess],
 ) -> CallVerdict:
-    """Return the verdict now that it is known which limits are *broken*: by rule, and why.
+    """Return the verdict given the *broken* limits: reasons by rule number.
 
-    A rule with limits that allows speaks if none of them is, another if one is. What is protected
-    stays so, by the *touches* of the parts.
+    An allow rule with limits matches if no limit is broken, any other rule if one is. Protection
+    still applies, by the *protected_access* of each part.
     """
     parts = []
-    for part, touch in zip(judgement.parts, touches, strict=True):
-        findings = [_with_limits(finding, broken) for finding in part.spoken]
-        spoken = tuple([finding for finding in findings if finding is not None])
-        parts.append(tightened(decided_part(part.part, spoken, default), touch))
+    for part, access in zip(judgement.parts, protected_access, strict=True):
+        findings = [_with_limits(finding, broken) for finding in part.matched]
+        matched = tuple([finding for finding in findings if finding is not None])
+        parts.append(tightened(decided_part(part.part, matched, default), access))
     return judgement._replace(verdict=strictest(parts), parts=tuple(parts))
 
 
 def judge_first(judge: CallJudge, facts: CallFacts) -> CallVerdict:
-    """Return the verdict on a call as the first of a session."""
+    """Return the verdict on the first call of a session."""
     call = CountedCall.of(judge, judge.judge(facts), facts.scope)
     return call.verdict(SessionRecord(None), 0.0)
 
@@ -171,10 +173,7 @@ def end_call(
     *,
     folder: str | None = None,
 ) -> None:
-    """Add to *record* what is known of a call now that it has ended with *message*.
-
-    *folder* is where it left its shell.
-    """
+    """Record the end of a call that ended with *message*; its shell is now in *folder*."""
     call = record.running(key)
     if call is None:
         return
@@ -192,13 +191,13 @@ def end_call(
 
 
 def _endings(versions: Sequence[PolicyRules], message: ToolMessage) -> dict[str, bool]:
-    """Return the names of calls that end as *message* tells, and whether they surely do."""
+    """Return the [[call]] names that ended as required, each with whether that is certain."""
     ends = [(each.name, each.ended(message)) for rules in versions for each in rules.calls]
     return _surely_by_all([(name, ended is True) for name, ended in ends if ended is not False])
 
 
 def _surely_by_all(names: Sequence[tuple[str, bool]]) -> dict[str, bool]:
-    """Return whether each of *names*, as versions of the rules know it, is sure for all of them."""
+    """Return each of *names* with whether it is certain in all versions of the rules."""
     sure: dict[str, bool] = {}
     for name, is_sure in names:
         sure[name] = sure.get(name, True) and is_sure
@@ -206,26 +205,26 @@ def _surely_by_all(names: Sequence[tuple[str, bool]]) -> dict[str, bool]:
 
 
 def shell_key(scope: Scope, tool_name: str) -> str:
-    """Return what the shell of a session is called in its record."""
+    """Return the key of a session's shell in its record."""
     return f"{scope.session_id}/{tool_name}"
 
 
 def call_key(scope: Scope, call_id: str) -> str:
-    """Return what a call of a session is called in its record."""
+    """Return the key of a session's call in its record."""
     return f"{scope.session_id}/{call_id}"
 
 
-def _named(facts: CallFacts, rules: PolicyRules) -> dict[str, bool]:
+def _call_names(facts: CallFacts, rules: PolicyRules) -> dict[str, bool]:
     named: dict[str, bool] = {}
     for each in rules.calls:
-        statuses = [examine(each.rule, facts, part).status for part in facts.parts]
+        statuses = [evaluate(each.rule, facts, part).status for part in facts.parts]
         if any(status != "not run" for status in statuses):
             named[each.name] = statuses[-1] == "denied" and is_alone(facts)
     return named
 
 
 def _with_limits(finding: RuleFinding, broken: Mapping[int, str]) -> RuleFinding | None:
-    """Return *finding*, or what becomes of it by limits; None if its rule does not speak."""
+    """Return *finding* with limits applied; None if its rule then does not match."""
     rule = finding.rule
     if rule is None or not rule.limits:
         return finding
@@ -235,8 +234,8 @@ def _with_limits(finding: RuleFinding, broken: Mapping[int, str]) -> RuleFinding
     return finding._replace(why=reason) if reason else None
 
 
-def _broken(rule: PolicyRule, use: LimitedCall, record: SessionRecord) -> str:
-    """Return why the first limit of *rule* that is broken is; "" if none is."""
+def _broken_limit(rule: PolicyRule, use: LimitedCall, record: SessionRecord) -> str:
+    """Return the reason of the first broken limit of *rule*, or ""."""
     reasons = (limit.broken_by(use, record) for limit in rule.limits)
     return next(filter(None, reasons), "")
 
@@ -251,7 +250,7 @@ def _amount(measure: str, message: ToolMessage) -> float:
 
 
 def ran(message: ToolMessage) -> bool:
-    """Return whether the tool ran; what nobody answered for may have run."""
+    """Return whether the tool ran; a call without a response may have run."""
     response = message.tool_response
     return response is None or response.error_type not in _NEVER_RAN
 

@@ -1,10 +1,16 @@
-"""Limits of a rule: how many calls, how much, after which named call, how often the same."""
+"""Limits of a rule: quotas, required and forbidden earlier calls, and repeated calls."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from toolbus.policy.rules.values import ConditionError, WrongTypeError, check_type, holds, values_at
+from toolbus.policy.rules.values import (
+    ConditionError,
+    WrongTypeError,
+    check_type,
+    passes,
+    values_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,11 +26,11 @@ if TYPE_CHECKING:
 Measure: TypeAlias = Literal["calls", "bytes", "tool_seconds", "total"]
 _UNITS = {"calls": "calls", "bytes": "bytes of results", "tool_seconds": "seconds of tools"}
 _LONGEST_CYCLE = 4
-"""How many different calls in turn are a loop."""
+"""The longest sequence of different calls that counts as a loop when repeated."""
 
 
 class LimitedCall(NamedTuple):
-    """A call that the rule called *rule* speaks of, *times* over: once for each part that fits."""
+    """A call matched by the rule named *rule*, *times* times: once per matching part."""
 
     rule: str
     when: CallTime
@@ -34,22 +40,22 @@ class LimitedCall(NamedTuple):
 
 
 class Quota(NamedTuple):
-    """At most *maximum* of something, in the last *seconds* or in all of the session, or run."""
+    """At most *maximum* of a measure, in the last *seconds* or in the whole session or run."""
 
     measure: Measure
     maximum: float
     seconds: float | None = None
     by_run: bool = False
     path: tuple[str, ...] = ()
-    """The place of the argument that is added up, if the measure is "total"."""
+    """The path of the summed argument, if the measure is "total"."""
 
     @property
     def counts_at_end(self) -> bool:
-        """Whether nobody knows what a call adds before it has ended."""
+        """Whether the amount of a call is known only after its end."""
         return self.measure in {"bytes", "tool_seconds"}
 
     def broken_by(self, call: LimitedCall, record: SessionRecord) -> str:
-        """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
+        """Return why *call* would exceed the quota, or ""; raises `ConditionError`."""
         used = record.used(self.meter(call.rule), call.when, self.seconds, by_run=self.by_run)
         amount = self._amount(call)
         is_over = bool(amount) and used + amount > self.maximum
@@ -61,12 +67,12 @@ class Quota(NamedTuple):
         return f"{used + amount:g} of at most {self.maximum:g} {unit}{span}{run}"
 
     def add(self, call: LimitedCall, record: SessionRecord) -> None:
-        """Add a call that begins to what is remembered of the session."""
+        """Add the amount of a new call to the session's record."""
         amount = self._amount(call)
         record.add(self.meter(call.rule), amount, call.when, self.seconds, by_run=self.by_run)
 
     def meter(self, rule: str) -> str:
-        """Return what it is counted by, which is its rule's, and lives as long as it looks back."""
+        """Return the name of its meter: one per rule, measure and time span."""
         span = "session" if self.seconds is None else f"{self.seconds:g} s"
         return f"{rule}: {'.'.join((self.measure, *self.path))}, {span}{', run' * self.by_run}"
 
@@ -81,29 +87,29 @@ class Quota(NamedTuple):
                 check_type(value, "number")
             except WrongTypeError as error:
                 raise ConditionError("at_most", f"{'.'.join(self.path)}: {error}") from None
-            # A negative one gives nothing back: it would be a way round the limit.
+            # A negative value subtracts nothing: it would be a way around the limit.
             amount += max(value, 0)
         return amount
 
 
 class OnlyAfter(NamedTuple):
-    """Each of the calls called *names* must have happened before."""
+    """Each call of *names* must have happened before."""
 
     names: tuple[str, ...]
 
     def broken_by(self, _: LimitedCall, record: SessionRecord) -> str:
-        """Return which of them did not happen."""
+        """Return a missing call as the reason, or ""."""
         missing = [name for name in self.names if not record.has_happened(name)]
         return f"{missing[0]!r} has not happened yet" if missing else ""
 
 
 class NeverAfter(NamedTuple):
-    """None of the calls called *names* may have happened before, or be running."""
+    """No call of *names* may have happened before, or be running."""
 
     names: tuple[str, ...]
 
     def broken_by(self, _: LimitedCall, record: SessionRecord) -> str:
-        """Return which of them happened, or may have."""
+        """Return a call that happened, or may have, as the reason, or ""."""
         happened = [name for name in self.names if record.may_have_happened(name)]
         if not happened:
             return ""
@@ -112,12 +118,12 @@ class NeverAfter(NamedTuple):
 
 
 class Repeats(NamedTuple):
-    """The same call, or up to four in turn, *times* over: a loop."""
+    """A loop: the same sequence of one to four calls, *times* times."""
 
     times: int
 
     def broken_by(self, call: LimitedCall, record: SessionRecord) -> str:
-        """Return which loop *call* would close."""
+        """Return the loop that *call* would close, or ""."""
         calls = [*record.recent(call.rule, call.when.session_id), call.digest]
         for length in range(1, _LONGEST_CYCLE + 1):
             tail = calls[-length * self.times :]
@@ -127,11 +133,11 @@ class Repeats(NamedTuple):
         return ""
 
     def meter(self, rule: str) -> str:
-        """Return what it is counted by: the calls that its rule spoke of."""
+        """Return the name of its meter: one per rule."""
         return f"{rule}: calls"
 
     def add(self, call: LimitedCall, record: SessionRecord) -> None:
-        """Add a call that begins to what is remembered of the session."""
+        """Add a new call to the session's record."""
         record.remember(call.rule, call.when.session_id, call.digest)
 
 
@@ -142,20 +148,20 @@ LIMIT_NAMES: dict[type[Limit], str] = {
     NeverAfter: "never_after",
     Repeats: "repeats",
 }
-"""The name of each kind in the file."""
+"""The key of each kind in the file."""
 
 
 class Outcome(NamedTuple):
-    """How a call must have ended: with *status* ("" for any), and a text that fits *tests*."""
+    """The required end of a call: a *status* ("" for any), and *tests* of the result's text."""
 
     status: str
     tests: tuple[ValueTest, ...] = ()
 
 
 class NamedCall(NamedTuple):
-    """A call that fits *rule*, which denies nothing: only its conditions count.
+    """A call described by the conditions of *rule*, whose verdict is unused.
 
-    Without an *outcome* it happened surely if it succeeded, and perhaps if it ended otherwise.
+    Without an *outcome* the call certainly happened if it succeeded, and perhaps if it failed.
     """
 
     rule: PolicyRule
@@ -167,17 +173,17 @@ class NamedCall(NamedTuple):
         return self.rule.name
 
     def ended(self, message: ToolMessage) -> bool | None:
-        """Return whether it has happened, now that *message* tells the end; None if perhaps."""
+        """Return whether the call that ended with *message* has happened; None if perhaps."""
         status = ending_of(message)
         if self.outcome is None:
             return True if status == "success" else None
         if self.outcome.status not in {"", status}:
             return False
-        return holds(self.outcome.tests, message.text)
+        return passes(self.outcome.tests, message.text)
 
 
 def ending_of(message: ToolMessage) -> Ending:
-    """Return how a call ended: an exit status other than 0 is an error, too."""
+    """Return the ending of a call; an exit status other than 0 is an error."""
     response = message.tool_response
     if response is None:
         return "error"
@@ -186,9 +192,9 @@ def ending_of(message: ToolMessage) -> Ending:
 
 
 def is_alone(facts: CallFacts) -> bool:
-    """Return whether the final part is all that a line runs, but for `cd … &&` before it.
+    """Return whether a line only runs its final part, apart from `cd … &&` before it.
 
-    Then it surely runs, and how it ends is how the call ends.
+    Then that part certainly runs, and the call ends as the part does.
     """
     *before, final = facts.parts
     if final.is_tool:
@@ -201,7 +207,7 @@ def is_alone(facts: CallFacts) -> bool:
         if not line.startswith("&&"):
             return False
         line = line.removeprefix("&&").lstrip()
-    # A line that turns the status round, or does not wait for it, tells nothing of the end.
+    # A negated or background command hides how the part ended.
     return (
         line == final.source.strip() and not line.startswith(("!", "coproc")) and line[-1:] != "&"
     )

@@ -1,4 +1,4 @@
-"""The record of a session's earlier calls as rules ask for it: one JSON value, changed by calls.
+"""The record of a session's earlier calls, for limits of rules: one JSON value.
 
     {"meters": {"fetches:calls": {"entries": [[1763800000.5, 1], …]}},
      "recent": {"fetches": {SESSION: ["3f2a…", …]}},
@@ -7,12 +7,11 @@
      "running": {"SESSION/CALL": {"since": 1763800000.5, "meters": [...], "named": {...},
                                   "counted": [...]}}}
 
-A call is counted when it begins: a question that is open counts, a call that was denied does not.
-One that waits for a person is judged again when it is called again, and is counted once all the
-same: what it had added is taken back before that.
-What is known only when it ends (its time, the bytes of its result, whether it succeeded) is added
-then. All of it is bounded; where something is left out, the rest says more, never less, but for
-calls that are repeated: of those only the latest sessions are remembered.
+A call is counted when it begins: an open question counts, a denied call does not. A call that waits
+for a person is judged again when repeated, and still counted once: its first amounts are taken back
+before that. Values known only at the end (time, bytes of the result, success) are added then. The
+record is bounded; where entries are dropped, the rest overstates and never understates, except for
+repeated calls: only those of the latest sessions are kept.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MOST_ENTRIES, MOST_RUNS, MOST_RUNNING, MOST_SESSIONS = 500, 200, 1_000, 50
-"""How many entries of a window, runs, calls that have not ended and sessions are kept apart."""
+"""The most entries of a window, runs, running calls and sessions that are kept separately."""
 MOST_WAITING, MOST_COUNTED = 100, 20
-"""For how many calls, and for how many limits of each, what they added can be taken back."""
+"""The most calls, and limits of each, whose amounts can be taken back."""
 LONGEST_MEMORY = 64
-"""The latest calls of a session that are compared."""
+"""The number of latest calls of a session that are compared."""
 
 
 class CallTime(NamedTuple):
-    """When and by whom a call is begun: *now* in seconds of the epoch; *call_key* is its own."""
+    """The start of a call: *now* in seconds of the epoch, its run, its session, its *call_key*."""
 
     now: float
     run_id: str
@@ -42,7 +41,7 @@ class CallTime(NamedTuple):
 
 
 class SessionRecord:
-    """The record of a session; made of the JSON *value* that `value` returns."""
+    """The record of a session, read from the JSON that `value` returns."""
 
     def __init__(self, value: Mapping[str, Any] | None) -> None:
         known: dict[str, Any] = {} if value is None else thaw(value)
@@ -55,7 +54,7 @@ class SessionRecord:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The JSON of it."""
+        """The record as JSON."""
         parts = {
             "meters": self._meters,
             "recent": self._recent,
@@ -66,7 +65,7 @@ class SessionRecord:
         return {key: part for key, part in parts.items() if part}
 
     def used(self, meter: str, when: CallTime, seconds: float | None, *, by_run: bool) -> float:
-        """Return what *meter* stands at: of the last *seconds*, of this run, or of the session."""
+        """Return the amount on *meter*: of the last *seconds*, of this run, or of the session."""
         state = self._meters.get(meter, {})
         if seconds is not None:
             oldest = when.now - seconds
@@ -87,7 +86,7 @@ class SessionRecord:
     def add(
         self, meter: str, amount: float, when: CallTime, seconds: float | None, *, by_run: bool
     ) -> None:
-        """Add *amount* to *meter*, which is always read with the same *seconds* and *by_run*."""
+        """Add *amount* to *meter*, which is always used with the same *seconds* and *by_run*."""
         if amount <= 0:
             return
         state = self._meters.setdefault(meter, {})
@@ -105,32 +104,32 @@ class SessionRecord:
             state["sum"] = state.get("sum", 0) + amount
 
     def recent(self, rule: str, session_id: str) -> Sequence[str]:
-        """Return the digests of the latest calls of a session that *rule* spoke of."""
+        """Return the digests of the latest calls of a session that *rule* matched."""
         return self._recent.get(rule, {}).get(session_id, ())
 
     def remember(self, rule: str, session_id: str, digest: str) -> None:
-        """Put a call behind the latest ones of its session."""
+        """Append a call to the latest calls of its session."""
         sessions = self._recent.setdefault(rule, {})
         self._counted.append([rule, session_id, digest])
         sessions[session_id] = [*sessions.pop(session_id, ()), digest][-LONGEST_MEMORY:]
         _drop_first(sessions, MOST_SESSIONS)
 
     def has_happened(self, name: str) -> bool:
-        """Return whether a call of this *name* surely happened, and ended as it must."""
+        """Return whether a call of this *name* certainly happened, and ended as required."""
         return self._happened.get(name) == "surely"
 
     def may_have_happened(self, name: str) -> bool:
-        """Return whether a call that may be of this *name* happened, or is still running."""
+        """Return whether a call that may have this *name* happened, or is still running."""
         return name in self._happened or any(
             name in each["named"] for each in self._running.values()
         )
 
     def shell_folder(self, shell: str) -> tuple[str | None] | None:
-        """Return where the last call of a *shell* left it: nowhere yet, or None if unknown."""
+        """Return the folder where a *shell* was left, (None,) if unknown; None without a call."""
         return (self._folders[shell],) if shell in self._folders else None
 
     def move(self, shell: str, folder: str | None) -> None:
-        """Note where a *shell* is now; while another call of it runs nobody knows."""
+        """Record the folder of a *shell*; it is unknown while another call of the shell runs."""
         is_busy = any(each.get("shell", [""])[0] == shell for each in self._running.values())
         self._folders.pop(shell, None)
         self._folders[shell] = None if is_busy else folder
@@ -143,9 +142,9 @@ class SessionRecord:
         named: Mapping[str, bool],
         shell: tuple[str, str | None] | None = None,
     ) -> None:
-        """Note a call that is *named* (surely or not) or on *meters* that its end adds to.
+        """Record a running call: its *named* calls (certain or not), and *meters* due at its end.
 
-        *shell* is which one it moves, and where that is now.
+        *shell* is the key of a shell whose folder may change, and its current folder.
         """
         if shell is not None:
             self.move(shell[0], None)
@@ -174,11 +173,11 @@ class SessionRecord:
                 self._happened.setdefault(name, "perhaps")
 
     def running(self, call_key: str) -> Mapping[str, Any] | None:
-        """Return what `begin` noted of a call that has not ended; None if nothing."""
+        """Return the entry of a running call, or None."""
         return self._running.get(call_key)
 
     def take_back(self, call_key: str) -> None:
-        """Forget that a running call has begun: it waited, and did not run."""
+        """Undo the start of a call: it waited, and did not run."""
         call = self._running.pop(call_key, None)
         if call is None:
             return
@@ -192,7 +191,7 @@ class SessionRecord:
                     _subtract(self._meters.get(meter, {}), amount, now, run_id)
 
     def end(self, call_key: str, happened: Mapping[str, bool]) -> None:
-        """Forget a running call; those of its names that are in *happened* have (surely or not)."""
+        """End a running call; its names that are in *happened* have happened (certainly or not)."""
         call = self._running.pop(call_key, None)
         for name, is_sure in {} if call is None else call["named"].items():
             if name in happened:
@@ -209,7 +208,7 @@ def _remove_last(items: list[Any], item: Any) -> None:
 
 
 def _subtract(state: dict[str, Any], amount: float, now: float, run_id: str) -> None:
-    """Take back what was added to a meter; from entries that are one by now nothing is taken."""
+    """Take back an amount from a meter; merged entries stay."""
     if "entries" in state:
         _remove_last(state["entries"], [now, amount, run_id])
     elif run_id in state.get("runs", {}):
@@ -219,10 +218,9 @@ def _subtract(state: dict[str, Any], amount: float, now: float, run_id: str) -> 
 
 
 def _fewer(entries: list[list[Any]]) -> list[list[Any]]:
-    """Return *entries*, the oldest two of them as one while there are too many.
+    """Return *entries*, with the oldest two merged while there are too many.
 
-    The later time counts for both, and every run: so they stay in the window longer, and count
-    for more, than each would.
+    A merged entry has the later time and counts for every run, so that it only overstates.
     """
     while len(entries) > MOST_ENTRIES:
         first, second, *others = entries

@@ -16,8 +16,8 @@ holds, all that may be touched is then within its patterns. Neither raises.
 - A glob is expanded, and compared as a glob, too: see `toolbus.policy.paths.targets`.
 - ``read-tree`` reads what is below, as far as its program would (`TreeRules`); what writes to,
   moves or removes a folder touches all in it. A walk that is too long: "maybe".
-- *settled* is `Command.settled`, if what else the text runs `may_relink`: a path that nothing
-  speaks against may lead elsewhere by then, so "maybe".
+- Without *paths_stable* another command of the text may relink the path before it is used, so a
+  path without an objection is a "maybe".
 
 **Limits.** A file is known by its names: another hard link, a mount, a copy that was made before,
 and a link that somebody else changes between verdict and call are not seen.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Answer = Literal["no", "yes", "maybe"]
 
 
-class Touch(NamedTuple):
+class FileAccess(NamedTuple):
     """An answer about one use of a path.
 
     *path* is the name that decided, from the root on, and *pattern* the text of the pattern that
@@ -57,9 +57,9 @@ class Touch(NamedTuple):
     reason: str = ""
 
 
-def doubtful(reason: str) -> Touch:
+def doubtful(reason: str) -> FileAccess:
     """Return the answer "maybe" for that *reason*, "no" without one."""
-    return Touch("maybe", "", "", reason) if reason else Touch("no")
+    return FileAccess("maybe", "", "", reason) if reason else FileAccess("no")
 
 
 def touches(
@@ -67,21 +67,23 @@ def touches(
     patterns: Sequence[PathPattern],
     resolver: PathResolver,
     *,
-    settled: bool = True,
-) -> Touch:
+    paths_stable: bool = True,
+) -> FileAccess:
     """Return whether *use* touches a file that *patterns* name; a certain one comes first."""
     if not patterns:
-        return Touch("no")
+        return FileAccess("no")
     targets = find_targets(use, resolver)
-    names = resolver.once(("names", use), lambda: _names(use, targets, resolver))
+    names = resolver.cached(("names", use), lambda: _names(use, targets, resolver))
     if (hit := names.find(patterns, resolver)) is not None:
-        return Touch("yes", hit[0], hit[1].text)
-    rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
-    touch = _in_folders(use, targets, patterns, resolver, rules)
-    if touch.answer == "yes":
-        return touch
+        return FileAccess("yes", hit[0], hit[1].text)
+    rules = use.tree if use.kind == "read-tree" and paths_stable else ALL_BELOW
+    access = _in_folders(use, targets, patterns, resolver, rules)
+    if access.answer == "yes":
+        return access
     aimed = _aimed(use, targets, patterns, resolver)
-    return aimed or _unsettled(use, targets.doubt or touch.reason, settled=settled) or touch
+    return (
+        aimed or _unstable(use, targets.doubt or access.reason, paths_stable=paths_stable) or access
+    )
 
 
 def _in_folders(
@@ -90,16 +92,16 @@ def _in_folders(
     patterns: Sequence[PathPattern],
     resolver: PathResolver,
     rules: TreeRules,
-) -> Touch:
+) -> FileAccess:
     """Return whether *use* touches a file of *patterns* in a folder that it names."""
     if use.kind in {"read-tree", "destroy"}:
         return _below(targets, patterns, resolver, rules)
-    return _fills(targets, patterns, resolver) if use.kind == "write" else Touch("no")
+    return _fills(targets, patterns, resolver) if use.kind == "write" else FileAccess("no")
 
 
 def _below(
     targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver, rules: TreeRules
-) -> Touch:
+) -> FileAccess:
     """Return whether a file below *targets* that *rules* let through is one of *patterns*."""
     doubt = ""
     for folder in [each.path for each in targets.paths if each.path]:
@@ -109,7 +111,7 @@ def _below(
                 continue
             names, is_complete = names_below(folder, start, rules, resolver)
             if (hit := names.find([pattern], resolver)) is not None:
-                return Touch("yes", hit[0], pattern.text)
+                return FileAccess("yes", hit[0], pattern.text)
             if not is_complete:
                 doubt = doubt or f"not all files below {start!r} can be looked at"
     return doubtful(doubt)
@@ -138,20 +140,20 @@ def stays_within(
     patterns: Sequence[PathPattern],
     resolver: PathResolver,
     *,
-    settled: bool = True,
-) -> Touch:
+    paths_stable: bool = True,
+) -> FileAccess:
     """Return whether all that *use* touches is named by *patterns*; a "no" names what is not."""
     targets = find_targets(use, resolver)
     pattern = None
     for path in _outermost(use, targets):
         pattern = within(path, patterns, resolver)
         if pattern is None:
-            return Touch("no", path.partition(f"/{ANY_NAME}")[0])
+            return FileAccess("no", path.partition(f"/{ANY_NAME}")[0])
     doubt = targets.doubt
     if use.kind == "read-tree" and use.tree.links:
         doubt = doubt or "links below it may lead elsewhere"
     text = "" if pattern is None else pattern.text
-    return _unsettled(use, doubt, settled=settled) or Touch("yes", "", text)
+    return _unstable(use, doubt, paths_stable=paths_stable) or FileAccess("yes", "", text)
 
 
 def _outermost(use: PathUse, targets: Targets) -> Iterator[str]:
@@ -191,28 +193,28 @@ def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
     return [resolver.resolve(posixpath.join(each, text)) for each in folders]
 
 
-def _fills(targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver) -> Touch:
+def _fills(targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver) -> FileAccess:
     """Return whether what is written into a folder is named by *patterns* whatever its name is."""
     for path in [each.path for each in targets.paths if posixpath.isdir(each.path)]:
         name = posixpath.join(path, ANY_NAME)
         if (hit := NameList([name]).find(patterns, resolver)) is not None:
-            return Touch("yes", path, hit[1].text)
-    return Touch("no")
+            return FileAccess("yes", path, hit[1].text)
+    return FileAccess("no")
 
 
 def _aimed(
     use: PathUse, targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
-) -> Touch | None:
+) -> FileAccess | None:
     for glob in targets.globs:
         for pattern in patterns:
             if is_aimed(glob, pattern, starts_of(pattern, resolver)):
-                return Touch(
+                return FileAccess(
                     "maybe", glob, pattern.text, f"{use.word.text!r} may match such a file"
                 )
     return None
 
 
-def _unsettled(use: PathUse, doubt: str, *, settled: bool) -> Touch | None:
-    if not doubt and not settled:
+def _unstable(use: PathUse, doubt: str, *, paths_stable: bool) -> FileAccess | None:
+    if not doubt and not paths_stable:
         doubt = f"another part of the command may change what {use.word.text!r} leads to"
-    return Touch("maybe", "", "", doubt) if doubt else None
+    return FileAccess("maybe", "", "", doubt) if doubt else None

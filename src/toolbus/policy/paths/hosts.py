@@ -58,7 +58,7 @@ class HostReading(NamedTuple):
     doubt: str = ""
 
 
-class HostRange(NamedTuple):
+class HostPattern(NamedTuple):
     """A pattern of a rule: *text* as written, and the name, network and port that it has."""
 
     text: str
@@ -76,12 +76,12 @@ class HostMatch(NamedTuple):
     reason: str = ""
 
 
-def host_patterns(texts: Iterable[str]) -> tuple[HostRange, ...]:
+def host_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:
     """Return the patterns *texts*; raises `ValueError` for what can be no host."""
     return tuple([_host_range(text) for text in texts])
 
 
-def reaches(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
+def reaches(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
     """Return whether *word* names a host of *patterns*, for a rule that denies or asks."""
     reading = _read_word(word)
     for host in reading.hosts:
@@ -96,7 +96,7 @@ def reaches(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
     return HostMatch("no")
 
 
-def stays_among(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
+def stays_among(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
     """Return whether *word* names hosts of *patterns* only, for a rule that allows."""
     reading = _read_word(word)
     if reading.doubt:
@@ -216,15 +216,15 @@ def _percent_decoded(text: str) -> str:
     return unquote(text) if "%" in text else text
 
 
-def _host_range(text: str) -> HostRange:
+def _host_range(text: str) -> HostPattern:
     name, port = text.strip(), None
     if name in {"*", "private", "loopback"}:
-        return HostRange(text, name)
+        return HostPattern(text, name)
     if match := re.fullmatch(r"([^:]+|\[.*\]):(\d{1,5})", name):
         name, port = match[1], int(match[2])
     if "/" in name:
         try:
-            return HostRange(text, "", ipaddress.ip_network(name, strict=False), port)
+            return HostPattern(text, "", ipaddress.ip_network(name, strict=False), port)
         except ValueError:
             way_out = "give a host such as 'example.com', '*.example.com' or '10.0.0.0/8'"
             raise ValueError(f"{text!r} is not a host; {way_out}") from None
@@ -233,7 +233,7 @@ def _host_range(text: str) -> HostRange:
     if not host or "*" in host:
         way_out = "a star stands in front of a domain only: '*.example.com'"
         raise ValueError(f"{text!r} is not a host; {way_out}")
-    return HostRange(text, f"{prefix}{host}", None, port)
+    return HostPattern(text, f"{prefix}{host}", None, port)
 
 
 def _in_ascii(name: str) -> str:
@@ -244,7 +244,7 @@ def _in_ascii(name: str) -> str:
         return ""
 
 
-def _is_of(host: str, port: int | None, pattern: HostRange) -> bool:
+def _is_of(host: str, port: int | None, pattern: HostPattern) -> bool:
     if pattern.port is not None and port is not None and port != pattern.port:
         return False
     address = _address(host)

@@ -57,13 +57,15 @@ def linked_folders(folder: str, resolver: PathResolver) -> list[ResolvedPath]:
     return [each for each in links if not is_in(each.path, folder)]
 
 
-def are_settled(commands: Sequence[Command], effects: Sequence[CommandEffects]) -> tuple[bool, ...]:
+def path_stability(
+    commands: Sequence[Command], effects: Sequence[CommandEffects]
+) -> tuple[bool, ...]:
     """Return for each of *commands*, all of one text, whether its paths lead where they do now.
 
     *effects* are those of each.
     """
     changes = any(may_relink(each) for each in effects)
-    return tuple([command.settled or not changes for command in commands])
+    return tuple([command.paths_stable or not changes for command in commands])
 
 
 def _may_hide(use: PathUse) -> bool:

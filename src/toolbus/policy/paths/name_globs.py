@@ -17,7 +17,7 @@ class CharacterSet(NamedTuple):
     ranges: tuple[tuple[str, str], ...]
     is_negated: bool
 
-    def holds(self, character: str) -> bool:
+    def contains(self, character: str) -> bool:
         """Return whether *character* is of it."""
         return any(low <= character <= high for low, high in self.ranges) != self.is_negated
 
@@ -168,7 +168,7 @@ def _share(mine: _Token, other: _Token) -> bool:
     if isinstance(mine, str):
         if isinstance(other, str):
             return mine == other
-        return other is None or other.holds(mine)
+        return other is None or other.contains(mine)
     if isinstance(other, str):
-        return mine is None or mine.holds(other)
+        return mine is None or mine.contains(other)
     return True  # Two sets may have nothing in common: then this says too much, never too little.

@@ -27,7 +27,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
-from toolbus.policy.paths.file_access import Touch, doubtful, touches
+from toolbus.policy.paths.file_access import FileAccess, doubtful, touches
 from toolbus.policy.paths.name_globs import fold, glob_quoted, path_components
 from toolbus.policy.paths.path_patterns import is_in, path_patterns
 from toolbus.policy.paths.targets import argument_word, find_targets
@@ -109,7 +109,7 @@ _SQLITE = b"SQLite format 3\0"
 _ID = slice(68, 72)  # https://sqlite.org/fileformat2.html#the_database_header
 _BESIDE = ("-wal", "-shm", "-journal")
 _MOVING = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-_NO = Touch("no")
+_NO = FileAccess("no")
 
 
 class ProtectedFiles:
@@ -121,7 +121,7 @@ class ProtectedFiles:
         self._paths = frozenset(paths - {"/", str(Path.home())})
         self._folded = frozenset([fold(path) for path in self._paths])
 
-    def judge(self, part: CallPart, resolver: PathResolver) -> Touch:
+    def judge(self, part: CallPart, resolver: PathResolver) -> FileAccess:
         """Return whether *part* writes, moves or removes such a file: "yes" is never allowed.
 
         "maybe" is to be asked about: what it writes is not known, or another part of its line may
@@ -129,26 +129,26 @@ class ProtectedFiles:
         """
         doubt = ""
         for use, is_gone in _changing_uses(part):
-            touch = self._judge_use(use, part, resolver, is_gone=is_gone)
-            if touch.answer == "yes":
-                return touch
-            doubt = doubt or touch.reason
-            if not part.settled:
+            access = self._judge_use(use, part, resolver, is_gone=is_gone)
+            if access.answer == "yes":
+                return access
+            doubt = doubt or access.reason
+            if not part.paths_stable:
                 doubt = doubt or "another part of the command may make a link to such a file"
         return doubtful(doubt)
 
-    def judge_text(self, text: str, resolver: PathResolver) -> Touch:
+    def judge_text(self, text: str, resolver: PathResolver) -> FileAccess:
         """Return whether *text*, an argument of a tool that is not a shell, may be such a file."""
         if not 0 < len(text) <= LONGEST_PATH or "\n" in text or "\0" in text:
             return _NO
         for resolved in find_targets(PathUse(argument_word(text), "write"), resolver).paths:
             if name := self._protected_name(resolved, resolver):
-                return Touch("maybe", name, "", f"{text!r} is what only people change")
+                return FileAccess("maybe", name, "", f"{text!r} is what only people change")
         return _NO
 
     def _judge_use(
         self, use: PathUse, part: CallPart, resolver: PathResolver, *, is_gone: bool
-    ) -> Touch:
+    ) -> FileAccess:
         # Certain answers about any place come first, so all places are asked in one loop.
         targets = find_targets(use, resolver)
         doubt, places = targets.doubt, targets.paths
@@ -159,16 +159,16 @@ class ProtectedFiles:
             places = places[:1]  # A program that is told a folder does not run elsewhere.
         for resolved in [each for each in places if each.path]:
             if name := self._protected_name(resolved, resolver):
-                return Touch("yes", name)
-            touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
-            if touch.answer == "yes":
-                return touch
-            doubt = doubt or touch.reason
+                return FileAccess("yes", name)
+            access = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
+            if access.answer == "yes":
+                return access
+            doubt = doubt or access.reason
         return doubtful(doubt)
 
     def _judge_folder(
         self, folder: str, part: CallPart, resolver: PathResolver, *, is_gone: bool
-    ) -> Touch:
+    ) -> FileAccess:
         """Judge what is written into the real *folder*, if it is one, or removed with it."""
         # In the order of certainty: what is denied comes before what is asked about.
         program = "".join(part.action[:1])
@@ -176,11 +176,11 @@ class ProtectedFiles:
             return _NO
         below = self._protected_below(folder, resolver)
         if below and is_gone:
-            return Touch("yes", below)
+            return FileAccess("yes", below)
         placed = list(_placed_names(folder, part, resolver))
         for name in placed:
             if self._is_protected(name, resolver, everywhere=False):
-                return Touch("yes", name)
+                return FileAccess("yes", name)
         doubt = ""
         if program not in _LEAVES_CONTENTS:
             if any(map(_holds_settings, (folder, *placed))) and not _copies_files(part, resolver):
@@ -244,25 +244,25 @@ def is_of_store(path: str) -> bool:
     return any(Path(store) in open_files() or _has_store_header(store) for store in stores)
 
 
-def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
+def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> FileAccess:
     """Return whether one of *uses* reads a secret, or a folder with one in it; "yes" is certain."""
     patterns, doubt = _secret_patterns(*map(os.environ.get, _MOVING)), ""
     for use in uses:
-        touch = touches(use, patterns, resolver)
-        if touch.answer == "yes":
-            return touch._replace(reason=f"no tool reads it: {touch.path}")
+        access = touches(use, patterns, resolver)
+        if access.answer == "yes":
+            return access._replace(reason=f"no tool reads it: {access.path}")
         # A path that cannot be followed, as one through /proc, may lead there.
         for resolved in find_targets(use, resolver).paths:
             doubt = doubt or resolved.doubt
     return doubtful(doubt)
 
 
-def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
+def judge_secret_text(text: str, resolver: PathResolver) -> FileAccess:
     """Return whether *text*, an argument of a tool that is not a shell, may be such a secret."""
-    touch = judge_reading([PathUse(argument_word(text), "read")], resolver)
-    if touch.answer != "yes":
-        return touch
-    return Touch("maybe", touch.path, "", f"{text!r} is a secret, and no tool reads it")
+    access = judge_reading([PathUse(argument_word(text), "read")], resolver)
+    if access.answer != "yes":
+        return access
+    return FileAccess("maybe", access.path, "", f"{text!r} is a secret, and no tool reads it")
 
 
 @lru_cache(maxsize=4)
@@ -328,7 +328,7 @@ def _reading_folders(resolver: PathResolver) -> tuple[str, ...]:
         folders = [each for path in starts if path for each in (Path(path), *Path(path).parents)]
         return tuple(dict.fromkeys(map(str, folders)))
 
-    return resolver.once("reading folders", find)
+    return resolver.cached("reading folders", find)
 
 
 def _is_in_folder(setting: str, folder: str) -> bool:

@@ -46,7 +46,7 @@ class GitFolder(NamedTuple):
     tree: str
 
 
-def in_repositories(facts: CallFacts, start: str | None) -> CallFacts:
+def with_repository_doubts(facts: CallFacts, start: str | None) -> CallFacts:
     """Return *facts* in which the commands of git say where it is not known what git runs.
 
     The session began in *start*.
@@ -70,7 +70,7 @@ def _in_repository(part: CallPart, facts: CallFacts, start: str | None) -> CallP
 
 def _may_be_made(part: CallPart, facts: CallFacts) -> bool:
     """Return whether another part may bring the repository and its settings before *part*."""
-    if not part.settled:
+    if not part.paths_stable:
         return True
     paths = facts.resolver.folders(part.folder).paths
     return not any(map(posixpath.isdir, paths[:1])) and any(
@@ -86,7 +86,7 @@ def doubt_of_repository(folder: str | None, start: str | None, resolver: PathRes
     """
     home = ""
     if start is not None:
-        first = resolver.once(("repository", start), lambda: next(_around(start, resolver), None))
+        first = resolver.cached(("repository", start), lambda: next(_around(start, resolver), None))
         home = first.common if first is not None else ""
     choice = resolver.folders(folder)
     if not choice.paths:

@@ -90,7 +90,7 @@ class PathResolver:
         self._resolved: dict[str, ResolvedPath] = {}
         self._links = 0
 
-    def once(self, key: object, make: Callable[[], T]) -> T:
+    def cached(self, key: object, make: Callable[[], T]) -> T:
         """Return what *make* returned when it was asked first for *key*, of this verdict."""
         if key not in self._known:
             self._known[key] = make()
@@ -103,7 +103,7 @@ class PathResolver:
 
     def folders(self, folder: str | None) -> FolderChoice:
         """Return where *folder*, that of a command, may be."""
-        return self.once(("folders", folder), lambda: find_folders(folder, self))
+        return self.cached(("folders", folder), lambda: find_folders(folder, self))
 
     def resolve(self, path: str) -> ResolvedPath:
         """Return where the absolute *path* leads."""

@@ -84,7 +84,7 @@ def may_match_option(word: Word, folder: str | None, resolver: PathResolver) -> 
 
 def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
     """Return what *use* may mean for a call where *resolver* stands."""
-    return resolver.once(use, lambda: _with_links(use, _find(use, resolver), resolver))
+    return resolver.cached(use, lambda: _with_links(use, _find(use, resolver), resolver))
 
 
 def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
-from toolbus.policy.paths.file_access import Touch, doubtful
+from toolbus.policy.paths.file_access import FileAccess, doubtful
 from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.protected_files import PACKAGE
 from toolbus.policy.paths.targets import find_targets
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.policy.commands import Command, Word
     from toolbus.policy.paths.resolver import PathResolver
 
-FOR_PEOPLE = frozenset(
+PERSON_COMMANDS = frozenset(
     {"answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login", "logout"}
     | {"pin", "setup", "trust", "uninstall", "untrust"}
 )
@@ -44,51 +44,51 @@ _TYPES = frozenset(
 )
 """They type into other terminals, or start what they are told elsewhere."""
 _TYPED = re.compile(
-    rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(FOR_PEOPLE))}|policy\s+init)\b"
+    rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(PERSON_COMMANDS))}|policy\s+init)\b"
 )
 _WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
-_NO = Touch("no")
+_NO = FileAccess("no")
 _OPERANDS = 2
 """Words without a dash in which a subcommand may stand: the first ones may belong to options."""
 
 
-def is_for_people(command: Command, resolver: PathResolver) -> Touch:
+def runs_person_command(command: Command, resolver: PathResolver) -> FileAccess:
     """Return whether *command* runs one of them: "yes" is never allowed, "maybe" is asked about."""
     if not command.program.known:
         return _NO
     if posixpath.basename(command.program.text) in _TYPES and (
         typed := _TYPED.search(" ".join([word.text for word in command.words]))
     ):
-        return Touch("yes", f"toolbus {typed[1]}")
+        return FileAccess("yes", f"toolbus {typed[1]}")
     words = _words_of_toolbus(command, resolver)
     return _NO if words is None else _judge_words(words, command)
 
 
-def _judge_words(words: Sequence[Word], command: Command) -> Touch:
+def _judge_words(words: Sequence[Word], command: Command) -> FileAccess:
     """Return whether `toolbus` with these *words* speaks for a person."""
     operands = [word for word in words if not (word.known and word.text.startswith("-"))]
     for index, word in enumerate(operands[:_OPERANDS]):
-        touch = _judge_operand(word, operands[index + 1 : index + 2])
-        if touch.answer != "no":
-            return touch
+        access = _judge_operand(word, operands[index + 1 : index + 2])
+        if access.answer != "no":
+            return access
     gets_words = any(name in each for each in command.inside for name in ("xargs", "parallel"))
     if gets_words and not operands:
         return doubtful("which command of toolbus it runs is not known")
     return _NO
 
 
-def _judge_operand(word: Word, following: Sequence[Word]) -> Touch:
+def _judge_operand(word: Word, following: Sequence[Word]) -> FileAccess:
     """Return whether *word*, with the one *following* it, is a subcommand for people."""
     if not word.known or word.pattern:
         return doubtful(f"which command of toolbus {word.text!r} is, is not known")
-    if word.text in FOR_PEOPLE:
-        return Touch("yes", f"toolbus {word.text}")
+    if word.text in PERSON_COMMANDS:
+        return FileAccess("yes", f"toolbus {word.text}")
     if word.text != "policy":
         return _NO
     if not following:
-        return Touch("maybe", "toolbus policy init")
+        return FileAccess("maybe", "toolbus policy init")
     is_other = following[0].known and not following[0].pattern and following[0].text != "init"
-    return _NO if is_other else Touch("yes", "toolbus policy init")
+    return _NO if is_other else FileAccess("yes", "toolbus policy init")
 
 
 def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word] | None:

@@ -53,7 +53,7 @@ def names_below(
     whether these are all.
     """
     walk = partial(_TreeWalk, folder, start, rules, resolver)
-    return resolver.once(("names below", folder, start, rules), lambda: walk().run())
+    return resolver.cached(("names below", folder, start, rules), lambda: walk().run())
 
 
 class _TreeWalk:

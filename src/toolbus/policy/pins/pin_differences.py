@@ -1,6 +1,6 @@
-"""Differences between pinned tools and the present ones, for a person who decides.
+"""Differences between pinned and current tools, for a person's decision.
 
-A new tool whose name looks like a pinned one is told as such: `skeleton`.
+The differences note a new tool whose name looks like that of a pinned tool: `skeleton`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from toolbus.policy.pins.pinned_items import PinnedItem
 
 MOST_ROWS = 40
-"""Rows of a difference that are shown in a question; the rest is counted."""
+"""Rows of a difference shown in a question; the rest is counted."""
 
 _SHOWN, _BEFORE = 300, 40
-"""Characters of a row that are shown, and of them those that are before the first difference."""
+"""Characters of a row that are shown, and how many of them precede the first difference."""
 
 _LONGEST = 1_000
 """Characters of a name that are compared."""
@@ -40,7 +40,7 @@ PinKind = Literal["tool", "prompt", "instructions"]
 
 
 class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of one pinned thing of *server*, "" for the program's own; *note* says more."""
+    """A change of one pinned item of *server* ("": the program itself), with a *note*."""
 
     server: str
     kind: PinKind
@@ -51,7 +51,7 @@ class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PinnedNames:
-    """The names of the tools in *pins*, by how they look."""
+    """The names of the tools in *pins*, by their appearance."""
 
     def __init__(self, pins: ToolPins) -> None:
         self._alike: dict[str, list[tuple[str, str]]] = {}
@@ -60,7 +60,7 @@ class PinnedNames:
                 self._alike.setdefault(skeleton(name), []).append((server, name))
 
     def taken(self, name: str, source: str | None) -> str:
-        """Return for which pinned tool the new tool *name* of *source* may be taken, or ""."""
+        """Return which pinned tool the new tool *name* of *source* may be confused with, or ""."""
         alike = self._alike.get(skeleton(name), ())
         for server, other in alike:
             if other == name and server != source:
@@ -73,9 +73,9 @@ class PinnedNames:
 
 
 def skeleton(name: str) -> str:
-    """Return what is equal for two names if a reader takes them for each other.
+    """Return a key that is equal for names that look alike.
 
-    Case, accents, invisible characters, and which of the signs between words is used do not count.
+    Case, accents, invisible characters and the kind of word separator do not count.
     """
     letters = normalize("NFKD", name[:_LONGEST])
     shown = "".join([char for char in letters if is_visible(char) and not combining(char)])
@@ -86,24 +86,24 @@ def skeleton(name: str) -> str:
 
 
 def brief_name(name: str) -> str:
-    """Return *name* with every character visible, and cut if it is longer than any name."""
+    """Return *name* with every character visible, truncated to the length of a valid name."""
     return reveal(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
 
 
 def describe_source(source: str) -> str:
-    """Return how a person calls the server *source*; "" is the program itself."""
+    """Return a person's name for the server *source*; "" is the program itself."""
     return f"server {brief_name(source)!r}" if source else "this program"
 
 
 def compare_pins(before: ToolPins, after: ToolPins) -> list[PinChange]:
-    """Return what differs, sorted by server, kind and name; nothing if all is as it was pinned."""
+    """Return the changes, sorted by server, kind and name."""
     names = PinnedNames(before)
     changes: list[PinChange] = []
     for name in sorted({*before.sources, *after.sources}):
         old, new = before.sources.get(name), after.sources.get(name)
         changes += _server_changes(name, old or PinnedServer(), new or PinnedServer(), names)
         if (old is None or new is None) and PinnedServer() in (old, new):
-            # A server that says nothing of itself is one all the same.
+            # A server without any description still counts.
             changes.append(
                 PinChange(
                     server=name,
@@ -146,16 +146,16 @@ def _by_name(item: PinnedItem | None) -> Mapping[str, PinnedItem]:
 
 
 def item_differences(before: PinnedItem | None, after: PinnedItem) -> tuple[Difference, ...]:
-    """Return where *after* differs from *before*; all that it says if nothing was there."""
+    """Return the differences of *after* from *before*; all of *after* for a new item."""
     if before is not None:
         return tuple(differences(before.fields, after.fields))
     return tuple([each for each in differences({}, after.fields) if each.after])
 
 
 def difference_rows(places: tuple[Difference, ...], limit: int = MOST_ROWS) -> list[str]:
-    """Return *places* in rows of text, every character visible, at most *limit* of them.
+    """Return *places* as at most *limit* rows of text, with every character visible.
 
-    Of long rows they have what is around the first difference.
+    Long rows are cut to the surroundings of the first difference.
     """
     rows = chain.from_iterable([whole_rows(place, is_brief=True) for place in places])
     shown = list(islice(rows, limit))
@@ -164,10 +164,10 @@ def difference_rows(places: tuple[Difference, ...], limit: int = MOST_ROWS) -> l
 
 
 def whole_rows(place: Difference, *, is_brief: bool = False) -> Iterator[str]:
-    """Yield *place* in rows, a line of a text each, without equal lines in front and behind."""
+    """Yield *place* as rows, one per line of text, without equal lines at either end."""
     yield f"{_excerpt(place.path, 0) if is_brief else reveal(place.path)}:"
     values = place.before, place.after
-    # "1" and 1 are told apart as JSON.
+    # As JSON, "1" and 1 differ visibly.
     as_text = all(value is UNSET or isinstance(value, str) for value in values)
     old, new = [_lines(value, as_text=as_text) for value in values]
     start = _first_difference(old, new)
@@ -180,7 +180,7 @@ def whole_rows(place: Difference, *, is_brief: bool = False) -> Iterator[str]:
 
 
 def _lines(value: Any, *, as_text: bool) -> list[str]:
-    """Return the lines of a text, or a value as JSON on one; nothing if there is none."""
+    """Return the lines of a text, or a value as one line of JSON; empty for an absent value."""
     if value is UNSET:
         return []
     if as_text:

@@ -1,4 +1,4 @@
-"""Pins: tools are what they were when a person accepted them, or they are not there.
+"""The pins component: tools that changed since a person accepted them are hidden.
 
 ```toml
 [[component]]                           # in a toolbus.toml, also for the proxy
@@ -6,21 +6,20 @@ use = "pins"
 settings = { file = "toolbus.lock" }    # written by `toolbus pin`
 ```
 
-A tool that changed, is new, or took another's name is hidden from the model. A call of it is asked
-about, with the difference, and denied where nobody can be asked. Who allows one accepts the tool as
-it is then, for the rest of the session: where it was hidden, that call still ends as one of an
-unknown tool, and from then on the tool is there. In the proxy the instructions of a server, and the
-prompts that it lists, are held back as well if they are not as they were pinned.
+A tool that changed, is new, or took another tool's name is hidden from the model. A call of it
+requires approval, with the difference shown, and is denied without an approver. An approval accepts
+the current tool for the rest of the session: if the tool was hidden, that call still ends as a call
+of an unknown tool, and the tool is visible afterwards. The proxy also withholds changed server
+instructions and changed prompts.
 
-A lock file that is missing or invalid hides every tool and denies every call. It is read once, when
-the component is made.
+A missing or invalid lock file hides every tool and denies every call. The file is read once, when
+the component is constructed.
 
-**Not promised.** Pins are about what tools say of themselves, not about what they do: a server may
-do something else under the same words. Of an object of JSON the order of keys does not count.
-Icons and what is in `_meta` are not pinned, nor annotations that MCP does not know, nor what a
-prompt says when it is got. In the proxy a server without a name of its own is any that was pinned,
-unless the setting *server* says which. Agents below this one are judged by the same file, wherever
-their tools come from.
+**Limits.** Pins cover the self-description of tools, not their behaviour: a server may change its
+behaviour under the same description. The order of keys in JSON objects does not count. Icons,
+`_meta`, annotations unknown to MCP and the content of a prompt are not pinned. In the proxy a
+server without a name counts as any pinned server, unless the setting *server* names it. Sub-agents
+are judged by the same file, whatever the source of their tools.
 """
 
 from __future__ import annotations
@@ -76,23 +75,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _FIRST = 1_000
-"""Before adapters reword what servers say."""
+"""Runs before adapters reword the texts of servers."""
 
 _HANDSHAKES = ("initialize", "server/discover")
 _PROMPTS = "prompts/list"
 _MOST_SESSIONS, _MOST_TOOLS = 1_000, 20_000
-_TOLD = 5
-"""Tools that one line of the log names."""
+_MOST_LOGGED = 5
+"""Tools named in one line of the log."""
 
-_ACCEPTS = "whoever allows this accepts the tool as it is now, for the rest of the session"
+_ACCEPTS = "approving this call accepts the current tool for the rest of the session"
 _APPROVED = frozenset({"ok", "error", "timeout", "answered", "unknown_tool"})
-"""How a call that was asked about ends if it was allowed."""
+"""The statuses of an approved call."""
 
 
 class PinObjection(NamedTuple):
-    """Why something is not what was pinned: a *reason*, and *rows* of differences for a person.
+    """The difference of a tool from its pin: a *reason*, and *rows* of differences for a person.
 
-    *digest* is that of what it is now.
+    *digest* is the digest of the current tool.
     """
 
     reason: str
@@ -106,7 +105,7 @@ class PinObjection(NamedTuple):
 
 
 class PinJudge:
-    """Compares with *pins*; servers that are not told apart are all, or the one called *server*."""
+    """Compares tools with *pins*; tools of an unnamed server are compared with *server* or all."""
 
     def __init__(self, pins: ToolPins, server: str | None = None) -> None:
         self._sources, self._names = pins.sources, PinnedNames(pins)
@@ -116,13 +115,13 @@ class PinJudge:
         self._judged: dict[tuple[str, str | None], tuple[ToolSpec, PinObjection | None]] = {}
 
     def judge_tool(self, spec: ToolSpec, source: str | None) -> PinObjection | None:
-        """Return why the tool of *spec* is not what was pinned, None if it is.
+        """Return how the tool of *spec* differs from its pin, or None.
 
-        *source* is "" for the program's own, the name of its server, None if that is not known.
+        *source* is "" for the program's own tools, the name of a server, or None if unknown.
         """
         key = spec.name, source
         judged = self._judged.get(key)
-        # Not `==`, by which 1 is True; a toolset gives the same object until something changes.
+        # Not `==`, for which 1 is True; a toolset returns the same object until it changes.
         if judged is None or judged[0] is not spec:
             if len(self._judged) >= _MOST_TOOLS:
                 self._judged.clear()
@@ -130,7 +129,7 @@ class PinJudge:
         return judged[1]
 
     def judge_nested(self, spec: ToolSpec) -> PinObjection | None:
-        """Return why the tool of *spec*, of an agent below, is not what was pinned of anybody."""
+        """Return how the tool of *spec*, of a sub-agent, differs from every pin, or None."""
         for source, pinned in self._sources.items():
             former = pinned.tools.get(spec.name)
             if former is not None and former.digest == pin_tool(spec, is_own=not source).digest:
@@ -138,7 +137,7 @@ class PinJudge:
         return self._objection(spec, None)
 
     def was_pinned(self, name: str) -> bool:
-        """Return whether the tool *name*, of a server without a name, was as pinned when listed."""
+        """Return whether the tool *name* of an unnamed server matched its pin when listed."""
         judged = self._judged.get((name, None))
         return judged is not None and judged[1] is None
 
@@ -152,15 +151,15 @@ class PinJudge:
         }
         if len(pinned) > 1:
             names = ", ".join([describe_source(each) for each in pinned])
-            reason = f"tool {name!r} is pinned for {names}; say which by the setting server"
+            reason = f"tool {name!r} is pinned for {names}; choose with the setting `server`"
             return PinObjection(reason, (), item.digest)
         former = next(iter(pinned.values()), None)
         if former is not None and former.digest == item.digest:
             return None
-        reason = f"tool {name!r} is not as it was pinned"
+        reason = f"tool {name!r} has changed since it was pinned"
         if former is None:
             taken = self._names.taken(spec.name, source)
-            reason = f"tool {name!r} was not there when tools were pinned"
+            reason = f"tool {name!r} is not pinned"
             reason = f"{reason}, and {taken}" if taken else reason
         rows = difference_rows(item_differences(former, item))
         return PinObjection(reason, tuple(rows), item.digest)
@@ -170,7 +169,7 @@ class PinJudge:
         return any(name in of.prompts for of in self._unnamed.values())
 
     def is_pinned_prompt(self, prompt: Any) -> bool:
-        """Return whether *prompt*, as `prompts/list` has it, is as it was pinned."""
+        """Return whether *prompt*, an item of `prompts/list`, equals its pin."""
         name = prompt.get("name") if isinstance(prompt, Mapping) else None
         if not isinstance(name, str):
             return False
@@ -182,9 +181,9 @@ class PinJudge:
         return any(digest == each.digest for each in known)
 
     def are_pinned_instructions(self, text: str) -> bool:
-        """Return whether *text* is what one server was pinned with, or several that are as one.
+        """Return whether *text* is the pinned instructions of one server or of several joined.
 
-        A proxy joins them: sections of servers, each at most once, with an empty line between.
+        A proxy joins instructions as sections, each at most once, separated by an empty line.
         """
         sections = {
             name: str(of.instructions.fields.get("text"))
@@ -199,7 +198,7 @@ class PinJudge:
         ]
         text += "\n\n"
         while fitting := [section for section in remaining if text.startswith(section)]:
-            # The text of one server may begin with all that another one says.
+            # The text of one server may begin with the whole text of another.
             longest = max(fitting, key=len)
             remaining.remove(longest)
             text = text.removeprefix(longest)
@@ -207,7 +206,7 @@ class PinJudge:
 
 
 class PinnedSession:
-    """The state of one session: objections by tool, questions, and what a person accepted."""
+    """The state of one session: objections by tool, open questions, and accepted tools."""
 
     def __init__(self) -> None:
         self.objections: dict[str, PinObjection | None] = {}
@@ -216,18 +215,18 @@ class PinnedSession:
         self.changed_prompts: set[str] = set()
 
     def remember(self, name: str, objection: PinObjection | None) -> None:
-        """Keep what is to be said of the tool *name*; of more than can be it is judged anew."""
+        """Store the objection to the tool *name*; the store is cleared when full."""
         if len(self.objections) >= _MOST_TOOLS and name not in self.objections:
             self.objections.clear()
         self.objections[name] = objection
 
 
 class PinTools(AgentComponent):
-    """Hides tools that are not as they were pinned; see `toolbus.policy.pins.pin_tools`.
+    """Hides tools that changed since they were pinned; see `toolbus.policy.pins.pin_tools`.
 
     Args:
-        file: the lock file; if not given, `toolbus.lock` beside the configuration, else here.
-        server: which server of the lock file the one is whose name nobody says, as in a proxy.
+        file: the lock file; default: `toolbus.lock` beside the configuration, or here without one.
+        server: the name in the lock file of a server without a name, as in a proxy.
         enabled: as for every component.
     """
 
@@ -245,23 +244,23 @@ class PinTools(AgentComponent):
         try:
             pins = read_lock(*_read(file))
         except ConfigurationError as error:
-            self._reason = f"the pinned tools cannot be read, so every call is denied: {error}"
+            self._reason = f"the lock file cannot be read, so every call is denied: {error}"
         self._judge = PinJudge(pins, server)
         self.register_tool_adapter(_ServerTexts(self))
 
     @on(TOOLS_PROVIDE, priority=_FIRST, on_error="closed")
     def hide_tools(self, ctx: EventContext[tuple[ToolSpec, ...]]) -> tuple[ToolSpec, ...] | None:
-        """Hide what is not as it was pinned, and remember why."""
-        # What is hidden, remembered and logged depends on one objection, so one loop does all.
+        """Hide tools that differ from their pins, and store the reasons."""
+        # Hiding, storing and logging depend on the same objection, so one loop does all three.
         session, hidden, reasons = self._session(ctx.scope), set[str](), list[str]()
-        # As servers say it, also if somebody has reworded it before.
+        # The original specs, before any handler reworded them.
         for spec in [spec for spec in ctx.original if self.selector.matches(spec.name)]:
             objection = self._objection(spec, ctx.scope)
             if objection is not None and (spec.name, objection.digest) not in session.accepted:
                 hidden.add(spec.name)
                 if session.objections.get(spec.name) != objection:
                     reasons.append(objection.reason)
-            # Of two that are listed under one name, the one that is not as it was pinned counts.
+            # If two tools are listed under one name, the changed tool counts.
             if objection is not None or spec.name not in hidden:
                 session.remember(spec.name, objection)
         self._log_hidden(reasons)
@@ -272,28 +271,28 @@ class PinTools(AgentComponent):
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
-        """Ask about a call of what is not as it was pinned."""
+        """Require approval for a call of a changed tool."""
         call, session = ctx.value, self._session(ctx.scope)
         if self._reason:
             self._log_problem()
-            return Deny("the pinned tools cannot be read, so every call is denied", self._reason)
+            return Deny("the lock file cannot be read, so every call is denied", self._reason)
         objections = (session.objections.get(call.name), self._present_objection(ctx))
         for objection in objections:
             if objection is not None and (call.name, objection.digest) not in session.accepted:
                 session.asked[call.id] = (call.name, objection.digest)
-                # A yes is one to the tool as it is now.
+                # An approval covers the current tool only.
                 rule = f"pin of {call.name}"
                 return Ask(f"{objection.question}\n{_ACCEPTS}", rule, objection.digest)
         return None
 
     def _present_objection(self, ctx: EventContext[ToolCall]) -> PinObjection | None:
-        """Judge the tool of a call as it is now: it may have changed since the model was told."""
+        """Judge the current tool of a call: it may have changed since it was advertised."""
         name, scope, spec = ctx.value.name, ctx.scope, ctx.tool
         tool = None if self.host is None or scope.lineage else self.host.tools.get(name)
         if tool is not None:
             return self._objection(tool.spec, scope)
-        # A proxy knows no more of its server's tools than it has listed, and what it advertised in
-        # another session of the same client may have been reworded since.
+        # A proxy knows only the listed tools of its server, and the tools advertised in another
+        # session of the same client may have been reworded since.
         is_listed = name in self._session(scope).objections or self._judge.was_pinned(name)
         if is_listed or spec is None:
             return None
@@ -301,7 +300,7 @@ class PinTools(AgentComponent):
 
     @on(TOOL_CALL_AFTER)
     def note_answer(self, ctx: EventContext[ToolCallOutcome]) -> None:
-        """Remember what a person has allowed, for the rest of the session."""
+        """Store an approval for the rest of the session."""
         session = self._session(ctx.scope)
         accepted = session.asked.pop(ctx.value.requested.id, None)
         if accepted is not None and ctx.value.status in _APPROVED:
@@ -314,17 +313,17 @@ class PinTools(AgentComponent):
         if request.method != "prompts/get":
             return None
         if self._reason:
-            return Deny("the pinned prompts cannot be read", self._reason)
+            return Deny("the lock file cannot be read", self._reason)
         if not self._judge.knows_prompt(request.name):
-            return Deny("this prompt was not there when prompts were pinned")
+            return Deny("this prompt is not pinned")
         if request.name in self._session(ctx.scope).changed_prompts:
-            return Deny("this prompt is not as it was pinned")
+            return Deny("this prompt has changed since it was pinned")
         return None
 
     def filter_server_text(
         self, response: ToolResponse, method: str, scope: Scope
     ) -> ToolResponse | None:
-        """Return the rest of the answer to a *method* that is not one of our tools; None: all."""
+        """Return the filtered answer to *method*, None if unchanged or if *method* is our tool."""
         if self.host is not None and self.host.tools.get(method) is not None:
             return None
         if method == _PROMPTS:
@@ -332,7 +331,7 @@ class PinTools(AgentComponent):
         if self._judge.are_pinned_instructions(response.text) or not response.content:
             return None
         self._log_problem()
-        logger.warning("withheld: the server's instructions are not as they were pinned")
+        logger.warning("withheld: the server's instructions have changed since they were pinned")
         return replace(response, content=())
 
     def _filter_prompts(
@@ -349,7 +348,7 @@ class PinTools(AgentComponent):
         names = [str(each.get("name")) for each in hidden if isinstance(each, Mapping)]
         session.changed_prompts.update(names[: _MOST_TOOLS - len(session.changed_prompts)])
         self._log_problem()
-        logger.warning("hidden: %d prompts of the server are not as they were pinned", len(hidden))
+        logger.warning("hidden: %d prompts of the server differ from the pinned ones", len(hidden))
         return replace(response, structured={**body, "prompts": list(compress(listed, are_pinned))})
 
     def _objection(self, spec: ToolSpec, scope: Scope) -> PinObjection | None:
@@ -358,12 +357,12 @@ class PinTools(AgentComponent):
         return self._judge.judge_tool(spec, self._source(spec))
 
     def _source(self, spec: ToolSpec) -> str | None:
-        """Return where the tool of *spec* comes from, None if only the host knows that."""
+        """Return the source of the tool of *spec*, None if only the host knows it."""
         if self.host is None:
             return None
         source = self.host.tools.source_of(spec.name)
         tool = self.host.tools.get(spec.name)
-        # A proxy's server may have a tool of the same name as one of ours.
+        # A proxied server may have a tool with the name of one of ours.
         is_ours = tool is not None and (source or tool.spec is spec)
         return source if is_ours else None
 
@@ -378,8 +377,9 @@ class PinTools(AgentComponent):
     def _log_hidden(self, reasons: list[str]) -> None:
         self._log_problem()
         if reasons and not self._reason:
-            further = f"; and {len(reasons) - _TOLD:,} more" if len(reasons) > _TOLD else ""
-            text = "; ".join(reasons[:_TOLD])
+            remaining = len(reasons) - _MOST_LOGGED
+            further = f"; and {remaining:,} more" if remaining > 0 else ""
+            text = "; ".join(reasons[:_MOST_LOGGED])
             logger.warning("hidden: %s%s; see `toolbus pin --check`", text, further)
 
     def _log_problem(self) -> None:
@@ -389,7 +389,7 @@ class PinTools(AgentComponent):
 
 
 class _ServerTexts(ToolAdapter):
-    """Shows *pins* what a proxied server says of itself; these are the methods that it answers."""
+    """Passes the self-description of a proxied server, by method, to *pins*."""
 
     name = "pins"
     tools = (*_HANDSHAKES, _PROMPTS)
@@ -404,13 +404,13 @@ class _ServerTexts(ToolAdapter):
 
 
 def _read(file: Path | None) -> tuple[Path, bytes]:
-    """Return the lock file and its bytes; raises `ConfigurationError`, also if nobody trusts it."""
+    """Return the lock file and its bytes; raises `ConfigurationError`, also if untrusted."""
     origin = config_source.get()
     folder = Path() if origin is None else origin.files[0].parent
     path = folder / LOCK_NAME if file is None else file
     data = read_bytes(path, LONGEST_LOCK)
     reason = None if origin is None else origin.check_first(path, data)
     if reason is not None:
-        way_out = "" if file else f"; say `settings = {{ file = {LOCK_NAME!r} }}`, then trust that"
+        way_out = "" if file else f"; set `settings = {{ file = {LOCK_NAME!r} }}` and trust that"
         raise ConfigurationError(f"{reason}{way_out}", str(path))
     return path, data

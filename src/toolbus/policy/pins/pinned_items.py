@@ -1,6 +1,6 @@
-r"""Pinned items: of each server its instructions, tools and prompts, and the file they stand in.
+r"""Pinned items: the instructions, tools and prompts of each server, and their lock file.
 
-The lock file `toolbus.lock` is JSON, sorted, one thing a line, so that a diff reads well:
+The lock file `toolbus.lock` is JSON, sorted, with one value per line for readable diffs:
 
 ```json
 {
@@ -24,8 +24,8 @@ The lock file `toolbus.lock` is JSON, sorted, one thing a line, so that a diff r
 }
 ```
 
-Descriptions and instructions are lists of lines. Characters that show nothing are `\u200b` and the
-like. The whole text is in it, so that a difference can be shown; each digest is that of its text.
+Descriptions and instructions are lists of lines. Invisible characters are escaped (`\u200b`). The
+file contains the whole text, so that a difference can be shown, and the digest of each text.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ LONGEST_LOCK = 2**26
 """Bytes of a lock file."""
 
 DIGEST_VERSION = 1
-"""Of the canonical form that digests are of; a lock file of another version is pinned anew."""
+"""The version of the canonical form; a lock file of another version must be pinned again."""
 
 SEPARATOR = "_"
-"""Between the name of a server and that of its tool, where several servers have names."""
+"""The separator between the names of a server and its tool, if several servers have names."""
 
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-"""Annotations of MCP 2025-11-25, schema, ToolAnnotations; clients drop those that nobody knows."""
+"""Annotations of MCP 2025-11-25, schema, ToolAnnotations; clients drop unknown annotations."""
 
 _OF_PROMPT = ("title", "description")
 _OF_ARGUMENT = ("name", "title", "description", "required")
 _IN_LINES = ("description", "text")
-_AGAIN = "write it anew with `toolbus pin`"
+_AGAIN = "write it again with `toolbus pin`"
 
 
 class PinnedItem(NamedTuple):
-    """The JSON *fields* that a tool, a prompt or a server says of itself, and their digest."""
+    """The JSON *fields* in which a tool, prompt or server describes itself, and their digest."""
 
     fields: Mapping[str, Any]
     digest: str
@@ -84,9 +84,9 @@ class PinnedServer(NamedTuple):
 
 
 class ToolPins(NamedTuple):
-    """All that was accepted: the program's own tools, and *servers* by their names.
+    """All accepted items: of the program itself, and of *servers* by name.
 
-    Tools and prompts have the names that a model is told, with the prefix of their server.
+    Tools and prompts have their advertised names, with the prefix of their server.
     """
 
     program: PinnedServer = PinnedServer()
@@ -94,14 +94,14 @@ class ToolPins(NamedTuple):
 
     @property
     def sources(self) -> dict[str, PinnedServer]:
-        """All by name; that of the program is ""."""
+        """All servers by name; the name of the program itself is ""."""
         return {"": self.program, **self.servers}
 
 
 def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
-    """Return what the tool of *spec* says; one that is not our *own* has the annotations of MCP.
+    """Return the item of a tool; unless the tool *is_own*, only annotations of MCP count.
 
-    Hosts put the title or name of a tool that has no description in that place; it does not count.
+    Hosts use a tool's title or name as its missing description; such a description does not count.
     """
     annotations = thaw(spec.annotations)
     description = spec.description
@@ -119,7 +119,7 @@ def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
 
 
 def pin_prompt(name: str, prompt: Mapping[str, Any]) -> PinnedItem:
-    """Return what *prompt*, as `prompts/list` has it, says; MCP 2025-11-25, server/prompts."""
+    """Return the item of *prompt*, from `prompts/list`; MCP 2025-11-25, server/prompts."""
     arguments = [
         _known(each, _OF_ARGUMENT) if isinstance(each, Mapping) else thaw(each)
         for each in prompt.get("arguments") or ()
@@ -128,20 +128,19 @@ def pin_prompt(name: str, prompt: Mapping[str, Any]) -> PinnedItem:
 
 
 def pin_instructions(text: str | None) -> PinnedItem | None:
-    """Return the instructions *text* of a server, None if it has none."""
+    """Return the item of a server's instructions *text*, or None."""
     return _item("instructions", "", {"text": text}) if text else None
 
 
 def pin_program(specs: Iterable[ToolSpec]) -> PinnedServer:
-    """Return what the program's own tools say."""
+    """Return the items of the program's own tools."""
     return PinnedServer({spec.name: pin_tool(spec, is_own=True) for spec in specs})
 
 
 def reveal(text: str, keep: str = "") -> str:
-    r"""Return *text* with `\u200b` and the like for each character that shows nothing.
+    r"""Return *text* with invisible characters, except those in *keep*, escaped as in JSON.
 
-    They are written as JSON has them, so that a text inside of JSON stays the same text. Those of
-    *keep* stay.
+    The escapes are those of JSON, so that a text inside JSON keeps its value.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -158,9 +157,9 @@ def _known(item: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 
 
 def _item(kind: str, name: str, fields: Mapping[str, Any]) -> PinnedItem:
-    """Return *fields* with their digest, SHA-256 of canonical JSON; *kind* and *name* belong to it.
+    """Return *fields* with their digest, SHA-256 of canonical JSON including *kind* and *name*.
 
-    Canonical is: keys sorted, no spaces, ASCII, numbers as Python writes them.
+    Canonical JSON has sorted keys, no spaces, ASCII only, and numbers as Python writes them.
     """
     whole = [DIGEST_VERSION, kind, name, fields]
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
@@ -168,7 +167,7 @@ def _item(kind: str, name: str, fields: Mapping[str, Any]) -> PinnedItem:
 
 
 def write_lock(pins: ToolPins) -> bytes:
-    """Return the lock file that says *pins*."""
+    """Return the bytes of a lock file for *pins*."""
     whole = {
         "program": _server_table(pins.program),
         "servers": {name: _server_table(server) for name, server in pins.servers.items()},
@@ -196,7 +195,7 @@ def _item_table(item: PinnedItem) -> dict[str, Any]:
 
 
 class _LockedServer(msgspec.Struct, forbid_unknown_fields=True):
-    """The part of the lock file that is about one server."""
+    """The section of one server in the lock file."""
 
     tools: dict[str, dict[str, Any]] = {}
     prompts: dict[str, dict[str, Any]] = {}
@@ -212,10 +211,9 @@ class _LockFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_lock(file: Path, data: bytes | None = None) -> ToolPins:
-    """Return what the lock *file*, or its *data*, pins.
+    """Return the pins in the lock *file*, or its *data*.
 
-    Raises `ConfigurationError` if it is missing, not a lock file, or one of its digests is not that
-    of its text.
+    Raises `ConfigurationError` if the file is missing or invalid, or a digest does not match.
     """
     text = decode_text(file, read_bytes(file, LONGEST_LOCK) if data is None else data)
     try:
@@ -224,7 +222,7 @@ def read_lock(file: Path, data: bytes | None = None) -> ToolPins:
         reason = f"this is not JSON: {error.msg.lower()}; {_AGAIN}"
         raise ConfigurationError(reason, str(file), error.lineno, error.colno) from None
     except RecursionError:
-        raise ConfigurationError(f"it is nested too deeply; {_AGAIN}", str(file)) from None
+        raise ConfigurationError(f"its JSON is nested too deeply; {_AGAIN}", str(file)) from None
     except (_LockError, msgspec.ValidationError) as error:
         raise ConfigurationError(f"{error}; {_AGAIN}", str(file)) from None
 
@@ -236,14 +234,14 @@ class _LockError(Exception):
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise _LockError("a key stands twice in one object")
+        raise _LockError("an object has a key twice")
     return table
 
 
 def _pins(whole: Any) -> ToolPins:
     version = whole.get("version") if isinstance(whole, dict) else DIGEST_VERSION
     if version != DIGEST_VERSION:
-        raise _LockError(f"it is of version {version!r}, and this toolbus reads {DIGEST_VERSION}")
+        raise _LockError(f"expected version {DIGEST_VERSION}, got {version!r}")
     lock = msgspec.convert(whole, _LockFile)
     servers = {name: _server(each, repr(name)) for name, each in lock.servers.items()}
     return ToolPins(_server(lock.program, "program"), servers)
@@ -262,7 +260,7 @@ def _server(locked: _LockedServer, where: str) -> PinnedServer:
 
 
 def _locked_item(kind: str, name: str, table: dict[str, Any], where: str) -> PinnedItem:
-    """Return the item of *table*; its digest tells of all that is missing, or too much, as well."""
+    """Return the item of *table*; its digest also reveals missing and additional fields."""
     fields = dict(table)
     digest = fields.pop("digest", None)
     for key in _IN_LINES:
@@ -273,5 +271,5 @@ def _locked_item(kind: str, name: str, table: dict[str, Any], where: str) -> Pin
             fields[key] = "\n".join(lines)
     item = _item(kind, name, fields)
     if item.digest != digest:
-        raise _LockError(f"{where}: its digest is not that of its text")
+        raise _LockError(f"{where}: its digest does not match its text")
     return item

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import CommandEffects, PathUse, TreeRules, Unreadable, Word
-from toolbus.policy.programs.effects_builder import ArgumentUses
+from toolbus.policy.programs.effects_builder import EffectsBuilder
 from toolbus.policy.programs.languages.readers import READERS
 from toolbus.policy.programs.parsed_command import ParsedCommand, is_one
 from toolbus.policy.programs.program_files import shipped_programs
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.policy.commands import Command
-    from toolbus.policy.programs.command_spec import CommandData, CommandLevel, Kind
+    from toolbus.policy.programs.command_spec import CommandData, CommandSpec, Kind
     from toolbus.policy.programs.program_files import Programs
 
 _FOLDERS = frozenset(
@@ -48,34 +48,34 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     known = _find(command, programs or shipped_programs(), is_own=is_own)
     if isinstance(known, str):
         return _of_unknown(command, known)
-    name, level = known
-    parsed = ParsedCommand(command, name, level)
+    name, spec = known
+    parsed = ParsedCommand(command, name, spec)
     if is_own:
         # Its file is the project's, whatever its name.
-        parsed.uses.effects.add("run-code")
-        parsed.uses.read(command.program)
-    if parsed.module is not None and parsed.module.text in level.data.modules:
+        parsed.builder.effects.add("run-code")
+        parsed.builder.read(command.program)
+    if parsed.module is not None and parsed.module.text in spec.data.modules:
         return _of_module(command, parsed, programs)
-    uses = parsed.uses
+    builder = parsed.builder
     effects = _of_arguments(parsed)
-    folder = uses.folder
-    _redirect(command, uses)
-    effects |= uses.effects
-    _judge_settings(command, uses, runs_code="run-code" in effects)
+    folder = builder.folder
+    _redirect(command, builder)
+    effects |= builder.effects
+    _judge_settings(command, builder, runs_code="run-code" in effects)
     return CommandEffects(
         frozenset(effects or {"read"}),
-        tuple(_without_matches(command, uses.paths)),
-        tuple(uses.hosts),
-        tuple(uses.unknown),
+        tuple(_without_matches(command, builder.paths)),
+        tuple(builder.hosts),
+        tuple(builder.unknown),
         tuple(parsed.action),
         frozenset(parsed.options),
         folder,
         tuple(parsed.globs),
-        tuple(uses.branches),
+        tuple(builder.branches),
     )
 
 
-def _judge_settings(command: Command, uses: ArgumentUses, *, runs_code: bool) -> None:
+def _judge_settings(command: Command, builder: EffectsBuilder, *, runs_code: bool) -> None:
     """Note variables that may change what the program does."""
     program = posixpath.basename(command.program.text)
     for name, value in dict(command.settings).items():
@@ -84,14 +84,14 @@ def _judge_settings(command: Command, uses: ArgumentUses, *, runs_code: bool) ->
         if reason := judge_variable(
             name, value, in_front=in_front, runs_code=runs_code, program=program
         ):
-            uses.unknown.append(Unreadable(f"{name}={value.text}", reason))
+            builder.unknown.append(Unreadable(f"{name}={value.text}", reason))
 
 
 def _is_own_tool(program: str) -> bool:
     return program in _TOOL_FILES or bool(_TOOL_FOLDERS.fullmatch(posixpath.dirname(program)))
 
 
-def _find(command: Command, programs: Programs, *, is_own: bool) -> tuple[str, CommandLevel] | str:
+def _find(command: Command, programs: Programs, *, is_own: bool) -> tuple[str, CommandSpec] | str:
     """Return the plain name and level of the program of *command*, or why it is not known."""
     word = command.program
     if not word.known or word.pattern:
@@ -111,40 +111,42 @@ def _of_module(
     assert parsed.module is not None  # noqa: S101 - for mypy: the caller knows
     words = tuple(parsed.operands)
     inner = effects_of(replace(command, program=parsed.module, words=words), programs)
-    uses = parsed.uses
+    builder = parsed.builder
     return replace(
         inner,
         # A module of the folder that it runs in goes before one that is installed.
-        effects=inner.effects | uses.effects | {"run-code"},
-        unknown=(*uses.unknown, *inner.unknown),
+        effects=inner.effects | builder.effects | {"run-code"},
+        unknown=(*builder.unknown, *inner.unknown),
         options=inner.options | parsed.options,
     )
 
 
 def _of_assignments(command: Command) -> CommandEffects:
     """Return what variables that are set, and files that are opened, do by themselves."""
-    uses = ArgumentUses(command)
-    _redirect(command, uses)
-    _judge_settings(command, uses, runs_code=True)
-    effects = frozenset(uses.effects or {"read"})
-    return CommandEffects(effects, tuple(uses.paths), tuple(uses.hosts), tuple(uses.unknown))
+    builder = EffectsBuilder(command)
+    _redirect(command, builder)
+    _judge_settings(command, builder, runs_code=True)
+    effects = frozenset(builder.effects or {"read"})
+    return CommandEffects(
+        effects, tuple(builder.paths), tuple(builder.hosts), tuple(builder.unknown)
+    )
 
 
 def _of_unknown(command: Command, reason: str) -> CommandEffects:
-    uses = ArgumentUses(command)
+    builder = EffectsBuilder(command)
     if command.program.known and "/" in command.program.text:
-        uses.read(command.program)
-    _redirect(command, uses)
+        builder.read(command.program)
+    _redirect(command, builder)
     unknown = Unreadable(command.source or command.program.text, reason)
     # A rule may name a program of which nothing else is known.
     name = posixpath.basename(command.program.text) if command.program.known else ""
     texts = [word.text for word in command.words if word.known]
     operands = [text for text in texts if text[:1] != "-"]
     return CommandEffects(
-        frozenset({"run-code", *uses.effects}),
-        tuple(uses.paths),
-        tuple(uses.hosts),
-        (unknown, *uses.unknown),
+        frozenset({"run-code", *builder.effects}),
+        tuple(builder.paths),
+        tuple(builder.hosts),
+        (unknown, *builder.unknown),
         (name, *operands) if name else (),
         frozenset(text.partition("=")[0] for text in texts if text[:1] == "-"),
     )
@@ -152,22 +154,22 @@ def _of_unknown(command: Command, reason: str) -> CommandEffects:
 
 def _of_arguments(parsed: ParsedCommand) -> set[str]:
     """Return what the subcommand does with its operands, as its options say."""
-    data, uses = parsed.level.data, parsed.uses
-    by_options, uses.effects = uses.effects, set()
-    options_paths = len(uses.paths)
+    data, builder = parsed.spec.data, parsed.builder
+    by_options, builder.effects = builder.effects, set()
+    options_paths = len(builder.paths)
     if data.asks and parsed.instead is None:
         parsed.note(data.asks)
     if data.environment and parsed.instead is None:
-        uses.read_environment()
+        builder.read_environment()
     operands = READERS[data.reader](parsed) if data.reader else parsed.operands
     _take_operands(parsed, operands)
     if parsed.instead is not None:
-        uses.effects &= parsed.instead
-        uses.paths[options_paths:] = [
-            use for use in uses.paths[options_paths:] if use.kind in {"read", "read-tree"}
+        builder.effects &= parsed.instead
+        builder.paths[options_paths:] = [
+            use for use in builder.paths[options_paths:] if use.kind in {"read", "read-tree"}
         ]
         return {*parsed.instead, *by_options}
-    return {*parsed.level.effects, *by_options, *_by_count(data, len(operands))}
+    return {*parsed.spec.effects, *by_options, *_by_count(data, len(operands))}
 
 
 def _by_count(data: CommandData, count: int) -> Iterator[str]:
@@ -179,25 +181,25 @@ def _by_count(data: CommandData, count: int) -> Iterator[str]:
 
 
 def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
-    level, uses = parsed.level, parsed.uses
+    spec, builder = parsed.spec, parsed.builder
     files = 0
     for word, kinds in _with_kinds(parsed, operands):
         for kind in kinds:
-            uses.take(word, kind)
+            builder.take(word, kind)
             files += kind in _FILES
-        uses.prefixed(word, level.file_prefixes)
-        uses.written(word, level.data.written_prefixes)
-    default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
-    if default and not files and not (level.data.input and _has_input(parsed.command)):
-        uses.take(Word("."), default)
+        builder.prefixed(word, spec.file_prefixes)
+        builder.written(word, spec.data.written_prefixes)
+    default = "tree" if "tree" in (parsed.kinds or ()) else spec.data.default
+    if default and not files and not (spec.data.input and _has_input(parsed.command)):
+        builder.take(Word("."), default)
 
 
 def _with_kinds(
     parsed: ParsedCommand, operands: Sequence[Word]
 ) -> Iterator[tuple[Word, Iterable[Kind]]]:
     """Yield each operand with its kind, or the kinds of which it may be one."""
-    kinds = parsed.kinds or parsed.level.operands
-    final = parsed.final or parsed.level.data.final
+    kinds = parsed.kinds or parsed.spec.operands
+    final = parsed.final or parsed.spec.data.final
     final_index = len(operands) - 1 if final != "none" else 0
     several = False
     for index, word in enumerate(operands):
@@ -216,13 +218,13 @@ def _has_input(command: Command) -> bool:
     )
 
 
-def _redirect(command: Command, uses: ArgumentUses) -> None:
-    uses.folder = command.folder
+def _redirect(command: Command, builder: EffectsBuilder) -> None:
+    builder.folder = command.folder
     for redirection in command.redirections:
         if redirection.operator in {"<", "<>"}:
-            uses.read(redirection.target)
+            builder.read(redirection.target)
         if redirection.operator != "<":
-            uses.write(redirection.target)
+            builder.write(redirection.target)
 
 
 def _without_matches(command: Command, paths: Iterable[PathUse]) -> Iterable[PathUse]:

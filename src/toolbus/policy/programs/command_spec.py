@@ -148,10 +148,10 @@ class Option(OptionData, frozen=True, kw_only=True):
         return kinds <= _READING and not (self.effects or self.asks)
 
 
-class CommandLevel:
+class CommandSpec:
     """The *data* of a program or subcommand, *outer* being what it is a subcommand of."""
 
-    def __init__(self, data: CommandData, outer: CommandLevel | None = None) -> None:
+    def __init__(self, data: CommandData, outer: CommandSpec | None = None) -> None:
         self.data = data
         self.words: bool = data.words
         self.file_prefixes = data.file_prefixes
@@ -169,9 +169,9 @@ class CommandLevel:
         self._named = _by_name(data)
         self._globs = [name for name in self._named if is_glob(name)]
         self._beginnings = {*data.groups, *_beginnings(self._named)}
-        self._levels: dict[int, CommandLevel] = {}
+        self._specs: dict[int, CommandSpec] = {}
 
-    def _inherit(self, outer: CommandLevel) -> None:
+    def _inherit(self, outer: CommandSpec) -> None:
         """Take over what subcommands share with what they are subcommands of."""
         self.words = self.words or outer.words
         self.file_prefixes = self.file_prefixes or outer.file_prefixes
@@ -200,7 +200,7 @@ class CommandLevel:
         dashed = [glob for glob in self._globs if glob.startswith("-")]
         return word in self._named or any(fnmatchcase(word, glob) for glob in dashed)
 
-    def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandLevel] | None:
+    def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandSpec] | None:
         """Return the name and level of the subcommand *word* behind *groups*, None if unknown.
 
         Its path goes before its last word, a name before a glob.
@@ -210,10 +210,10 @@ class CommandLevel:
         data = data or self._named.get(word) or self._by_glob(word, is_path=False)
         if data is None:
             return None
-        if id(data) not in self._levels:
-            self._levels[id(data)] = CommandLevel(data, self)
+        if id(data) not in self._specs:
+            self._specs[id(data)] = CommandSpec(data, self)
         names = [name for name, each in self.data.commands.items() if word in each.aliases]
-        return (names[0] if names else word), self._levels[id(data)]
+        return (names[0] if names else word), self._specs[id(data)]
 
     def _by_glob(self, path: str, *, is_path: bool) -> CommandData | None:
         globs = (glob for glob in self._globs if (" " in glob) == is_path)

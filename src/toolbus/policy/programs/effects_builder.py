@@ -32,7 +32,7 @@ _PATHSPEC = re.compile(r":(?:\([a-z,:_-]*\)|[/!^]+(?!fix)|(?=[*]))")
 """gitglossary(7), pathspec: the letters and words that begin one."""
 
 
-class ArgumentUses:
+class EffectsBuilder:
     """What is gathered of one *command*: its effects, files, hosts, branches and gaps."""
 
     def __init__(self, command: Command) -> None:
@@ -45,7 +45,7 @@ class ArgumentUses:
         self.tree_hidden = self.tree_ignored = True
         self.tree_links = False
         self.reads_files = False
-        self.settled = command.settled
+        self.paths_stable = command.paths_stable
         self.include: list[str] = []
         self.exclude: list[str] = []
 
@@ -61,7 +61,7 @@ class ArgumentUses:
         elif kind == "none":
             self.note(word, "what this argument does is not known")
         elif kind not in {"text", "wrapped", "shell", "module", "place"}:
-            _TAKE[kind](self, word)
+            _ADD_BY_KIND[kind](self, word)
 
     def prefixed(self, word: Word, prefixes: tuple[str, ...]) -> None:
         """Add that a file is read if *word* is its name behind one of *prefixes*."""
@@ -139,117 +139,117 @@ def _behind(word: Word, prefixes: tuple[str, ...]) -> Iterator[Word]:
             yield Word(word.text.removeprefix(prefix), pattern=word.pattern)
 
 
-def _move(uses: ArgumentUses, word: Word) -> None:
-    uses.effects.add("write")
-    uses.paths.append(PathUse(word, "read-tree", uses.folder))
-    uses.paths.append(PathUse(word, "write", uses.folder))
+def _move(builder: EffectsBuilder, word: Word) -> None:
+    builder.effects.add("write")
+    builder.paths.append(PathUse(word, "read-tree", builder.folder))
+    builder.paths.append(PathUse(word, "write", builder.folder))
 
 
-def _reach(uses: ArgumentUses, word: Word) -> None:
+def _reach(builder: EffectsBuilder, word: Word) -> None:
     if word.known and "::" in word.text.partition("/")[0]:
-        uses.effects.add("run-code")
-        uses.note(word, "what a helper of this address runs is not known")
+        builder.effects.add("run-code")
+        builder.note(word, "what a helper of this address runs is not known")
     elif word.known and (file := _FILE_URL.match(word.text)):
         name = word.text[file.end() :]
-        uses.read(Word(name, known=not _CHANGES.search(name)))
+        builder.read(Word(name, known=not _CHANGES.search(name)))
     else:
         if word.known and _PATTERN_OF_URLS.match(word.text):
-            uses.note(word, "which addresses it becomes is not known")
-        uses.hosts.append(word)
+            builder.note(word, "which addresses it becomes is not known")
+        builder.hosts.append(word)
 
 
-def _revision(uses: ArgumentUses, word: Word) -> None:
+def _revision(builder: EffectsBuilder, word: Word) -> None:
     text = word.text
     if word.known and text.startswith(":") and (magic := _PATHSPEC.match(text)):
         if not re.search("[!^]|exclude", magic[0]):
-            _pathspec(uses, text[magic.end() :])
+            _pathspec(builder, text[magic.end() :])
         return
     if word.known and ":" in text:
         # `HEAD:file`, and `-L 1,5:file`, `-L :name:file`.
         for path in dict.fromkeys((text.partition(":")[2], text.rpartition(":")[2])):
-            uses.read(Word(path.removeprefix("./"), pattern=word.pattern))
+            builder.read(Word(path.removeprefix("./"), pattern=word.pattern))
     if word.known and re.search(r"[*?]", text):
-        _pathspec(uses, text)
+        _pathspec(builder, text)
     else:
-        uses.read(word)
+        builder.read(word)
 
 
-def _pathspec(uses: ArgumentUses, text: str) -> None:
+def _pathspec(builder: EffectsBuilder, text: str) -> None:
     """Add the files that git's glob *text* stands for; its wildcards match leading dots, too."""
-    uses.read(Word(text, pattern=True))
+    builder.read(Word(text, pattern=True))
     folder, slash, name = text.rpartition("/")
     if name[:1] in {"*", "?"}:
-        uses.read(Word(f"{folder}{slash}.{name}", pattern=True))
+        builder.read(Word(f"{folder}{slash}.{name}", pattern=True))
     if name.startswith("*."):
-        uses.read(Word(f"{folder}{slash}{name[1:]}", pattern=True))
+        builder.read(Word(f"{folder}{slash}{name[1:]}", pattern=True))
 
 
-def _data(uses: ArgumentUses, word: Word) -> None:
+def _data(builder: EffectsBuilder, word: Word) -> None:
     head, sign, path = word.text.partition("@")
     if not word.known:
-        uses.note(word, "it may name a file that is sent")
+        builder.note(word, "it may name a file that is sent")
     elif "=<" in word.text:
-        uses.read(Word(word.text.partition("=<")[2].partition(";")[0]))
+        builder.read(Word(word.text.partition("=<")[2].partition(";")[0]))
     elif sign and (not head or head.endswith("=") or "=" not in path):
-        uses.read(Word(path.partition(";")[0]))
+        builder.read(Word(path.partition(";")[0]))
 
 
-def _include(uses: ArgumentUses, word: Word) -> None:
-    uses.include.append(word.text if word.known else "*")
+def _include(builder: EffectsBuilder, word: Word) -> None:
+    builder.include.append(word.text if word.known else "*")
 
 
-def _exclude(uses: ArgumentUses, word: Word) -> None:
-    uses.exclude += [word.text] if word.known else []
+def _exclude(builder: EffectsBuilder, word: Word) -> None:
+    builder.exclude += [word.text] if word.known else []
 
 
-def _glob(uses: ArgumentUses, word: Word) -> None:
+def _glob(builder: EffectsBuilder, word: Word) -> None:
     if word.text.startswith("!"):
-        _exclude(uses, Word(word.text[1:], word.known))
+        _exclude(builder, Word(word.text[1:], word.known))
     else:
-        _include(uses, word)
-        uses.tree_hidden = uses.tree_ignored = True
+        _include(builder, word)
+        builder.tree_hidden = builder.tree_ignored = True
 
 
-def _change_folder(uses: ArgumentUses, word: Word) -> None:
+def _change_folder(builder: EffectsBuilder, word: Word) -> None:
     is_home = word.pattern and _HOME.fullmatch(word.text) and ".." not in word.text
     is_plain = word.known and not word.pattern
     if is_home or (is_plain and word.text[:1] == "/"):
-        uses.folder = word.text
-    elif uses.folder is not None and is_plain and word.text[:1] != "~":
-        uses.folder = posixpath.join(uses.folder, word.text)
+        builder.folder = word.text
+    elif builder.folder is not None and is_plain and word.text[:1] != "~":
+        builder.folder = posixpath.join(builder.folder, word.text)
     else:
-        uses.folder = None
+        builder.folder = None
 
 
-def _variable(uses: ArgumentUses, word: Word) -> None:
+def _variable(builder: EffectsBuilder, word: Word) -> None:
     if not _VARIABLE.fullmatch(word.text):
-        uses.note(word, "the name of a variable may hold a command")
+        builder.note(word, "the name of a variable may hold a command")
 
 
-def _git_setting(uses: ArgumentUses, word: Word) -> None:
+def _git_setting(builder: EffectsBuilder, word: Word) -> None:
     if not (word.known and is_harmless_setting(word.text)):
-        uses.effects.add("run-code")
-        uses.note(word, "what this setting of git changes or runs is not known")
+        builder.effects.add("run-code")
+        builder.note(word, "what this setting of git changes or runs is not known")
 
 
-def _script(uses: ArgumentUses, word: Word) -> None:
-    uses.effects.add("run-code")
-    uses.read(word)
+def _script(builder: EffectsBuilder, word: Word) -> None:
+    builder.effects.add("run-code")
+    builder.read(word)
     if not word.known or word.text.startswith(("/dev/", "/proc/")) or word.text == "-":
-        uses.note(word, "what it runs cannot be known")
-    elif not uses.settled:
-        uses.note(word, "it may have been written just before it is run")
+        builder.note(word, "what it runs cannot be known")
+    elif not builder.paths_stable:
+        builder.note(word, "it may have been written just before it is run")
 
 
-_TAKE: Mapping[Kind, Callable[[ArgumentUses, Word], None]] = {
-    "path": ArgumentUses.read,
-    "tree": ArgumentUses.tree,
-    "names": ArgumentUses.name,
-    "write": ArgumentUses.write,
-    "destroy": ArgumentUses.destroy,
+_ADD_BY_KIND: Mapping[Kind, Callable[[EffectsBuilder, Word], None]] = {
+    "path": EffectsBuilder.read,
+    "tree": EffectsBuilder.tree,
+    "names": EffectsBuilder.name,
+    "write": EffectsBuilder.write,
+    "destroy": EffectsBuilder.destroy,
     "move": _move,
     "url": _reach,
-    "host": lambda uses, word: uses.hosts.append(word),
+    "host": lambda builder, word: builder.hosts.append(word),
     "revision": _revision,
     "data": _data,
     "include": _include,

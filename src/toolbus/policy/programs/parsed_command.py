@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Unreadable, Word
 from toolbus.policy.programs.command_spec import HELP, RUN_INSIDE
-from toolbus.policy.programs.effects_builder import ArgumentUses
+from toolbus.policy.programs.effects_builder import EffectsBuilder
 
 if TYPE_CHECKING:
-    from toolbus.policy.programs.command_spec import CommandLevel, Kind, Option
+    from toolbus.policy.programs.command_spec import CommandSpec, Kind, Option
 
 _RUN = frozenset({"code", "command", "script", *RUN_INSIDE})
 _TRUE = frozenset({"true", "1", "yes", "True"})
@@ -25,19 +25,19 @@ _MAY_MATCH_DASH = re.compile(r"[*?\[]|[@!+]\(")
 
 
 class ParsedCommand:
-    """A command as its program reads it, *level* being the subcommand that was reached.
+    """A command as its program reads it, *spec* being the subcommand that was reached.
 
     *operands* are what is neither option nor subcommand, *values* the options with a value that
     were given, in their order.
     """
 
-    def __init__(self, command: Command, name: str, level: CommandLevel) -> None:
-        self.command, self.level = command, level
+    def __init__(self, command: Command, name: str, spec: CommandSpec) -> None:
+        self.command, self.spec = command, spec
         self.action = [name]
         self.options: set[str] = set()
         self.operands: list[Word] = []
         self.values: list[tuple[Option, Word]] = []
-        self.uses = ArgumentUses(command)
+        self.builder = EffectsBuilder(command)
         self._tree_rules()
         self.instead: frozenset[str] | None = None
         self.helps = False
@@ -73,27 +73,27 @@ class ParsedCommand:
         if self._groups and not self.operands:
             self.action += self._groups
             # Nobody said of a word among the groups that it is none of the commands, too.
-            if self.instead is None and self._groups[-1] in self.level.data.groups:
+            if self.instead is None and self._groups[-1] in self.spec.data.groups:
                 self.note(f"what `{' '.join(self.action)}` does by itself is not known")
 
     def note(self, reason: str, word: Word | None = None) -> None:
         """Say that something of it is not known, at *word* or all of it, and why."""
         source = word.text if word else self.command.source or self.command.program.text
-        self.uses.unknown.append(Unreadable(source, reason))
+        self.builder.unknown.append(Unreadable(source, reason))
 
     def option(self, *names: str) -> bool:
         """Tell whether one of the *names* was given."""
         return not self.options.isdisjoint(names)
 
     def _tree_rules(self) -> None:
-        self.uses.tree_hidden = self.level.data.hidden
-        self.uses.tree_ignored = self.level.data.ignored
-        self.uses.reads_files = self.level.reads_files
+        self.builder.tree_hidden = self.spec.data.hidden
+        self.builder.tree_ignored = self.spec.data.ignored
+        self.builder.reads_files = self.spec.reads_files
 
     def _parse(self) -> None:
-        if self.level.data.raw:
+        if self.spec.data.raw:
             self._take_raw()
-        elif self.level.data.bundle:
+        elif self.spec.data.bundle:
             self._bundle()
         while self._rest:
             word = self._rest.pop()
@@ -104,7 +104,7 @@ class ParsedCommand:
                 self._unknown_word(word)
             elif word.text == "--":
                 self.ended = True
-            elif word.text[:1] == "-" and (word.text != "-" or "-" in self.level.options):
+            elif word.text[:1] == "-" and (word.text != "-" or "-" in self.spec.options):
                 self._option(word)
             else:
                 self._note_glob(word)
@@ -112,7 +112,7 @@ class ParsedCommand:
 
     def _take_wrapped(self) -> None:
         """Note the command, or the text for a shell, that stands behind the other operands."""
-        kinds = self.kinds or self.level.operands
+        kinds = self.kinds or self.spec.operands
         place = next((index for index, kind in enumerate(kinds) if kind in RUN_INSIDE), None)
         if place is None or len(self.operands) <= place:
             return
@@ -126,7 +126,7 @@ class ParsedCommand:
 
     def _words_before(self, program: Word) -> tuple[Word, ...]:
         """Return the words that stand before *program* in what is run."""
-        data = self.level.data
+        data = self.spec.data
         if data.runs_itself:
             return (Word(self.action[-1]),)
         interpreters = data.interpreters.items()
@@ -152,42 +152,42 @@ class ParsedCommand:
 
     def _note_glob(self, word: Word) -> None:
         may_be_option = word.pattern and _MAY_MATCH_DASH.match(word.text)
-        if may_be_option and not self.level.takes_any_option:
+        if may_be_option and not self.spec.takes_any_option:
             self.globs.append(word)
 
     def _operand(self, word: Word) -> None:
-        level = self.level
-        if level.has_commands and not self.operands and self._subcommand(word):
+        spec = self.spec
+        if spec.has_commands and not self.operands and self._subcommand(word):
             return
-        if level.data.assigns and (match := _ASSIGNMENT.match(_certain_start(word))):
+        if spec.data.assigns and (match := _ASSIGNMENT.match(_certain_start(word))):
             value = word.text.partition("=")[2]
             self.settings.append((match[0][:-1], replace(word, text=value, start="")))
             self.ended = True
             return
-        kinds = self.kinds or level.operands
+        kinds = self.kinds or spec.operands
         kind = kinds[min(len(self.operands), len(kinds) - 1)]
         self.operands.append(word)
         # What follows are the arguments of what is run.
-        if level.data.stop or kind in _RUN:
+        if spec.data.stop or kind in _RUN:
             self._take_rest()
 
     def _subcommand(self, word: Word) -> bool:
         """Go on with the subcommand *word*, if there is one."""
-        known = self.level.subcommand(self._groups, word.text) if word.known else None
+        known = self.spec.subcommand(self._groups, word.text) if word.known else None
         if known and not self._goes_on(word.text):
             self.action += [*self._groups, known[0]]
             self._groups = ()
-            self.level = known[1]
+            self.spec = known[1]
             # An option before the subcommand need not hold for it: `docker -v run` runs.
             self.helps = False
             self._tree_rules()
-            if self.level.data.raw:
+            if self.spec.data.raw:
                 self._take_raw()
             return True
-        if word.known and self.level.leads_on(self._groups, word.text):
+        if word.known and self.spec.leads_on(self._groups, word.text):
             self._groups += (word.text,)
             return True
-        if self.level.data.operands is None:
+        if self.spec.data.operands is None:
             path = " ".join((*self.action, *self._groups, word.text))
             self.note(f"what `{path}` does is not known", word)
             self.action += [*self._groups, word.text]
@@ -195,12 +195,12 @@ class ParsedCommand:
 
     def _goes_on(self, text: str) -> bool:
         """Tell whether *text*, a subcommand, begins the path of another one that is meant."""
-        if not self._rest or not self.level.leads_on(self._groups, text):
+        if not self._rest or not self.spec.leads_on(self._groups, text):
             return False
         behind, groups = self._rest[-1], (*self._groups, text)
         return behind.known and (
-            self.level.subcommand(groups, behind.text) is not None
-            or self.level.leads_on(groups, behind.text)
+            self.spec.subcommand(groups, behind.text) is not None
+            or self.spec.leads_on(groups, behind.text)
         )
 
     def _unknown_word(self, word: Word) -> None:
@@ -212,27 +212,27 @@ class ParsedCommand:
             return
         if word.several or word.start[:1] in {"", "-"}:
             self.is_certain = False
-            if self.level.takes_any_option:
-                self.uses.may_read(word)
+            if self.spec.takes_any_option:
+                self.builder.may_read(word)
             else:
                 self.note(f"it is not known whether {word.text} is an option", word)
         self._operand(word)
 
     def _option(self, word: Word) -> None:
-        level, text = self.level, word.text
-        if level.has_commands and level.is_command(text) and not self.operands:
+        spec, text = self.spec, word.text
+        if spec.has_commands and spec.is_command(text) and not self.operands:
             self._operand(word)
             return
         name, equals, value = text.partition("=")
-        if level.words or text.startswith("--") or _is_listed(name, level):
+        if spec.words or text.startswith("--") or _is_listed(name, spec):
             self._long(name, Word(value) if equals else None, word)
-        elif level.numbers and _NUMBER.fullmatch(text):
+        elif spec.numbers and _NUMBER.fullmatch(text):
             self.options.add(text)
         else:
             self._cluster(word)
 
     def _long(self, name: str, value: Word | None, word: Word) -> None:
-        option = self.level.options.get(name)
+        option = self.spec.options.get(name)
         if option is None:
             self._unlisted(name, value, word)
         elif option.takes is None or value is not None or option.attached:
@@ -250,7 +250,7 @@ class ParsedCommand:
         text = word.text
         for index in range(1, len(text)):
             name = "-" + text[index]
-            option = self.level.options.get(name)
+            option = self.spec.options.get(name)
             if option is None:
                 self._unlisted(name, None, word)
                 self._may_be_value = True
@@ -278,8 +278,8 @@ class ParsedCommand:
     def _unlisted(self, name: str, value: Word | None, word: Word) -> None:
         self.options.add(name)
         if value is not None:
-            self.uses.prefixed(value, self.level.file_prefixes)
-        if self.level.any_flag:
+            self.builder.prefixed(value, self.spec.file_prefixes)
+        if self.spec.any_flag:
             self._pass_unlisted(name, value, word)
             return
         self._guess(name, value)
@@ -289,8 +289,8 @@ class ParsedCommand:
         """Let an option pass of a program that has more of them than are listed."""
         self.is_certain = False
         self._takes_next = value is None
-        alike = self.level.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
-        taken_back = self.level.options.get(name.replace("--no-", "--", 1))
+        alike = self.spec.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
+        taken_back = self.spec.options.get(name.replace("--no-", "--", 1))
         if taken_back is not None and taken_back.instead is not None:
             self.note(f"{name} may take back what was said before", word)
         elif not all(option.is_harmless for option in alike):
@@ -301,7 +301,7 @@ class ParsedCommand:
 
         Programs may know one that is not listed here and begins alike.
         """
-        alike = self.level.abbreviated(name) if name.startswith("--") else []
+        alike = self.spec.abbreviated(name) if name.startswith("--") else []
         self.is_certain = self.is_certain and len({option.names for option in alike}) == 1
         for option in alike:
             self.options |= option.names
@@ -318,25 +318,25 @@ class ParsedCommand:
         if value.several:
             self.note("it may become several words, and options among them", value)
         self.values.append((option, value))
-        self.uses.take(value, option.takes, of_option=True)
+        self.builder.take(value, option.takes, of_option=True)
 
     def _apply(self, option: Option, name: str, value: Word | None, *, alone: bool = False) -> None:
         if option.pair:
             value = self._next()
         self.options |= {name, *option.names}
         if _known_text(value) not in option.harmless:
-            self.uses.effects.update(option.effects)
+            self.builder.effects.update(option.effects)
         if option.asks:
             self.note(option.asks)
         self._change_operands(option, name, value, alone=alone)
-        self.uses.tree_hidden |= option.hidden
-        self.uses.tree_ignored |= option.ignored
-        self.uses.tree_links |= option.links
+        self.builder.tree_hidden |= option.hidden
+        self.builder.tree_ignored |= option.ignored
+        self.builder.tree_links |= option.links
         self._before += map(Word, option.before)
         self.appends |= option.appends
         self._take_value(option, value)
         if option.takes is not None and value is not None:
-            self.uses.prefixed(value, self.level.file_prefixes)
+            self.builder.prefixed(value, self.spec.file_prefixes)
         self._run_by(option, name, value)
 
     def _change_operands(
@@ -438,6 +438,6 @@ def _known_text(value: Word | None) -> str | None:
     return value.text.removeprefix("=") if value is not None and value.known else None
 
 
-def _is_listed(name: str, level: CommandLevel) -> bool:
-    """Return whether *name* is a long option with one dash that the data of *level* name."""
-    return len(name) > len("-x") and name in level.options
+def _is_listed(name: str, spec: CommandSpec) -> bool:
+    """Return whether *name* is a long option with one dash that the data of *spec* name."""
+    return len(name) > len("-x") and name in spec.options

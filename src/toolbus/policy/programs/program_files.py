@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.errors import ConfigurationError
-from toolbus.policy.programs.command_spec import CommandData, CommandLevel, is_glob
+from toolbus.policy.programs.command_spec import CommandData, CommandSpec, is_glob
 from toolbus.policy.rules.table_reader import TableReader
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
 
@@ -37,7 +37,7 @@ class Programs:
     def __init__(self, files: Iterable[Path] = ()) -> None:
         self._sources: dict[str, list[str | dict[str, Any]]] = {}
         self._tables: dict[str, str] = {}
-        self._levels: dict[str, CommandLevel] = {}
+        self._specs: dict[str, CommandSpec] = {}
         self.file_tables: list[dict[str, dict[str, Any]]] = []
         """What the files say, in their order."""
         for file in sorted(_FOLDER.glob("[a-z]*.toml")):
@@ -53,7 +53,7 @@ class Programs:
         """Return the names of all programs that are known, without other names for them."""
         return sorted(self._sources)
 
-    def find(self, name: str) -> tuple[str, CommandLevel] | None:
+    def find(self, name: str) -> tuple[str, CommandSpec] | None:
         """Return the plain name of the program *name* and what it does, None if not known."""
         matched = name
         if name not in self._sources and name not in self._tables:
@@ -61,10 +61,10 @@ class Programs:
         table = matched if matched in self._sources else self._tables.get(matched)
         if table is None:
             return None
-        level = self._levels.get(table)
-        if level is None:
-            level = self._levels[table] = CommandLevel(self._read(table))
-        return (name if matched in level.data.also else table), level
+        spec = self._specs.get(table)
+        if spec is None:
+            spec = self._specs[table] = CommandSpec(self._read(table))
+        return (name if matched in spec.data.also else table), spec
 
     def _index(self, text: str) -> None:
         starts = list(_headings(text))

@@ -1,13 +1,13 @@
-"""Expressions in CEL that a rule says with `when`, by `cel-expr-python`.
+"""Expressions in CEL for a rule's `when`, evaluated by `cel-expr-python`.
 
-It sees `tool` (a text), `arguments`, `annotations` and `context` (maps), `agent` and `session`
-(texts), `lineage` (a list of texts, the outermost agent first), `effects` (a list of all that the
-call does), `unknown` (whether something of it cannot be known) and `commands`: of each command of
-its line `program`, `words`, `effects` and `source`. CEL itself: https://cel.dev.
+Variables: `tool` (a text), `arguments`, `annotations` and `context` (maps), `agent` and `session`
+(texts), `lineage` (a list of texts, the outermost agent first), `effects` (a list of all effects of
+the call), `unknown` (whether any part is unknown) and `commands` (for each command of the line its
+`program`, `words`, `effects` and `source`). CEL itself: https://cel.dev.
 
-An expression that fails, as one that asks for an absent argument without `has(…)`, is an error, and
-so is one that gives anything but true or false, or runs too long (CEL's own limit of 10,000 steps
-of its loops). Values come back as type ERROR there, which are no values here.
+A failing expression, such as a look-up of an absent argument without `has(…)`, is an error; so are
+a result other than true or false and too many steps (CEL's own limit of 10,000 loop steps). CEL
+returns errors as values of type ERROR.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import LoadError
 from toolbus.messages.immutable import thaw
-from toolbus.policy.rules.records import CallCondition, Holds
+from toolbus.policy.rules.records import CallCondition, MatchResult
 from toolbus.policy.rules.values import ConditionError
 from toolbus.settings.extras import needs_extra
 from toolbus.toml.values import MisfitError
@@ -35,36 +35,36 @@ _LONGEST = 10_000
 
 
 def on_expression(text: str) -> CallCondition:
-    """Return the condition that *text* is true; raises `MisfitError` if it never can be."""
+    """Return the condition that *text* is true; raises `MisfitError` for an invalid expression."""
     if len(text) > _LONGEST:
         raise MisfitError(f"expected an expression in CEL of at most {_LONGEST:,} characters")
     try:
         compiled = _environment().compile(text)
-    except Exception as error:  # noqa: BLE001 - of C++, which promises none
-        raise MisfitError(f"CEL cannot read it: {_worded(error)}") from None
+    except Exception as error:  # noqa: BLE001 - from C++, without documented types
+        raise MisfitError(f"CEL cannot read it: {_format_error(error)}") from None
     kind = compiled.return_type()
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
-        raise MisfitError(f"it gives {kind.name()} and not true or false: {text!r}")
+        raise MisfitError(f"expected true or false, got {kind.name()} from {text!r}")
     return CallCondition("when", (text,), lambda facts: _holds(text, compiled, facts))
 
 
-def _holds(text: str, compiled: Any, facts: CallFacts) -> Holds:
+def _holds(text: str, compiled: Any, facts: CallFacts) -> MatchResult:
     """Return whether *text*, which CEL *compiled*, is true for a call; raises `ConditionError`."""
     try:
         result = compiled.eval(data=_variables(facts))
         kind, value = result.type(), result.plain_value()
-    except Exception as error:  # noqa: BLE001 - of C++, which promises none
-        raise ConditionError("when", _worded(error)) from None
+    except Exception as error:  # noqa: BLE001 - from C++, without documented types
+        raise ConditionError("when", _format_error(error)) from None
     if kind == cel.Type.ERROR:
-        raise ConditionError("when", _worded(value))
+        raise ConditionError("when", _format_error(value))
     if value is not True and value is not False:
-        raise ConditionError("when", f"it gave {kind.name()} and not true or false")
-    return Holds("yes") if value else Holds("no", f"{text} is false")
+        raise ConditionError("when", f"expected true or false, got {kind.name()}")
+    return MatchResult("yes") if value else MatchResult("no", f"{text} is false")
 
 
 @cache
 def _environment() -> Any:
-    """Return what expressions are read in; made once, for it takes as long as many of them."""
+    """Return the environment of expressions; cached because it is expensive to build."""
     kind = cel.Type
     texts, anything = kind.List(kind.STRING), kind.Map(kind.STRING, kind.DYN)
     return cel.NewEnv(
@@ -108,8 +108,8 @@ def _variables(facts: CallFacts) -> dict[str, Any]:
     }
 
 
-def _worded(error: object) -> str:
-    """Return what CEL says, in one line, without its codes."""
+def _format_error(error: object) -> str:
+    """Return CEL's error text on one line, without status codes."""
     text = str(error).partition("\n")[0].removesuffix(" [INVALID_ARGUMENT]")
     for prefix in ("INVALID_ARGUMENT: ", "UNKNOWN: ", "NOT_FOUND: ", "INTERNAL: ", "ERROR: "):
         text = text.removeprefix(prefix)

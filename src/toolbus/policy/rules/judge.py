@@ -1,11 +1,11 @@
-"""The verdict on a call: each part of it is judged by all rules, deny before ask before allow.
+"""The judge of calls: all rules judge each part of a call, deny before ask before allow.
 
-A part is one command of a shell's line, a part of it that nobody can read, or the call itself of
-another tool. A call is allowed if every part is, denied if one is denied, else asked about.
+A part is one command of a shell line, an unreadable piece of it, or the whole call of another tool.
+A call is allowed if every part is allowed, denied if a part is denied, and otherwise asked about.
 
-For a part, a rule that denies speaks if it may fit, but asks if that is not sure; a rule that asks
-speaks if it may fit; a rule that allows speaks if it surely fits. A part of which no rule speaks
-gets the default; an unknown part is never allowed but by rules for a tool that is not a shell.
+A deny rule applies to a part that it may match, but asks unless the match is certain; an ask rule
+applies to a part that it may match; an allow rule only to a certain match. A part without a
+matching rule gets the default. Only rules for tools other than shells allow an unknown part.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.paths.file_access import Touch
+    from toolbus.policy.paths.file_access import FileAccess
     from toolbus.policy.projects import Project
-    from toolbus.policy.rules.records import Holds, PolicyRule, PolicyRules, RuleStatus
+    from toolbus.policy.rules.records import MatchResult, PolicyRule, PolicyRules, RuleStatus
     from toolbus.policy.rules.tables import Default
 
-_SPOKEN: dict[str, RuleStatus] = {
+_STATUSES: dict[str, RuleStatus] = {
     "allow": "allowed",
     "ask": "asked",
     "deny": "denied",
@@ -36,33 +36,30 @@ _SPOKEN: dict[str, RuleStatus] = {
 }
 _VERDICTS: dict[RuleStatus, Default] = {"allowed": "allow", "asked": "ask", "denied": "deny"}
 _VERDICTS_BY_RANK: tuple[RuleStatus, ...] = ("denied", "asked", "allowed")
-_FITTING = {True: frozenset({"yes"}), False: frozenset({"yes", "maybe"})}
-"""Answers of conditions that hold for a rule, by whether it allows."""
+_MATCHING = {True: frozenset({"yes"}), False: frozenset({"yes", "maybe"})}
+"""Answers that count as a match, by whether the rule allows."""
 RANKS = {"allow": 0, "ask": 1, "deny": 2}
 MOST_PROJECTS = 100
-"""Projects of which one policy keeps a judge; for others one is made anew."""
+"""Projects for which one policy keeps its judges; further judges are built again."""
 
 
 class CallJudge:
-    """Judges calls by *rules*.
-
-    Beside what is protected in every installation no call may write the files *protected*.
-    """
+    """Judges calls by *rules*; no call may write *protected* files or those of the installation."""
 
     def __init__(self, rules: PolicyRules, protected: Sequence[Path] = ()) -> None:
         self.rules = rules
         self.keeps_folders = any(declared.keeps_folder for _, declared in rules.tools)
-        """Whether a call may begin where another ended."""
+        """Whether a call may begin in the folder where another ended."""
         self.remembers = self.keeps_folders or any(rule.limits for rule in rules.rules)
-        """Whether verdicts depend on the calls before."""
+        """Whether verdicts depend on earlier calls."""
         own_files = (*rules.program_files, *([rules.file] if rules.file else []))
         self._protection = Protection((*protected, *own_files))
 
     def judge(self, facts: CallFacts) -> CallVerdict:
-        """Return the verdict on a call; the limits of rules are left to `with_limits`."""
+        """Return the verdict on a call, without limits; `with_limits` applies those."""
         live: list[PolicyRule] = []
         for rule in self.rules.rules:
-            finding = about_call(rule, facts)
+            finding = call_mismatch(rule, facts)
             if finding is None:
                 live.append(rule)
             elif finding.status == "failed":
@@ -71,27 +68,28 @@ class CallJudge:
         parts = tuple([self._protection.tighten(part, facts) for part in by_rules])
         return CallVerdict(facts, strictest(parts), parts)
 
-    def touches(self, facts: CallFacts) -> tuple[Touch, ...]:
-        """Return whether each part of a call touches what is protected."""
-        return tuple([self._protection.touch(part, facts) for part in facts.parts])
+    def protected_access(self, facts: CallFacts) -> tuple[FileAccess, ...]:
+        """Return the access of each part of a call to protected files."""
+        return tuple([self._protection.access(part, facts) for part in facts.parts])
 
     def _judge_part(
         self, part: CallPart, live: Iterable[PolicyRule], facts: CallFacts
     ) -> PartVerdict:
         findings = [
-            about_part(rule, part, facts)
+            evaluate_part(rule, part, facts)
             for rule in live
-            # As most rules of a command are about another one.
+            # Most rules with a command are about another program.
             if rule.programs is None or not rule.programs.isdisjoint(part.programs)
         ]
-        spoken = tuple([finding for finding in findings if finding.status != "not run"])
-        return decided_part(part, spoken, self.rules.default)
+        matched = tuple([finding for finding in findings if finding.status != "not run"])
+        return decided_part(part, matched, self.rules.default)
 
 
 class ProjectJudges:
-    """Judges by the rules that *read* gives for a project; no call may write the files *protected*.
+    """Judges for each project, by the rules that *read* returns for it.
 
-    Raises what *read* raises. A session that says no folder began where this process works now.
+    No call may write *protected* files. Errors of *read* propagate. A session without a folder
+    counts as begun in this process's current folder.
     """
 
     def __init__(
@@ -101,30 +99,30 @@ class ProjectJudges:
         self._start = process_folder()
         project = project_at(self._start)
         self.first = CallJudge(read(project), protected)
-        """The judge of sessions that begin where this process works."""
+        """The judge of sessions that begin in this process's current folder."""
         self._judges = {project: self.first}
 
     def of(self, scope: Scope) -> CallJudge:
-        """Return the judge of a session, by where its *scope* says that it began."""
+        """Return the judge of a session, chosen by its project."""
         if self.first.rules.project is None:
             return self.first
         project = project_of(scope, self._start)
         judge = self._judges.get(project)
         if judge is None:
             judge = CallJudge(self._read(project), self._protected)
-            # Threads may ask at the same time; what they lose is made once more.
+            # Threads may race here; a lost judge is built again.
             judges = {**self._judges, project: judge}
             self._judges = dict(list(judges.items())[-MOST_PROJECTS:])
         return judge
 
 
-def examine(rule: PolicyRule, facts: CallFacts, part: CallPart) -> RuleFinding:
-    """Return what *rule* says of *part*, and why."""
-    return about_call(rule, facts) or about_part(rule, part, facts)
+def evaluate(rule: PolicyRule, facts: CallFacts, part: CallPart) -> RuleFinding:
+    """Return the finding of *rule* on *part*."""
+    return call_mismatch(rule, facts) or evaluate_part(rule, part, facts)
 
 
-def about_call(rule: PolicyRule, facts: CallFacts) -> RuleFinding | None:
-    """Return why *rule* does not speak of a call, whatever its parts are; None if it may."""
+def call_mismatch(rule: PolicyRule, facts: CallFacts) -> RuleFinding | None:
+    """Return why *rule* does not match a call, whatever its parts; None if it may match."""
     for condition in rule.call_conditions:
         try:
             answer = condition.test(facts)
@@ -135,36 +133,36 @@ def about_call(rule: PolicyRule, facts: CallFacts) -> RuleFinding | None:
     return None
 
 
-def about_part(rule: PolicyRule, part: CallPart, facts: CallFacts) -> RuleFinding:
-    """Return what *rule*, whose conditions on the call hold, says of *part*."""
-    if rule.is_bare and part.unknown and not part.is_tool:
+def evaluate_part(rule: PolicyRule, part: CallPart, facts: CallFacts) -> RuleFinding:
+    """Return the finding of *rule* on *part*; its conditions on the call match."""
+    if rule.has_only_call_conditions and part.unknown and not part.is_tool:
         first = part.unknown[0]
         return RuleFinding(rule, "not run", f"{first.reason}: {first.source}", "unknown")
-    fitting, answers, looks = _FITTING[rule.allows], [], []
+    accepted, answers, looks = _MATCHING[rule.allows], [], []
     for condition in rule.part_conditions:
         answer = condition.test(part)
         if answer is None:
             looks.append((condition.key, condition.look))
-        elif answer.answer in fitting:
+        elif answer.answer in accepted:
             answers.append(answer)
         else:
             return RuleFinding(rule, "not run", answer.why, condition.key)
-    # Files are looked at last, for that takes longest.
+    # Conditions on files come last because they take longest.
     for key, look in looks:
         answer = look(part, facts)
-        if answer.answer not in fitting:
+        if answer.answer not in accepted:
             return RuleFinding(rule, "not run", answer.why, key)
         answers.append(answer)
-    return _spoken(rule, answers)
+    return _finding(rule, answers)
 
 
-def _spoken(rule: PolicyRule, answers: Sequence[Holds]) -> RuleFinding:
-    """Return what *rule* says of a part for which all its conditions hold, or may."""
+def _finding(rule: PolicyRule, answers: Sequence[MatchResult]) -> RuleFinding:
+    """Return the finding of *rule* on a part that matches all its conditions, or may."""
     doubts = [each.why for each in answers if each.answer == "maybe" and each.why]
     if doubts and rule.verdict == "deny":
-        return RuleFinding(rule, "asked", f"it may fit: {doubts[0]}")
-    whys = [each.why for each in answers if each.answer == "yes" and each.why]
-    return RuleFinding(rule, _SPOKEN[rule.verdict], doubts[0] if doubts else ", ".join(whys))
+        return RuleFinding(rule, "asked", f"it may match: {doubts[0]}")
+    reasons = [each.why for each in answers if each.answer == "yes" and each.why]
+    return RuleFinding(rule, _STATUSES[rule.verdict], doubts[0] if doubts else ", ".join(reasons))
 
 
 def strictest(parts: Iterable[PartVerdict]) -> Default:
@@ -172,14 +170,14 @@ def strictest(parts: Iterable[PartVerdict]) -> Default:
     return max([part.verdict for part in parts], key=RANKS.__getitem__)
 
 
-def decided_part(part: CallPart, spoken: tuple[RuleFinding, ...], default: Default) -> PartVerdict:
-    """Return the verdict on *part*: that of the strictest rule that has *spoken* of it."""
+def decided_part(part: CallPart, matched: tuple[RuleFinding, ...], default: Default) -> PartVerdict:
+    """Return the verdict on *part*: that of the strictest of the *matched* rules."""
     for status in _VERDICTS_BY_RANK:
-        for finding in spoken:
+        for finding in matched:
             if finding.status == status:
-                return PartVerdict(part, _VERDICTS[status], finding, spoken)
+                return PartVerdict(part, _VERDICTS[status], finding, matched)
     decided = _by_default(part, default)
-    return PartVerdict(part, _VERDICTS[decided.status], decided, spoken)
+    return PartVerdict(part, _VERDICTS[decided.status], decided, matched)
 
 
 def _by_default(part: CallPart, default: Default) -> RuleFinding:
@@ -187,4 +185,4 @@ def _by_default(part: CallPart, default: Default) -> RuleFinding:
         first = part.unknown[0]
         beside = f": {first.source}" if first.source not in {part.source, ""} else ""
         return RuleFinding(None, "asked", f"{first.reason}{beside}", "unknown")
-    return RuleFinding(None, _SPOKEN[default], f"no rule speaks of it; the default is {default}")
+    return RuleFinding(None, _STATUSES[default], f"no rule matches; the default is {default}")

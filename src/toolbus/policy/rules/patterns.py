@@ -1,4 +1,4 @@
-"""Patterns of RE2, whose time grows with the text alone, however hostile that is."""
+"""Regular expressions of RE2, which search in linear time even in hostile texts."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MEMORY = 8 << 20
-"""Bytes of memory for one pattern; one that needs more is refused."""
+"""Bytes of memory for one pattern; RE2 refuses a pattern that needs more."""
 
 
 def read_pattern(text: str) -> Callable[[str], bool]:
-    """Return the search for the pattern *text* of RE2 (https://github.com/google/re2/wiki/Syntax).
+    """Return a search for the RE2 pattern *text* (https://github.com/google/re2/wiki/Syntax).
 
-    Raises `MisfitError` for what RE2 cannot read.
+    Raises `MisfitError` for an invalid pattern.
     """
     options: Any = re2.Options()
-    # What is wrong is raised; RE2 itself would write it to standard error.
+    # Errors are raised; RE2 would also write them to standard error.
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
         compiled: Any = re2.compile(text, options)
     except re2.error as error:
-        raise MisfitError(f"RE2 cannot read {text!r}: {_worded(error)}", "pattern") from None
+        raise MisfitError(f"RE2 cannot read {text!r}: {_format_error(error)}", "pattern") from None
     return lambda value: compiled.search(value) is not None
 
 
-def _worded(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     reason = error.args[0] if error.args else "no pattern"
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

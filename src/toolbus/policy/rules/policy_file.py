@@ -1,14 +1,14 @@
-"""A policy as it stands in its file, or among the settings of `toolbus.toml`.
+"""The policy file: its text compiled into rules; `toolbus.toml` may hold the same settings.
 
 ```toml
-default = "ask"                 # what no rule speaks of: "ask", "deny" or "allow"
-folder = "."                    # where relative paths of tools begin; from this file's folder on
-project = "file"                # "session": ./ is the folder in which a session began, not this one
+default = "ask"                 # the verdict if no rule matches: "ask", "deny" or "allow"
+folder = "."                    # base of relative paths of tools, relative to this file's folder
+project = "file"                # base of relative paths in rules; "session": where a session began
 
-programs = ["programs.toml"]    # what programs do that are not known: programs/README.md
-coding_agents = true            # the tools of coding agents are known: policy/tool_names.toml
+programs = ["programs.toml"]    # further programs and their effects: programs/README.md
+coding_agents = true            # use the shipped facts on agents' tools: policy/tool_names.toml
 
-[tools.read_file]               # what a tool does that is no shell
+[tools.read_file]               # the effects of a tool other than a shell
 effects = ["read"]
 reads = ["path"]
 
@@ -21,8 +21,8 @@ effects = ["read"]
 name = "no force-push"
 verdict = "deny"
 command = ["git push --force", "git push --delete"]
-reason = "what is pushed belongs to others, too"
-hint = "push to a branch of your own"
+reason = "other people use the pushed branches, too"
+hint = "push to your own branch"
 ```
 """
 
@@ -45,12 +45,7 @@ from toolbus.policy.history.limits import NamedCall, NeverAfter, OnlyAfter, Outc
 from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import alternatives, is_relative, path_patterns
 from toolbus.policy.programs.program_files import Programs
-from toolbus.policy.projects import (
-    FROM_SESSION,
-    Project,
-    process_folder,
-    project_at,
-)
+from toolbus.policy.projects import FROM_SESSION, Project, process_folder, project_at
 from toolbus.policy.rules import conditions
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.records import PolicyRule, PolicyRules
@@ -63,16 +58,10 @@ from toolbus.policy.rules.tables import (
     ToolFacts,
     texts,
 )
-from toolbus.policy.rules.values import WrongTypeError, build_tests, holds, read_path
+from toolbus.policy.rules.values import WrongTypeError, build_tests, passes, read_path
 from toolbus.settings.hints import hint
 from toolbus.settings.user_folders import config_folder
-from toolbus.toml.files import (
-    decode_text,
-    locate_keys,
-    parse_toml,
-    read_bytes,
-    unknown_file_key,
-)
+from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes, unknown_file_key
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
@@ -89,11 +78,11 @@ _MEASURES: tuple[Measure, ...] = ("calls", "bytes", "tool_seconds", "total")
 _Row = TypeVar("_Row", RuleTable, CallTable)
 _WAY_OUT = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
 _LONGEST = 2**20
-"""Bytes of a file; what is longer was not written by a person, nor could one read it."""
+"""Bytes of a file; a longer file is too large for a person to write or review."""
 
 
 class PolicyFile:
-    """The text of a policy's *file*, and its lines; raises `ConfigurationError`."""
+    """The text of a policy *file*, and its lines; raises `ConfigurationError`."""
 
     def __init__(self, file: Path, data: bytes | None = None) -> None:
         self.file = file
@@ -102,16 +91,16 @@ class PolicyFile:
 
     @cached_property
     def lines(self) -> dict[tuple[str | int, ...], int]:
-        """The line of each key; found when it is needed, for that takes longer than reading."""
+        """The line of each key; computed lazily because it takes longer than reading."""
         return locate_keys(self.file, self.text)
 
     @cached_property
     def tables(self) -> PolicyTable:
-        """The file's tables by the schema, as far as they can be read."""
+        """The tables of the file that match the schema."""
         return _read_tables(self.table, TableReader())
 
     def line(self, *path: str | int) -> int | None:
-        """Return the line of what *path* leads to, or of what it should be in."""
+        """Return the line of the key at *path*, or of its nearest existing parent."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path)
@@ -124,11 +113,11 @@ class PolicyFile:
         rules, mistakes = self._read(project)
         if mistakes:
             raise mistakes[0]
-        path = misplaced_path(self.file, self.tables)
-        return rules._replace(file=self.file, misplaced="" if path is None else path.text)
+        path = find_base_warning(self.file, self.tables)
+        return rules._replace(file=self.file, base_warning="" if path is None else path.text)
 
     def mistakes(self) -> list[ConfigurationError]:
-        """Return why the file cannot be read, in the order of its lines; none if it can."""
+        """Return the mistakes in the file, in the order of their lines."""
         return self._read(None)[1]
 
     def _read(self, project: Project | None) -> tuple[PolicyRules, list[ConfigurationError]]:
@@ -154,11 +143,11 @@ def read_policy(file: Path | str, project: Project | None = None) -> PolicyRules
 def read_table(
     table: Mapping[str, Any], folder: Path | None = None, session_project: Project | None = None
 ) -> PolicyRules:
-    """Return the rules of *table*, in whose file's *folder* relative paths of patterns begin.
+    """Return the rules of *table*; relative patterns begin in *folder*, that of its file.
 
-    If it says that they begin in the session's project, that is *session_project*, without one
-    the current folder. Raises `MisfitError`, with the path of the first mistake, and
-    `ConfigurationError` for a file of programs.
+    With `project = "session"` they begin in *session_project*, by default the current folder.
+    Raises `MisfitError` with the path of the first mistake, and `ConfigurationError` for a file of
+    programs.
     """
     rules, mistakes = _read(table, folder, session_project)
     if mistakes:
@@ -169,7 +158,7 @@ def read_table(
 def _read(
     table: Mapping[str, Any], folder: Path | None, session_project: Project | None
 ) -> tuple[PolicyRules, list[MisfitError | ConfigurationError]]:
-    """Return the rules of *table*, and what is wrong with it: without that they are whole."""
+    """Return the rules of *table*, and its mistakes; the rules are complete without mistakes."""
     reader = TableReader()
     tables = _read_tables(table, reader)
     file_folder = Path.cwd() if folder is None else folder
@@ -180,7 +169,7 @@ def _read(
     files = tuple([file_folder / os.path.expanduser(name) for name in tables.programs])  # noqa: PTH111 - never raises
     programs, errors = None, []
     try:
-        with reader.keeping("programs"):
+        with reader.collecting("programs"):
             programs = Programs(files) if files else None
     except ConfigurationError as error:
         errors.append(error)
@@ -197,7 +186,7 @@ def _read(
         program_files=files,
         digest=_digest(table, project, programs),
     )
-    return rules, [*[_worded(table, each) for each in reader.mistakes], *errors]
+    return rules, [*[_with_place(table, each) for each in reader.mistakes], *errors]
 
 
 def _read_tables(table: Mapping[str, Any], reader: TableReader) -> PolicyTable:
@@ -211,8 +200,8 @@ def _read_tables(table: Mapping[str, Any], reader: TableReader) -> PolicyTable:
     return tables
 
 
-def _worded(table: Mapping[str, Any], error: MisfitError) -> MisfitError:
-    """Return *error* with the rule, call or tool of *table*, and the key, before its reason."""
+def _with_place(table: Mapping[str, Any], error: MisfitError) -> MisfitError:
+    """Return *error* with its rule, call or tool in *table*, and its key, before the reason."""
     match error.path:
         case ["rule" | "call" as kind, int() as index, *inner]:
             row = table[kind][index]
@@ -227,7 +216,7 @@ def _worded(table: Mapping[str, Any], error: MisfitError) -> MisfitError:
 
 
 def _keys(error: MisfitError, keys: list[str]) -> Iterator[str]:
-    """Yield the words for *keys*, which lead to what is wrong; a reason names an unknown one."""
+    """Yield the words for *keys*, the path of *error*; its reason names an unknown key itself."""
     if keys and error.reason.startswith(("unknown key", "unknown test", f"unknown {keys[-1]}")):
         del keys[-1]
     is_of_values = keys[:1] in [["arguments"], ["annotations"], ["context"]]
@@ -235,9 +224,9 @@ def _keys(error: MisfitError, keys: list[str]) -> Iterator[str]:
 
 
 class RuleBuilder:
-    """Builds the rules and calls of *tables*, and leaves mistakes to their *reader*.
+    """Builds the rules and calls of *tables*, and collects mistakes in *reader*.
 
-    Relative paths of rules begin at a *project*; *programs* are the shipped ones and the policy's.
+    *project* is the base of relative paths; *programs* are the shipped and the policy's programs.
     """
 
     def __init__(
@@ -263,7 +252,7 @@ class RuleBuilder:
                 hint=table.hint or "",
                 skips_prompt=table.prompt is not None,
             )
-            with self._reader.keeping("rule", number, "prompt"):
+            with self._reader.collecting("rule", number, "prompt"):
                 if ("rule", number, "verdict") not in self._wrong:
                     _check_prompt(table)
             yield self._with_conditions(rule, table, "rule")
@@ -271,22 +260,22 @@ class RuleBuilder:
     def calls(self) -> Iterator[NamedCall]:
         """Yield the calls that rules can name."""
         for number, table in self._rows("call", self._tables.call):
-            # As a rule that denies it speaks of what may fit, and tells whether it surely does.
+            # A deny rule matches possible calls, and tells certain ones apart.
             rule = PolicyRule(name=table.name, verdict="deny", number=number)
             outcome = None
             if ("call", number, "outcome") not in self._wrong:
-                with self._reader.keeping("call", number, "outcome"):
+                with self._reader.collecting("call", number, "outcome"):
                     outcome = _outcome(table)
             yield NamedCall(self._with_conditions(rule, table, "call"), outcome)
 
     def _rows(self, kind: str, rows: tuple[_Row, ...]) -> Iterator[tuple[int, _Row]]:
-        """Yield the *rows* that can be read, with their numbers; one name twice is a mistake."""
+        """Yield the readable *rows* with their numbers; a repeated name is a mistake."""
         seen: set[str] = set()
         for number, row in enumerate(rows):
             if row is UNSET:
                 continue
             if row.name in seen and (kind, number) not in self._wrong:
-                reason = f"two {kind}s are called so; rename one"
+                reason = f"two {kind}s have this name; rename one"
                 self._reader.mistakes.append(MisfitError(reason, kind, number, "name"))
             seen.add(row.name)
             yield number, row
@@ -295,13 +284,13 @@ class RuleBuilder:
         place, allows = (kind, rule.number), rule.allows
         calls: list[CallCondition] = []
         for key in self._keys(CALL_KEYS, table, place):
-            with self._reader.keeping(*place, key):
+            with self._reader.collecting(*place, key):
                 calls.append(_call_condition(key, table, every=allows))
         keys = frozenset(self._keys(PART_KEYS, table, place))
         commands = tuple(self._commands(texts(table.command), place))
         parts = [conditions.on_commands(commands, every=allows)] if commands else []
         for key in [key for key in PART_KEYS[1:] if key in keys]:
-            with self._reader.keeping(*place, key):
+            with self._reader.collecting(*place, key):
                 parts.append(self._part_condition(key, table, every=allows))
         implied = _implied_conditions(keys, commands) if allows else ()
         return replace(
@@ -314,12 +303,12 @@ class RuleBuilder:
     def _keys(
         self, keys: tuple[str, ...], table: ConditionTable, place: tuple[str, int]
     ) -> list[str]:
-        """Return those of *keys* that *table* has, without mistakes."""
+        """Return the valid keys of *table* among *keys*."""
         known = [key for key in keys if getattr(table, key) is not None]
         return [key for key in known if (*place, key) not in self._wrong]
 
     def _commands(self, names: tuple[str, ...], place: tuple[str, int]) -> Iterator[CommandPattern]:
-        with self._reader.keeping(*place, "command"):
+        with self._reader.collecting(*place, "command"):
             for name in names:
                 yield CommandPattern(name, self._programs)
 
@@ -333,19 +322,19 @@ class RuleBuilder:
             case "pushes":
                 return conditions.on_pushes(names, every=every)
             case "outside" if every:
-                raise MisfitError("a rule that allows names in `writes` which files it allows")
-        fault = self._project.fault if every or key == "outside" else ""
-        files = path_patterns(names, project=None if fault else self._project.folder)
+                raise MisfitError("an allow rule cannot have `outside`; name its files in `writes`")
+        path_warning = self._project.path_warning if every or key == "outside" else ""
+        files = path_patterns(names, project=None if path_warning else self._project.folder)
         if key == "outside":
-            return conditions.on_changes_elsewhere(names, files, fault)
+            return conditions.on_changes_elsewhere(names, files, path_warning)
         if every:
             has_command = table.command is not None
-            return conditions.AllowedFiles(key, files, has_command, fault).condition(names)
+            return conditions.AllowedFiles(key, files, has_command, path_warning).condition(names)
         return conditions.on_touched_files(key, names, files)
 
     def _limits(self, table: RuleTable, number: int) -> Iterator[Limit]:
         if table.at_most is not None and ("rule", number, "at_most") not in self._wrong:
-            with self._reader.keeping("rule", number, "at_most"):
+            with self._reader.collecting("rule", number, "at_most"):
                 yield from _quotas(table.at_most)
         calls = [call.name for _, call in self._rows("call", self._tables.call)]
         for key, kind in (("only_after", OnlyAfter), ("never_after", NeverAfter)):
@@ -365,15 +354,15 @@ def _check_prompt(table: RuleTable) -> None:
     if table.prompt is None:
         return
     if table.verdict != "allow":
-        raise MisfitError('only a rule with verdict = "allow" skips one')
+        raise MisfitError('only a rule with verdict = "allow" can skip a prompt')
     if limits := [key for key in LIMIT_KEYS if getattr(table, key) is not None]:
-        raise MisfitError(f"a rule with {limits[0]!r} skips no prompt; leave one out")
+        raise MisfitError(f"a rule with {limits[0]!r} cannot skip a prompt; leave one out")
 
 
 def _implied_conditions(
     keys: frozenset[str], commands: tuple[CommandPattern, ...]
 ) -> Iterator[PartCondition]:
-    """Yield the conditions of a rule that allows which follow from its *keys*."""
+    """Yield the implied conditions of an allow rule with *keys*."""
     if keys and "effects" not in keys:
         yield conditions.on_covered_effects(keys, commands)
     if keys & conditions.RESOURCES:
@@ -384,7 +373,7 @@ def _call_condition(key: str, table: ConditionTable, *, every: bool) -> CallCond
     if key == "tools":
         return conditions.on_tools(texts(table.tools))
     if key in {"agent", "lineage"}:
-        return conditions.on_speaker(key, texts(getattr(table, key)))
+        return conditions.on_agent(key, texts(getattr(table, key)))
     if key == "when":
         from toolbus.policy.rules.expressions import on_expression  # noqa: PLC0415 - loads CEL
 
@@ -392,7 +381,7 @@ def _call_condition(key: str, table: ConditionTable, *, every: bool) -> CallCond
     values = []
     for path, value in getattr(table, key).items():
         try:
-            values.append(conditions.ValuesAt(path, read_path(path), build_tests(value)))
+            values.append(conditions.WantedValues(path, read_path(path), build_tests(value)))
         except MisfitError as error:
             raise MisfitError(error.reason, path, *error.path) from None
     written = tuple([f"{path} = {value!r}" for path, value in getattr(table, key).items()])
@@ -402,9 +391,9 @@ def _call_condition(key: str, table: ConditionTable, *, every: bool) -> CallCond
 def _quotas(table: QuotaTable) -> Iterator[Quota]:
     amounts = [(each, getattr(table, each)) for each in _MEASURES]
     if all(amount is None for _, amount in amounts):
-        raise MisfitError(f"it says nothing to count; there is {', '.join(_MEASURES)}")
+        raise MisfitError(f"it has nothing to count; expected {', '.join(_MEASURES)}")
     if (table.of is None) != (table.total is None):
-        raise MisfitError("`total` and `of`, the argument that is added up, need each other")
+        raise MisfitError("`total` and `of`, the argument to add up, need each other")
     path = () if table.of is None else read_path(table.of)
     for measure, amount in amounts:
         if amount is not None:
@@ -420,11 +409,11 @@ def _outcome(table: CallTable) -> Outcome | None:
         raise MisfitError("expected a `status`, a `text` or both, got an empty table")
     try:
         tests = () if outcome.text is UNSET else build_tests(outcome.text)
-        holds(tests, "")
+        passes(tests, "")
     except MisfitError as error:
         raise MisfitError(error.reason, "text", *error.path) from None
     except WrongTypeError as error:
-        reason = f"the text of a result is not such a value: {error}"
+        reason = f"this test cannot apply to the text of a result: {error}"
         raise MisfitError(reason, "text") from None
     return Outcome(outcome.status or "", tests)
 
@@ -435,7 +424,7 @@ def _tools(
     for name, declared in tables.tools.items():
         for key in ("reads", "writes", "trees", "urls"):
             for path in getattr(declared, key) or ():
-                with reader.keeping("tools", name, key):
+                with reader.collecting("tools", name, key):
                     read_path(path)
         yield name, replace(declared, folder=_folder(declared.folder, folder))
     if tables.coding_agents:
@@ -448,34 +437,34 @@ def _folder(value: str | None, folder: Path | None) -> str | None:
     return os.path.normpath(os.path.join(folder or Path.cwd(), os.path.expanduser(value)))  # noqa: PTH111, PTH118 - as text
 
 
-def digest_in_force(versions: Sequence[PolicyRules]) -> str:
-    """Return the digest of all *versions* that are in force beside each other."""
+def combined_digest(versions: Sequence[PolicyRules]) -> str:
+    """Return the digest of all *versions* that are active together."""
     if len(versions) == 1:
         return versions[0].digest
     return hashlib.sha256("\n".join([rules.digest for rules in versions]).encode()).hexdigest()
 
 
 def _digest(table: Mapping[str, Any], project: Project, programs: Programs | None) -> str:
-    """Return the digest of what *table* says: neither layout, comments nor defaults change it."""
+    """Return the digest of *table*'s content; layout, comments and defaults do not change it."""
     defaults = {"default": "ask", "rule": (), "call": (), "tools": {}, "trust_annotations": ()}
     facts = {**defaults, **table, "folder": table.get("folder"), "project": project.folder}
     if table.get("project") == FROM_SESSION:
-        facts["of_session"] = project.fault
+        facts["of_session"] = project.path_warning
     facts["programs"] = [] if programs is None else programs.file_tables
     body = msgspec.json.encode(facts, order="sorted", enc_hook=repr)
     return hashlib.sha256(body).hexdigest()
 
 
-class MisplacedPath(NamedTuple):
-    """A path of the rule number *position* under *key*; *text* is what to tell of it."""
+class BaseWarning(NamedTuple):
+    """A warning *text* on the base of a path, in rule number *position* under *key*."""
 
     position: int
     key: str
     text: str
 
 
-def misplaced_path(file: Path, tables: PolicyTable) -> MisplacedPath | None:
-    """Return the first such path of the policy *tables* in *file*; None without."""
+def find_base_warning(file: Path, tables: PolicyTable) -> BaseWarning | None:
+    """Return the warning on the first relative path of a personal policy without `project`."""
     personal = config_folder()
     folder = Path(os.path.realpath(file)).parent
     if personal is None or not folder.is_relative_to(personal) or tables.project is not UNSET:
@@ -485,5 +474,5 @@ def misplaced_path(file: Path, tables: PolicyTable) -> MisplacedPath | None:
             for text in texts(getattr(rule, key)):
                 if any(map(is_relative, alternatives(text))):
                     where = f"{text!r} begins at {str(folder)!r}"
-                    return MisplacedPath(position, key, f"{where}; {_WAY_OUT}")
+                    return BaseWarning(position, key, f"{where}; {_WAY_OUT}")
     return None

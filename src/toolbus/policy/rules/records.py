@@ -1,4 +1,4 @@
-"""The records of a policy: rules and their conditions, and what rules said of a call."""
+"""The records of a policy: rules, their conditions, and their findings on a call."""
 
 from __future__ import annotations
 
@@ -24,54 +24,54 @@ if TYPE_CHECKING:
 
 RuleStatus: TypeAlias = Literal["allowed", "asked", "denied", "audited", "failed", "not run"]
 Answer: TypeAlias = Literal["no", "yes", "maybe"]
-"""Whether a condition holds; "maybe" if that cannot be known before the call runs."""
+"""Whether a condition matches; "maybe" if that cannot be known before the call runs."""
 
 
-class Holds(NamedTuple):
-    """Whether a condition holds, and *why*, in words for people ("" if there is nothing to add)."""
+class MatchResult(NamedTuple):
+    """Whether a condition matches, and *why*, for a person ("" if obvious)."""
 
     answer: Answer
     why: str = ""
 
 
 class CallCondition(NamedTuple):
-    """A condition of a rule on a call as a whole: *test* raises `ConditionError` for a wrong type.
+    """A rule's condition on a whole call; *test* raises `ConditionError` for a wrong type.
 
-    *key* is its name in the file, *texts* are what the file says there. Of several values, as
-    `files.*.path` has, *every* one must fit for a rule that allows, and any of them for the others.
+    *key* is its name in the file, *texts* are its values there. If a path leads to several values
+    (`files.*.path`), *every* value must match in an allow rule, and any value in other rules.
     """
 
     key: str
     texts: tuple[str, ...]
-    test: Callable[[CallFacts], Holds]
+    test: Callable[[CallFacts], MatchResult]
     every: bool = False
 
 
-def _no_look(part: CallPart, facts: CallFacts) -> Holds:
+def _no_look(part: CallPart, facts: CallFacts) -> MatchResult:
     raise NotImplementedError
 
 
 class PartCondition(NamedTuple):
-    """A condition of a rule on one part of a call: one command of a line, or the call itself.
+    """A rule's condition on one part of a call: one command of a line, or the whole call.
 
-    For a rule that allows *every* use of a path, host or effect must fit, and surely; for the
-    others any one, and perhaps. Where *test* gives None, files must be looked at, by *look*.
+    In an allow rule *every* path, host or effect must certainly match; in other rules any possible
+    match suffices. If *test* returns None, *look* decides by the file system.
     """
 
     key: str
     texts: tuple[str, ...]
-    test: Callable[[CallPart], Holds | None]
+    test: Callable[[CallPart], MatchResult | None]
     every: bool
-    look: Callable[[CallPart, CallFacts], Holds] = _no_look
+    look: Callable[[CallPart, CallFacts], MatchResult] = _no_look
 
 
 class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
-    """A rule, ready to judge; *number* is its place in the file, from 0.
+    """A compiled rule; *number* is its position in the file, from 0.
 
-    *reason* is for the model and for the person who is asked, *hint* says what to do instead.
-    *programs* are those that its `command` names, None without one: the rule never speaks of other
-    commands. Its *limits* are about the calls before. One that *skips_prompt* answers the prompt of
-    a coding agent: see `toolbus.policy.skipped_prompts`.
+    *reason* is for the model and the approving person, *hint* names an alternative. *programs* are
+    the programs in its `command`, None without one; the rule never matches other programs. *limits*
+    are about earlier calls. A rule that *skips_prompt* answers the prompt of a coding agent: see
+    `toolbus.policy.skipped_prompts`.
     """
 
     name: str
@@ -87,29 +87,29 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def allows(self) -> bool:
-        """Whether it lets calls pass, so that it must hold for all that they do."""
+        """Whether it allows calls, so that it must match everything they do."""
         return self.verdict == "allow"
 
     @cached_property
-    def is_bare(self) -> bool:
-        """Whether it allows calls as such, whatever their parts are."""
+    def has_only_call_conditions(self) -> bool:
+        """Whether it allows calls as such, whatever their parts."""
         return self.allows and not self.part_conditions
 
     @cached_property
     def idle_note(self) -> PartNote:
-        """What the ledger is told of it where it does not speak."""
+        """Its note in the ledger if it does not match."""
         return PartNote(self.label, "not_run", "it did not apply")
 
     @cached_property
     def label(self) -> str:
-        """What it is called in the ledger."""
+        """Its name in the ledger."""
         return f"rule {self.name!r}"
 
 
 class RuleFinding(NamedTuple):
-    """What a *rule* (None: the default) said of a part: its *status*, and *why*.
+    """The result of a *rule* (None: the default) for a part: its *status*, and *why*.
 
-    *key* is the condition that did not hold, or that could not be judged.
+    *key* is the condition that did not match or could not be judged.
     """
 
     rule: PolicyRule | None
@@ -119,12 +119,12 @@ class RuleFinding(NamedTuple):
 
 
 class PartVerdict(NamedTuple):
-    """The *verdict* on a *part*: which rule *decided*, and what all that spoke said."""
+    """The *verdict* on a *part*: the finding that *decided*, and all *matched* findings."""
 
     part: CallPart
     verdict: Default
     decided: RuleFinding
-    spoken: tuple[RuleFinding, ...]
+    matched: tuple[RuleFinding, ...]
 
 
 class CallVerdict(NamedTuple):
@@ -136,31 +136,31 @@ class CallVerdict(NamedTuple):
     failed: RuleFinding | None = None
 
     @property
-    def spoken(self) -> Iterator[RuleFinding]:
-        """What rules said, each once: the failed one, or those that spoke of a part."""
+    def matched(self) -> Iterator[RuleFinding]:
+        """The finding of each rule, once: of the failed rule, or of rules that matched a part."""
         if self.failed is not None:
             yield self.failed
         seen: set[int] = set()
-        for finding in [finding for part in self.parts for finding in part.spoken]:
+        for finding in [finding for part in self.parts for finding in part.matched]:
             if finding.rule is not None and finding.rule.number not in seen:
                 seen.add(finding.rule.number)
                 yield finding
 
     @property
     def decided(self) -> Iterator[PartVerdict]:
-        """The parts that have the verdict of the call."""
+        """The parts whose verdict is that of the call."""
         return (part for part in self.parts if part.verdict == self.verdict)
 
 
 class PolicyRules(NamedTuple):
-    """A whole policy, as it is in force: *file* is where it stands, None if it was given in code.
+    """A compiled policy; *file* is its file, None if it was given in code.
 
-    *folder* is where relative paths of tools begin that say nothing else, None if nobody knows;
-    the annotations of tools that match *trusted* are believed. *calls* are those that limits name.
-    *programs* are the shipped ones and those of *program_files*; None: the shipped ones. *digest*
-    is that of what they say, however it is laid out: an approval that waits is bound to it. If it
-    is read for a session, *project* is that one's: relative paths of patterns begin there. Else
-    *misplaced* may say that they begin where hardly anybody means it.
+    *folder* is the default base of relative paths of tools, None if unknown. The annotations of
+    tools that match *trusted* are trusted. *calls* are the calls that limits name. *programs* are
+    the shipped programs and those of *program_files*; None: only the shipped programs. *digest*
+    covers the content, not the layout; a waiting approval is bound to it. In a policy read for a
+    session, *project* is the base of relative patterns; else *base_warning* may say that their base
+    is hardly intended.
     """
 
     rules: tuple[PolicyRule, ...]
@@ -174,21 +174,21 @@ class PolicyRules(NamedTuple):
     program_files: tuple[Path, ...] = ()
     digest: str = ""
     project: Project | None = None
-    misplaced: str = ""
+    base_warning: str = ""
 
     @property
-    def fault(self) -> str:
-        """Why relative paths allow nothing in a session's project, "" if nobody knows of that."""
-        return self.misplaced if self.project is None else self.project.fault
+    def path_warning(self) -> str:
+        """Why relative paths allow nothing, or begin in an unlikely folder; "" if all is well."""
+        return self.base_warning if self.project is None else self.project.path_warning
 
     @property
     def works_here(self) -> bool:
-        """Whether tools are taken to work in the current folder, if nobody says another one."""
+        """Whether tools are assumed to work in the current folder."""
         is_known = self.project is not None and self.project.is_known
         return is_known and self.folder is None
 
     def facts_of(self, tool_name: str) -> ToolFacts:
-        """Return what it says of a tool: under its name, else under the first pattern that fits."""
+        """Return the facts of a tool: under its name, else under the first matching pattern."""
         patterns = [
             (name, declared) for name, declared in self.tools if fnmatchcase(tool_name, name)
         ]

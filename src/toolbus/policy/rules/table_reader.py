@@ -1,8 +1,7 @@
-"""The reader of tables by the structs that describe them: reading goes on after a mistake.
+"""The reader of TOML tables into structs, which collects mistakes instead of stopping.
 
-A `msgspec.Meta` with a description says what a value is, and an error says that it was expected;
-a title says what a choice or a table of keys is called. `msgspec.json.schema` gives the same
-schema to editors.
+The description in a field's `msgspec.Meta` names the expected value in errors, the title names a
+choice or a table of keys. `msgspec.json.schema` derives the schema for editors from the same data.
 """
 
 from __future__ import annotations
@@ -22,21 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STAND_INS: Mapping[str, Any] = {"name": "?", "verdict": "ask"}
-"""Values of required keys that are absent or wrong, so that the rest of a table is read."""
+"""Stand-ins for absent or wrong required keys, so that the rest of a table is read."""
 
 
 class TableReader:
-    """Reads values by their types; *mistakes* are what was wrong, each with its path."""
+    """Reads values by their types, and collects *mistakes* with their paths."""
 
     def __init__(self) -> None:
         self.mistakes: list[MisfitError] = []
 
     @contextmanager
-    def keeping(self, *path: str | int) -> Iterator[None]:
-        """Keep a `MisfitError` that is raised inside as a mistake at *path*.
-
-        Readers of patterns raise `ValueError`, which is one, too.
-        """
+    def collecting(self, *path: str | int) -> Iterator[None]:
+        """Collect a `MisfitError` or `ValueError` raised inside as a mistake at *path*."""
         try:
             yield
         except MisfitError as error:
@@ -47,7 +43,7 @@ class TableReader:
     def read(self, value: Any, kind: Any, *path: str | int, owner: Any = None) -> Any:
         """Return *value*, at *path* of a document, as a *kind*; UNSET after a mistake.
 
-        *owner* is the struct of which it is a field.
+        *owner* is the struct whose field is read.
         """
         try:
             return msgspec.convert(value, kind) if owner is None else _field(value, owner, path[-1])
@@ -61,7 +57,7 @@ class TableReader:
         return pieces
 
     def _in_pieces(self, value: Any, kind: Any, path: tuple[Any, ...]) -> Any:
-        """Return *value* without the mistakes in it; UNSET if it has no parts of their own."""
+        """Return *value* without its invalid items; UNSET if it has no items."""
         for member in _members(kind):
             item = _item(member)
             match value:
@@ -71,7 +67,7 @@ class TableReader:
                     read = {key: self.read(each, item, *path, key) for key, each in value.items()}
                     return {key: each for key, each in read.items() if each is not UNSET}
                 case list() | tuple() if get_origin(member) is tuple and _is_of_structs(item):
-                    # A row that is wrong keeps its place.
+                    # An invalid row keeps its index.
                     return tuple([self.read(row, item, *path, n) for n, row in enumerate(value)])
         return UNSET
 
@@ -89,7 +85,7 @@ class TableReader:
         required = [key for key, field in fields.items() if field.required]
         for key in required:
             if key not in table:
-                reason = f"it has no `{key}`, which it needs"
+                reason = f"it has no `{key}`, which is required"
                 self.mistakes.append(MisfitError(reason, *path))
         known = {key: value for key, value in values.items() if value is not UNSET}
         return kind(**{key: _STAND_INS[key] for key in required} | known)
@@ -97,14 +93,14 @@ class TableReader:
 
 def _field(value: Any, owner: Any, key: Any) -> Any:
     """Return *value* as the field *key* of the struct *owner*."""
-    # As a union of its own, a text with a pattern lets msgspec 0.22 read freed memory.
+    # Converting a union with a patterned text on its own makes msgspec 0.22 read freed memory.
     required = {each.encode_name for each in msgspec.structs.fields(owner) if each.required}
     table = {name: each for name, each in _STAND_INS.items() if name in required}
     return getattr(msgspec.convert({**table, key: value}, owner), key)
 
 
 def _reason(text: str, value: Any, kind: Any, key: str) -> str:
-    """Return why *value* at *key* is not a *kind*, of which msgspec says *text*."""
+    """Return why *value* at *key* is not a *kind*; *text* is msgspec's message."""
     if expected := _note(kind, "description"):
         return f"expected {expected}, got {value!r}"
     if choices := _choices(kind):
@@ -115,7 +111,7 @@ def _reason(text: str, value: Any, kind: Any, key: str) -> str:
 
 
 def _members(kind: Any) -> list[Any]:
-    """Return the types that a value of *kind* may have, without unions and descriptions."""
+    """Return the member types of *kind*, without unions and descriptions."""
     if get_origin(kind) is Annotated:
         return _members(get_args(kind)[0])
     if get_origin(kind) in {Union, UnionType}:
@@ -124,7 +120,7 @@ def _members(kind: Any) -> list[Any]:
 
 
 def _item(kind: Any) -> Any:
-    """Return the type of the values of *kind* if it is a table or an array, else None."""
+    """Return the item type of *kind* if it is a table or an array, else None."""
     inner = get_args(kind)
     return inner[-1 if get_origin(kind) is dict else 0] if inner else None
 
@@ -138,7 +134,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _choices(kind: Any) -> list[str]:
-    """Return the words that a value of *kind*, or an item of it, may be, none if it may be any."""
+    """Return the permitted words of *kind* or its items; empty if unrestricted."""
     choices: list[str] = []
     for member in _members(kind):
         if get_origin(member) is Literal:
@@ -149,7 +145,7 @@ def _choices(kind: Any) -> list[str]:
 
 
 def _note(kind: Any, name: str) -> str:
-    """Return the title or description, as *name* says, of *kind* or what it consists of."""
+    """Return the annotation *name* ("title", "description") of *kind* or its members."""
     for note in getattr(kind, "__metadata__", ()):
         if text := getattr(note, name, None):
             return str(text)

@@ -1,49 +1,49 @@
-"""The schema of a policy's file: what each of its tables may say, and what an editor may offer.
+"""The schema of a policy file: the keys and values of each table, for the reader and for editors.
 
 A `[[rule]]`, and the conditions of a `[[call]]`:
 
-| key | holds for |
+| key | matches |
 |---|---|
-| `name`, `verdict` | every rule has them; `verdict` is "allow", "ask", "deny" or "audit" |
+| `name`, `verdict` | required in a rule; `verdict` is "allow", "ask", "deny" or "audit" |
 | `tools` | names of tools, as globs |
 | `annotations`, `arguments`, `context` | values by path: see `toolbus.policy.rules.values` |
-| `agent`, `lineage` | the id of the agent that speaks, of one above it, as globs |
-| `when` | what CEL says of the call: see `toolbus.policy.rules.expressions` |
+| `agent`, `lineage` | the id of the calling agent, or of an agent above it, as globs |
+| `when` | an expression in CEL is true: see `toolbus.policy.rules.expressions` |
 | `command` | commands: see `toolbus.policy.rules.command_patterns` |
-| `effects` | some of read, write, network, destroy, run-code |
-| `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
-| `outside` | a file is changed that none of these patterns names; not of a rule that allows |
+| `effects` | any of read, write, network, destroy, run-code |
+| `reads`, `writes`, `touches` | files read, changed, or either, as in a `.gitignore` |
+| `outside` | a change of any file outside these patterns; not in an allow rule |
 | `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
-| `pushes` | branches that `git push` changes, as globs, however its words name them |
-| `prompt` | of a rule that allows: "skip" answers a coding agent's own prompt for what only reads |
-| `reason`, `hint` | what the model is told: why, and what to do instead |
+| `pushes` | branches that `git push` changes, as globs, in any form of the command |
+| `prompt` | in an allow rule: "skip" answers a coding agent's own prompt for reading calls |
+| `reason`, `hint` | texts for the model: the reason, and an alternative |
 
-The keys of a rule that speak of the calls before:
+The keys of a rule about earlier calls:
 
 | key of a rule | broken by |
 |---|---|
-| `at_most = { calls = 20, seconds = 300 }` | the 21st call in five minutes that the rule fits |
-| `at_most = { calls = 50, per = "run" }` | the 51st of a run; without `per` of the session |
-| `at_most = { bytes = 1000000 }` | calls once the results have had so many bytes |
-| `at_most = { tool_seconds = 600 }` | calls once the tools have worked so long |
-| `at_most = { total = 500, of = "amount" }` | a call whose argument brings the sum above it |
-| `only_after = "tests-passed"` | calls before that `[[call]]` has happened |
-| `never_after = "secret-read"` | calls once it happened, may have, or runs |
-| `repeats = 3` | the third time that the same call, or up to four in turn, comes again |
+| `at_most = { calls = 20, seconds = 300 }` | the 21st matching call in five minutes |
+| `at_most = { calls = 50, per = "run" }` | the 51st call of a run; without `per`, of the session |
+| `at_most = { bytes = 1000000 }` | a call after results of that many bytes |
+| `at_most = { tool_seconds = 600 }` | a call after that much time in tools |
+| `at_most = { total = 500, of = "amount" }` | a call whose argument raises the sum above it |
+| `only_after = "tests-passed"` | a call before that `[[call]]` has happened |
+| `never_after = "secret-read"` | a call after it happened, may have, or while it runs |
+| `repeats = 3` | the third repetition of a call, or of a sequence of up to four calls |
 
-A rule that denies, asks or audits speaks of a call that breaks one of them; a rule that allows
-speaks of a call that breaks none. Counted is what was asked about or begun, not what was denied.
+A deny, ask or audit rule matches a call that breaks a limit; an allow rule matches a call that
+breaks none. Approved, asked and started calls count; denied calls do not.
 
 ```toml
 [[call]]                        # a call that rules can name
 name = "tests-passed"
-command = "pytest"              # conditions as those of a rule
+command = "pytest"              # conditions as in a rule
 outcome = "success"             # or "error"; { status = "success", text = { pattern = "passed" } }
 ```
 
-A line of a shell is such a call surely only if it is that command alone, `cd` before it apart: of
-`pytest || true` nobody knows how the tests ended. Without `outcome`, `only_after` waits for a
-success, and `never_after` is about any end.
+A shell line certainly is such a call only if it is that command alone, apart from an initial `cd`:
+`pytest || true` hides how the tests ended. Without `outcome`, `only_after` waits for a success, and
+`never_after` counts any end.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Default: TypeAlias = Literal["allow", "ask", "deny"]
 Effect: TypeAlias = Annotated[
     Literal["read", "write", "network", "destroy", "run-code"], Meta(title="effect")
 ]
-"""What a part of a call may do; whatever is known at least reads or computes."""
+"""The possible effects of a part of a call; every known part at least reads."""
 Ending: TypeAlias = Annotated[Literal["success", "error"], Meta(title="outcome")]
 Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 _List: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -70,7 +70,7 @@ Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1e300, description="a number 
 
 
 class ValueTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """Tests of one value, of which all must hold."""
+    """Tests of one value; all must pass."""
 
     equals: Any | UnsetType = UNSET
     one_of: Annotated[tuple[Any, ...], Meta(min_length=1)] | UnsetType = UNSET
@@ -95,7 +95,7 @@ Values: TypeAlias = Annotated[
 
 
 class ConditionTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a rule or a named call asks of a call and its parts."""
+    """The conditions of a rule or a named call."""
 
     tools: Texts | None = None
     agent: Texts | None = None
@@ -119,7 +119,7 @@ class ConditionTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class QuotaTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most of something that calls may have, in the last *seconds* or in all."""
+    """The maximum of a measure, in the last *seconds* or in the whole session or run."""
 
     calls: Amount | None = None
     bytes: Amount | None = None
@@ -148,25 +148,25 @@ class RuleTable(ConditionTable, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class OutcomeTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a named call must have ended."""
+    """The required end of a named call."""
 
     status: Ending | None = None
     text: Value | UnsetType = UNSET
 
 
 class CallTable(ConditionTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `[[call]]`, which limits of rules can name."""
+    """A `[[call]]` for limits of rules to name."""
 
     name: Annotated[str, Meta(pattern=r"\S", description="a name")]
     outcome: Ending | OutcomeTable | None = None
 
 
 class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a policy says of a tool: `[tools."NAME"]`, where NAME may be a glob pattern.
+    """The facts about a tool: `[tools."NAME"]`, where NAME may be a glob pattern.
 
     *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls* and *ignore* are paths of
-    arguments; *folder* is where its relative paths begin. Without *effects* nobody knows what it
-    does, unless it is a shell. One that *keeps_folder* goes on where its last call ended.
+    arguments; *folder* is the base of its relative paths. Without *effects* a tool is unknown,
+    unless it is a shell. A tool that *keeps_folder* starts in the folder where its last call ended.
     """
 
     command: str | None = None
@@ -185,17 +185,17 @@ NO_TOOL_FACTS = ToolFacts()
 
 
 class PolicyTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole policy's file."""
+    """A whole policy file."""
 
     default: Default = "ask"
     project: Literal["file", "session"] | UnsetType = UNSET
     folder: Annotated[str, Meta(min_length=1, description="the path of a folder")] | None = None
     programs: Annotated[
-        tuple[str, ...], Meta(description="an array of files that say what programs do")
+        tuple[str, ...], Meta(description="an array of files of programs and their effects")
     ] = ()
     coding_agents: Annotated[bool, Meta(description="true or false")] = False
     trust_annotations: Annotated[
-        tuple[str, ...], Meta(description="names of tools, whose annotations are believed")
+        tuple[str, ...], Meta(description="names of tools whose annotations are trusted")
     ] = ()
     tools: Annotated[
         dict[str, Annotated[ToolFacts, Meta(description="a table")]],
@@ -212,7 +212,7 @@ class PolicyTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def texts(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return a key's texts: of one text, of a list of them, of an absent key none."""
+    """Return a key's texts: the text itself, the list, or nothing for an absent key."""
     if value is None:
         return ()
     return (value,) if isinstance(value, str) else value

@@ -1,20 +1,19 @@
-r"""Values of a call: the paths that lead to them, and the tests of a rule on one of them.
+r"""Values of a call: the paths of values in arguments, and the tests of a rule.
 
-A path such as `path`, `options.mode`, `files.*.path`: dots part the keys, a number is the place of
-an item in a list, `*` stands for every item or member; a backslash before a dot, or before a star
-that is a key, takes it as it is.
+In a path such as `path`, `options.mode` or `files.*.path`, dots separate the keys, a number is an
+index in a list, and `*` is every item or member. A backslash quotes a dot, or a star that is a key.
 
-| in the file | holds for |
+| in the file | matches |
 |---|---|
-| `mode = "force"` | what equals it |
-| `mode = ["force", "hard"]` | each of them |
+| `mode = "force"` | an equal value |
+| `mode = ["force", "hard"]` | a value in the list |
 | `mode = { equals = "force" }`, `{ one_of = [...] }` | the same |
-| `name = { glob = "prod-*" }` | texts; `*` is any characters, capitals count |
-| `name = { pattern = "^prod-[0-9]+$" }` | texts in which RE2 finds it (extra `patterns`) |
-| `count = { min = 1, max = 10 }` | numbers, bounds included |
+| `name = { glob = "prod-*" }` | a text; `*` is any characters, case counts |
+| `name = { pattern = "^prod-[0-9]+$" }` | a text that RE2 finds a match in (extra `patterns`) |
+| `count = { min = 1, max = 10 }` | a number, bounds included |
 
-Several tests in one table must all hold. A value of another type than the test is for is an error,
-and not a "no": a rule must not disappear because a model wrote `"10"` for 10.
+All tests of one table must pass. A value of the wrong type is an error and not a "no": a rule must
+not disappear because a model wrote `"10"` instead of 10.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ class ConditionError(Exception):
 
 
 class WrongTypeError(Exception):
-    """A value is of another type than a test is for."""
+    """A value does not have the type that a test expects."""
 
 
 class ValueTest(NamedTuple):
-    """A test for values of some *kinds*: its *words* for people, and whether a value *fits*."""
+    """A test for values of some *kinds*: its *words* for people, and its predicate *fits*."""
 
     kinds: tuple[str, ...]
     words: str
@@ -63,7 +62,7 @@ class ValueTest(NamedTuple):
 
 
 def build_tests(value: Any) -> tuple[ValueTest, ...]:
-    """Return the tests that *value*, of `tables.Value`, stands for; raises `MisfitError`."""
+    """Return the tests of *value*, a `tables.Value`; raises `MisfitError`."""
     if isinstance(value, tuple):
         return (_equality(value),)
     if not isinstance(value, ValueTable):
@@ -92,7 +91,7 @@ def _tests(table: ValueTable) -> Iterator[ValueTest]:
 
 
 def _equality(wanted: tuple[Any, ...]) -> ValueTest:
-    """Return the test for one of *wanted*, in which types count: 1 is not true, nor "1"."""
+    """Return the test for a value in *wanted*; types count: 1 is neither true nor "1"."""
     typed = [(type_name(each), each) for each in wanted]
     kinds = tuple(sorted({kind for kind, _ in typed}))
     return ValueTest(
@@ -113,9 +112,9 @@ def _bounds(least: float, greatest: float) -> ValueTest:
     return ValueTest(("number",), words, lambda value: bool(least <= value <= greatest))
 
 
-def holds(tests: Sequence[ValueTest], value: Any) -> bool:
+def passes(tests: Sequence[ValueTest], value: Any) -> bool:
     """Return whether all *tests* hold for *value*; raises `WrongTypeError`."""
-    # A value of the wrong type is told even where another test says no.
+    # A value of the wrong type is an error even if another test says no.
     for test in tests:
         check_type(value, *test.kinds)
     return all(test.fits(value) for test in tests)
@@ -128,7 +127,7 @@ def check_type(value: Any, *kinds: str) -> None:
 
 
 def type_name(value: Any) -> str:
-    """Return what JSON calls the type of *value*, in words."""
+    """Return the name of *value*'s JSON type."""
     match value:
         case bool():
             return "boolean"
@@ -144,14 +143,14 @@ def type_name(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return *value* in words that are not too many."""
+    """Return *value* as text, truncated."""
     return first_words(repr(thaw(value)), _MOST_SHOWN)
 
 
 def first_words(text: str, length: int) -> str:
-    """Return *text*, or its first words with "…", at most *length* letters.
+    """Return *text*, or its first words with "…", at most *length* characters.
 
-    A secret of which only a part is shown is not found by redaction, so the cut is between words.
+    The cut is between words, because redaction does not find part of a secret.
     """
     return text if len(text) <= length else f"{text[:length].rpartition(' ')[0]}…"
 
@@ -163,22 +162,22 @@ def read_path(text: str) -> tuple[str, ...]:
         keys.append(match[1] if match[1] == r"\*" else re.sub(r"\\(.)", r"\1", match[1]))
         position = match.end()
     if position < len(text) or not keys or (text.endswith(".") and not text.endswith(r"\.")):
-        raise MisfitError(f"no path of an argument: {text!r}; write keys with dots between them")
+        raise MisfitError(f"expected a path of an argument, got {text!r}; separate keys with dots")
     return tuple(keys)
 
 
 def values_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
-    """Return the values that *path* leads to, none if it is absent; null counts as absent.
+    """Return the values at *path*, without absent and null values.
 
-    Raises `WrongTypeError` where the path goes into a value that has no members.
+    Raises `WrongTypeError` if the path goes into a value without members.
     """
     return [value for value in places_at(arguments, path) if value is not None]
 
 
 def places_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
-    """Return the values that *path* leads to, None for each place where it is absent or null.
+    """Return the values at *path*, None for each absent or null value.
 
-    Raises `WrongTypeError` where the path goes into a value that has no members.
+    Raises `WrongTypeError` if the path goes into a value without members.
     """
     values: list[Any] = [arguments]
     for number, key in enumerate(path):
@@ -187,7 +186,7 @@ def places_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
             kind = type_name(value)
             if kind not in {"table", "list", "null"}:
                 place = ".".join(path[:number]) or "it"
-                raise WrongTypeError(f"{place} has no {key!r}, for it is {shown(value)}")
+                raise WrongTypeError(f"{place} has no {key!r} because it is {shown(value)}")
             below += _MEMBERS[kind](value, key)
         values = below
     return values
@@ -212,4 +211,4 @@ _MEMBERS: dict[str, Callable[[Any, str], list[Any]]] = {
     "list": _of_list,
     "null": lambda _value, _key: [None],
 }
-"""By type of a value the members that a key of a path names."""
+"""By type of a value, the members that a path's key names."""

@@ -1,4 +1,4 @@
-"""The words of a verdict: for the model that called, for a person who is asked, for the ledger."""
+"""The texts of a verdict: for the calling model, the approving person and the ledger."""
 
 from __future__ import annotations
 
@@ -30,75 +30,77 @@ _STATUSES: dict[RuleStatus, HandlerStatus] = {
 _MOST_PARTS, _LONGEST = 8, 300
 
 
-def refusal(judgement: CallVerdict, fault: str = "") -> str:
-    """Return why a call is denied, for the model: each part, its rule and what to do instead.
+def refusal_text(judgement: CallVerdict, path_warning: str = "") -> str:
+    """Return the refusal for the model: each denied part, its rule, and alternatives.
 
-    A *fault* of the project is told if it may be why no rule speaks of a part.
+    A *path_warning* is included if it may be the reason that no rule matches a part.
     """
     if judgement.failed is not None:
-        return f"denied by the policy: {failure(judgement.failed)}"
+        return f"denied by the policy: {failure_text(judgement.failed)}"
     parts = list(judgement.decided)
     hints = dict.fromkeys([each.decided.rule.hint for each in parts if each.decided.rule])
     reasons = _headed("denied by the policy", list(_lines(parts)))
     instead = [f"instead: {text}" for text in hints if text]
-    return "\n".join([reasons, *_fault_of_project(parts, fault), *instead])
+    return "\n".join([reasons, *_path_warning(parts, path_warning), *instead])
 
 
-def question(judgement: CallVerdict, fault: str = "") -> str:
-    """Return what is asked of a person: which parts, and why; *fault* as `refusal` takes it."""
+def question_text(judgement: CallVerdict, path_warning: str = "") -> str:
+    """Return the question for a person: the parts to approve and why; see `refusal_text`."""
     parts, others = list(judgement.decided), len(judgement.parts)
     share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
     reasons = _headed(f"the policy asks{share}", list(_lines(parts)))
-    return "\n".join([reasons, *_fault_of_project(parts, fault)])
+    return "\n".join([reasons, *_path_warning(parts, path_warning)])
 
 
-def _fault_of_project(parts: Sequence[PartVerdict], fault: str) -> list[str]:
+def _path_warning(parts: Sequence[PartVerdict], path_warning: str) -> list[str]:
     is_idle = any(each.decided.rule is None and not each.decided.key for each in parts)
-    return [fault] if fault and is_idle else []
+    return [path_warning] if path_warning and is_idle else []
 
 
 def asking_rules(judgement: CallVerdict) -> str:
-    """Return what asks, each once, one a line: names of rules, or what stands in for a rule."""
+    """Return the distinct rules or defaults that require approval, one per line."""
     return "\n".join(dict.fromkeys([_asking(each.decided) for each in judgement.decided]))
 
 
 def _asking(finding: RuleFinding) -> str:
-    # A yes to what the default asks about is none to what nobody can know.
+    # An approval of the default must not cover an unknown part.
     return f"{named(finding)}: unknown" if finding.key == "unknown" else named(finding)
 
 
-def failure(finding: RuleFinding) -> str:
-    """Return what is said of a rule that cannot judge a call."""
+def failure_text(finding: RuleFinding) -> str:
+    """Return the text for a rule that cannot judge a call."""
     return f"{named(finding)} cannot judge this call: {finding.key}: {finding.why}"
 
 
 def named(finding: RuleFinding) -> str:
-    """Return what decided, such as "rule 'no force-push'"."""
+    """Return the name of the decider, such as "rule 'no force-push'"."""
     if finding.rule is not None:
         return finding.rule.label
     return "no rule lifts this" if finding.key == PROTECTED else "the default"
 
 
-def because(finding: RuleFinding) -> str:
-    """Return why a rule spoke: its reason, and which of its conditions fitted how."""
+def reason_text(finding: RuleFinding) -> str:
+    """Return why a rule decided: its reason, and how its conditions matched."""
     reason = "" if finding.rule is None else finding.rule.reason
     if reason and finding.why:
         return f"{reason} ({finding.why})"
-    return reason or finding.why or "all its conditions hold"
+    return reason or finding.why or "all its conditions match"
 
 
 def shortened(source: str) -> str:
-    """Return a part of a line in one line that is not too long."""
+    """Return *source* on one line, truncated."""
     return first_words(" ".join(source.split()), _LONGEST)
 
 
-def notes(rules: Sequence[PolicyRule], judgement: CallVerdict, notice: str = "") -> list[PartNote]:
-    """Return what each of *rules* did, for the ledger: those that did not apply did not run.
+def ledger_notes(
+    rules: Sequence[PolicyRule], judgement: CallVerdict, notice: str = ""
+) -> list[PartNote]:
+    """Return the ledger's note for each of *rules*; rules that do not match did not run.
 
-    A *notice* says why the policy's file as it is now is not in force.
+    A *notice* says why the current policy file is not active.
     """
     all_notes = [rule.idle_note for rule in rules]
-    for finding in judgement.spoken:
+    for finding in judgement.matched:
         if finding.rule is not None:
             why = f"{finding.status}: {finding.why}" if finding.why else finding.status
             all_notes[finding.rule.number] = PartNote(
@@ -112,7 +114,7 @@ def notes(rules: Sequence[PolicyRule], judgement: CallVerdict, notice: str = "")
         ]
     )
     if notice:
-        all_notes.append(PartNote("the policy's file", "failed", notice))
+        all_notes.append(PartNote("the policy file", "failed", notice))
     return all_notes
 
 
@@ -126,6 +128,6 @@ def _lines(parts: list[PartVerdict]) -> Iterator[str]:
         source = "" if part.is_tool else f"`{shortened(part.source)}`: "
         is_default = finding.rule is None and finding.key != PROTECTED
         rule = "" if is_default else f"{named(finding)}: "
-        yield f"{source}{rule}{because(finding)}"
+        yield f"{source}{rule}{reason_text(finding)}"
     if len(parts) > _MOST_PARTS:
         yield f"and {len(parts) - _MOST_PARTS} more"

@@ -14,7 +14,7 @@ from toolbus.policy.shell.state import (
     RUN_BY_SHELL,
     SPECIAL_BUILTINS,
     UNKNOWN,
-    Definition,
+    FunctionDefinition,
     Run,
     ShellScope,
     ShellState,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_COMMANDS = 1000
 MAX_DEPTH = 40
 # Commands that leave alone what paths lead to: they make no link and rename nothing.
-_STEADY = frozenset(
+_KEEPS_PATHS = frozenset(
     """: [ basename bg cat cd cmp column command comm curl cut date declare df diff dirname dirs
     du echo egrep env exit export expr false fg fgrep file fold getopts grep head hostname id
     jobs join jq kill less local ls md5sum mkdir more nl nproc paste popd printenv printf ps
@@ -45,7 +45,7 @@ _STEADY = frozenset(
     continue eval getopts hash help history let mapfile readarray shift ulimit""".split()
 )
 # Of git: neither files of the work tree nor links are changed.
-_STEADY_GIT = frozenset(
+_GIT_KEEPS_PATHS = frozenset(
     """add blame branch commit describe diff fetch grep log ls-files ls-remote ls-tree push
     remote reflog rev-list rev-parse shortlog show status tag""".split()
 )
@@ -74,7 +74,7 @@ class Interpreter:
         self.words, self.statements = WordExpander(self), StatementReader(self)
         self.commands: list[Command] = []
         self.unreadable: list[Unreadable] = []
-        self.uncalled: dict[int, Definition] = {}
+        self.uncalled: dict[int, FunctionDefinition] = {}
         """The functions that nothing has called yet, by the place of their text."""
         self._changing: list[bool] = []
         """Of each command, whether it may move what paths lead to."""
@@ -153,7 +153,7 @@ class Interpreter:
         if len(self.unreadable) >= MAX_COMMANDS:
             raise TooMuchError
 
-    def unsettle(self, start: int, *, itself: bool = False) -> None:
+    def mark_unstable(self, start: int, *, itself: bool = False) -> None:
         """Note that the commands from *start* on run at the same time, or again and again.
 
         With *itself* a command may change the paths of its own next run.
@@ -161,11 +161,11 @@ class Interpreter:
         changers = [i for i in range(start, len(self._changing)) if self._changing[i]]
         for index in range(start, len(self.commands)):
             if changers and (itself or changers != [index]):
-                self.commands[index] = replace(self.commands[index], settled=False)
+                self.commands[index] = replace(self.commands[index], paths_stable=False)
 
     def define(self, node: FunctionNode) -> None:
         """Note the definition of a function."""
-        definition = Definition(node, self.data)
+        definition = FunctionDefinition(node, self.data)
         if node.name.value in SPECIAL_BUILTINS:
             self.refuse("a function with the name of a builtin that POSIX calls instead", node)
         self.uncalled.setdefault(id(node), definition)
@@ -234,12 +234,12 @@ class Interpreter:
             piped=scope.piped,
             folder=state.folder,
             assumed=state.assumed,
-            settled=not any(self._changing),
+            paths_stable=not any(self._changing),
             inside=scope.inside,
             source=self.run.source,
         )
         self.commands.insert(self.run.place, command)
-        self._changing.insert(self.run.place, _moves_paths(command))
+        self._changing.insert(self.run.place, _may_move_paths(command))
 
     def _read_inside(self, name: str, words: tuple[Word, ...]) -> ShellState:
         """Read what a command that is in the reading already runs in its turn."""
@@ -254,7 +254,7 @@ class Interpreter:
             read_wrapped(plain, words, self)
         return self.state
 
-    def _call(self, definition: Definition, words: tuple[Word, ...]) -> ShellState:
+    def _call(self, definition: FunctionDefinition, words: tuple[Word, ...]) -> ShellState:
         state, name = self.state, definition.node.name.value
         self.uncalled.pop(id(definition.node), None)
         if name in self.scope.calls:
@@ -276,7 +276,7 @@ class Interpreter:
         return state
 
 
-def _moves_paths(command: Command) -> bool:
+def _may_move_paths(command: Command) -> bool:
     """Return whether *command* may change what a path leads to, for those after it."""
     program = command.program
     place, _, name = program.text.rpartition("/")
@@ -286,7 +286,7 @@ def _moves_paths(command: Command) -> bool:
         return True
     if name in _BY_WORDS:
         return _BY_WORDS[name](command.words)
-    return name not in _STEADY and name not in SHELLS and not _only_wraps(name)
+    return name not in _KEEPS_PATHS and name not in SHELLS and not _only_wraps(name)
 
 
 def _changes_found(words: tuple[Word, ...]) -> bool:
@@ -294,7 +294,7 @@ def _changes_found(words: tuple[Word, ...]) -> bool:
 
 
 def _changes_tree(words: tuple[Word, ...]) -> bool:
-    return not words or words[0].text not in _STEADY_GIT
+    return not words or words[0].text not in _GIT_KEEPS_PATHS
 
 
 def _edits(words: tuple[Word, ...]) -> bool:

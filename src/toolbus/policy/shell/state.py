@@ -38,7 +38,7 @@ UNKNOWN = Word("", known=False)
 NUMBER = Word("a number", known=False)
 
 
-class Definition:
+class FunctionDefinition:
     """A function, and the text that it is a piece of."""
 
     __slots__ = ("data", "node")
@@ -93,7 +93,7 @@ class ShellState(Struct):
     variables: dict[str, Word] = {}
     inherited: frozenset[str] = frozenset()
     """Variables that a shell around this one may have passed on."""
-    functions: dict[str, Definition | None] = {}
+    functions: dict[str, FunctionDefinition | None] = {}
     """By name; None of one that may be defined in several ways."""
     positional: tuple[Word, ...] | None = None
     splits: bool = True
@@ -105,7 +105,7 @@ class ShellState(Struct):
         """Return a second state, which may change alone."""
         return replace(self, variables=dict(self.variables), functions=dict(self.functions))
 
-    def become(self, other: ShellState) -> None:
+    def replace_with(self, other: ShellState) -> None:
         """Take over all that *other* knows."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(other, name))

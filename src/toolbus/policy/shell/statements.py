@@ -64,7 +64,7 @@ class StatementReader:
                     state.merge(failure)
                 state.failed = failed if state.folder == folder else None
             if background is not None:
-                shell.unsettle(background)
+                shell.mark_unstable(background)
 
     def read(self, statement: Statement) -> ShellState:
         """Read one statement; return the state behind its failure."""
@@ -93,7 +93,7 @@ class StatementReader:
             failure.merge(before)
         if statement.negated and failure is not state:
             succeeded = state.copy()
-            state.become(failure)
+            state.replace_with(failure)
             return succeeded
         return failure
 
@@ -150,7 +150,7 @@ class StatementReader:
                 shell.refuse("a coprocess, whose name or words shfmt may misread", command)
                 with shell.subshell("coproc"):
                     self.read(stmt)
-                shell.unsettle(place)
+                shell.mark_unstable(place)
             case ArithmeticCommand():
                 shell.words.arithmetic.check(command.x)
             case Let():
@@ -182,7 +182,7 @@ class StatementReader:
         scope = replace(shell.scope, piped=True, stdin=None)
         with shell.using(state=after, scope=scope):
             self.read(command.y)
-        shell.unsettle(place)
+        shell.mark_unstable(place)
         # Some shells run the last part of a pipe themselves: then it changes what they know.
         shell.state.merge(after)
 
@@ -293,7 +293,7 @@ def _read_call(call: CallNode, shell: Interpreter) -> ShellState:
         failure.assign(setting, UNKNOWN)
     if failure is inner:
         failure = state
-    state.become(inner)
+    state.replace_with(inner)
     return failure
 
 
@@ -303,7 +303,7 @@ def _read_while(command: While, shell: Interpreter) -> None:
     entry = _enter(command, shell)
     shell.statements.read_list(command.cond)
     _read_body(command, entry, shell)
-    shell.unsettle(place, itself=True)
+    shell.mark_unstable(place, itself=True)
 
 
 def _read_for(command: For, shell: Interpreter) -> None:
@@ -324,7 +324,7 @@ def _read_for(command: For, shell: Interpreter) -> None:
             for word in items:
                 shell.state.assign(loop.name.value, word)
                 shell.statements.read_list(command.do)
-    shell.unsettle(place, itself=True)
+    shell.mark_unstable(place, itself=True)
 
 
 def _items(loop: WordLoop, shell: Interpreter) -> tuple[Word, ...] | None:

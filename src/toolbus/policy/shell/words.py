@@ -257,7 +257,7 @@ class WordReader:
             start = len(shell.commands)
             with shell.subshell(f"{part.op}…)"):
                 shell.statements.read_list(part.stmts)
-            shell.unsettle(start)
+            shell.mark_unstable(start)
             self._fields.unknown(several=not part.stmts)
         elif isinstance(part, ArithmeticExpansion):
             shell.words.arithmetic.check(part.x)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from toolbus.policy.programs.command_spec import CommandLevel
+    from toolbus.policy.programs.command_spec import CommandSpec
     from toolbus.policy.shell.interpreter import Interpreter
 
     Words = tuple[Word, ...]
@@ -143,7 +143,7 @@ def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
     if parsed.instead is not None and not parsed.helps:
         return
     if not (parsed.wrapped or parsed.shell_texts):
-        if parsed.level.data.opens_shell:
+        if parsed.spec.data.opens_shell:
             shell.refuse(f"{name} starts a shell that reads what to run")
     elif not parsed.is_certain:
         shell.refuse(f"what {name} runs is not certain: a word before it is not known")
@@ -151,7 +151,7 @@ def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
         _read_inside(parsed, shell)
 
 
-def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandLevel] | None:
+def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandSpec] | None:
     """Return what is known of *name*; a file of one's own hides no wrapper that is shipped."""
     for programs in (shell.programs, shipped_programs()):
         known = programs.find(name) if programs is not None else None
@@ -162,14 +162,14 @@ def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandLevel] | 
 
 def _read_inside(parsed: ParsedCommand, shell: Interpreter) -> None:
     """Read the program and the texts for a shell that *parsed* runs, where and as it does."""
-    name, data, label = parsed.action[0], parsed.level.data, _label(parsed)
+    name, data, label = parsed.action[0], parsed.spec.data, _label(parsed)
     places = (*data.places, *parsed.places)
     there, run = shell.state, shell.run
     if name not in _IN_THIS_SHELL:
         there = there.copy()
     if data.elsewhere:
         there.folder, there.variables, run = None, {}, replace(run, settings=())
-    elif parsed.uses.folder != there.folder:
+    elif parsed.builder.folder != there.folder:
         there.folder = None
     changes: dict[str, Any] = {"settings": (*run.settings, *parsed.settings)}
     if name in _BUILTINS_TOO:
@@ -185,9 +185,9 @@ def _read_inside(parsed: ParsedCommand, shell: Interpreter) -> None:
 
 
 def _label(parsed: ParsedCommand) -> str:
-    if parsed.level.operands[0] == "host":
+    if parsed.spec.operands[0] == "host":
         return " ".join([parsed.action[0], *(word.text for word in parsed.operands[:1])])
-    words = parsed.action[:-1] if parsed.level.data.runs_itself else parsed.action
+    words = parsed.action[:-1] if parsed.spec.data.runs_itself else parsed.action
     return " ".join([*words, parsed.runs_by]).rstrip()
 
 
@@ -195,7 +195,7 @@ def _with_input(parsed: ParsedCommand, places: Sequence[str]) -> Words:
     """Return the words of the program with what it gets of the input, at *places* or behind."""
     filled = tuple(_filled(word, places) for word in parsed.wrapped)
     is_placed = bool(parsed.places) or filled != parsed.wrapped
-    is_behind = parsed.level.data.appends and (parsed.appends or not is_placed)
+    is_behind = parsed.spec.data.appends and (parsed.appends or not is_placed)
     return (*filled, _SOME) if is_behind else filled
 
 

@@ -1,8 +1,7 @@
-"""Remarks on a policy that can be read: rules that never decide, or hardly mean what they say.
+"""Diagnostics of a valid policy: rules that never decide, or that hardly mean what they say.
 
-A rule never decides if an earlier-ranking one speaks of all that it does: deny outranks ask, ask
-outranks allow. That is told of rules whose conditions have the same texts, or more; that two
-patterns mean the same is not found out.
+A rule never decides if a higher-ranking rule matches everything it matches: deny outranks ask, ask
+outranks allow. Conditions are compared by their texts; equivalent patterns are not recognised.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from toolbus.events.subjects import matches
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.conditions import RESOURCES
 from toolbus.policy.rules.judge import RANKS
-from toolbus.policy.rules.policy_file import misplaced_path
+from toolbus.policy.rules.policy_file import find_base_warning
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, texts
 from toolbus.policy.rules.values import EVERY, build_tests, read_path
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
@@ -35,7 +34,7 @@ _BRANCH = re.compile(r"\bma(in|ster)\b|:|\S \S")
 _NO_CONDITIONS = frozenset({"name", "verdict", "reason", "hint", "prompt"})
 _BY_GLOB = frozenset({"tools", "agent", "lineage", "hosts"})
 _NARROWED_BY_MORE = frozenset({"annotations", "context", "arguments", "outside"})
-"""Keys of conditions that hold for less, and not for more, the more texts they have."""
+"""Keys of conditions that match less, and not more, the more texts they have."""
 _REACH: tuple[tuple[str, str, str, frozenset[str]], ...] = (
     ("read", "reads", "reads any file", frozenset({"reads", "touches", "arguments", "when"})),
     (
@@ -44,7 +43,7 @@ _REACH: tuple[tuple[str, str, str, frozenset[str]], ...] = (
     ),
     ("network", "hosts", "reaches any host", frozenset({"hosts", "arguments", "when"})),
 )
-"""Effects, the key that names what they reach, what they do without, and all keys that limit it."""
+"""Effects, the key that limits each, their reach without the key, and all limiting keys."""
 _DOES = {"allow": "allows", "deny": "denies"}
 _JSON_TYPES = {
     "text": ("string",),
@@ -55,18 +54,18 @@ _JSON_TYPES = {
 }
 
 
-class Remark(NamedTuple):
-    """What is wrong in a *line* of a policy, or None if that is not known."""
+class Diagnostic(NamedTuple):
+    """A problem in a *line* of a policy (None: no single line)."""
 
     line: int | None
     kind: Literal["error", "warning"]
     text: str
 
 
-def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> list[Remark]:
-    """Return what is wrong with *file*, and, if *tools* are given, with what it says of them.
+def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> list[Diagnostic]:
+    """Return the problems of *file*, and of its tool tables if *tools* are given.
 
-    Raises `ConfigurationError` for what cannot be read at all.
+    Raises `ConfigurationError` for an invalid file.
     """
     rules = file.read()
     remarks = [
@@ -83,7 +82,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
 # --- single rules ---------------------------------------------------------------------------------
 
 
-def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Remark]:
+def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Diagnostic]:
     for index, rule in enumerate(file.tables.rule):
         keys = {*rule.keys()} - _NO_CONDITIONS
         remarks = [
@@ -92,11 +91,11 @@ def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Remark]:
             *[("command", text) for text in _of_commands(rule, keys, programs)],
         ]
         for key, text in remarks:
-            yield Remark(file.line("rule", index, key), "warning", text)
+            yield Diagnostic(file.line("rule", index, key), "warning", text)
 
 
 def _of_keys(rule: RuleTable, keys: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield what a *rule* leaves open by its *keys*, or names and cannot allow, and where."""
+    """Yield the key and text of each effect that *keys* of a *rule* leave open or cannot allow."""
     if not keys and rule.verdict in _DOES:
         yield "", f"has no condition, so it {_DOES[rule.verdict]} every call"
     effects = texts(rule.effects)
@@ -111,7 +110,7 @@ def _of_keys(rule: RuleTable, keys: set[str]) -> Iterator[tuple[str, str]]:
 def _of_reach(keys: set[str], effect: str, key: str, does: str) -> Iterator[tuple[str, str]]:
     if not RESOURCES & keys:
         anywhere = '["/**"]' if key != "hosts" else '["*"]'
-        yield "", f"{does}; name them in `{key}`, with {anywhere} if all are meant"
+        yield "", f"{does}; list them in `{key}`, or use {anywhere} for all"
     elif effect != "read":
         yield "", f"has the effect {effect!r} without `{key}`, so it allows nothing that has it"
 
@@ -120,24 +119,24 @@ def _of_commands(rule: RuleTable, keys: set[str], programs: Programs | None) -> 
     for pattern in [CommandPattern(text, programs) for text in texts(rule.command)]:
         if unknown := pattern.unknown:
             is_exact = rule.verdict == "allow"
-            so = "allows exactly these words" if is_exact else "speaks of what is written so"
-            yield f"command {pattern.text!r} {so}, for {unknown}"
+            so = "allows exactly these words" if is_exact else "matches only this spelling"
+            yield f"command {pattern.text!r} {so} because {unknown}"
         if text := _of_command(rule, keys, pattern):
             yield f"rule {rule.name!r}: {pattern.text!r} {text}"
 
 
 def _of_command(rule: RuleTable, keys: set[str], pattern: CommandPattern) -> str:
-    """Return what a *pattern* of a command covers that hardly anybody means, or misses, else ""."""
+    """Return how a command *pattern* covers too much or misses a form, or ""."""
     if rule.verdict != "allow":
         words = pattern.text.split()
         if words[:2] == ["git", "push"] and _BRANCH.search(" ".join(words[2:])):
             return "misses `HEAD:main`, `+main` and a bare push; name the branch in `pushes`"
         return ""
-    # What git is given is in its repository, but for options that are no part of the plain words.
+    # Arguments of git stay in its repository, except options, which plain words do not allow.
     if keys & {*RESOURCES, "effects", "arguments", "when"} or pattern.program == "git":
         return ""
     if pattern.reads_any:
-        return 'reads any file; name them in `reads`, with ["/**"] if all are meant'
+        return 'reads any file; list them in `reads`, or use ["/**"] for all'
     return ""
 
 
@@ -149,33 +148,33 @@ def _of_shells(file: PolicyFile, rule: RuleTable) -> Iterator[str]:
         declared = file.tables.tools.get(tool, NO_TOOL_FACTS)
         is_shell = declared.command is not None or _SHELL.search(tool) or set("*?[") & set(tool)
         if declared.effects is not None or not is_shell:
-            way_out = f"name its argument in [tools.{tool}] with `command` if it is one"
-            yield f"never applies: {tool!r} is not known as a shell; {way_out}"
+            way_out = f"if it is a shell, name its argument as `command` in [tools.{tool}]"
+            yield f"never applies: {tool!r} is not a known shell; {way_out}"
 
 
-def _of_shell(file: PolicyFile) -> Iterator[Remark]:
-    """Warn of rules for commands where nothing is installed that can read these."""
+def _of_shell(file: PolicyFile) -> Iterator[Diagnostic]:
+    """Warn of rules with commands if shfmt is not installed."""
     if any(rule.command is not None for rule in file.tables.rule):
         try:
             find_shfmt()
         except SyntaxRefusedError as error:
-            yield Remark(None, "warning", f"{error}; until then most commands are asked about")
+            yield Diagnostic(None, "warning", f"{error}; until then most commands need approval")
 
 
-def _of_project(file: PolicyFile) -> Iterator[Remark]:
-    """Warn of paths that a person's own policy means, most likely, from a project on."""
-    path = misplaced_path(file.file, file.tables)
+def _of_project(file: PolicyFile) -> Iterator[Diagnostic]:
+    """Warn of paths in a personal policy that are most likely meant relative to a project."""
+    path = find_base_warning(file.file, file.tables)
     if path is not None:
         name = file.tables.rule[path.position].name
         line = file.line("rule", path.position, path.key)
-        yield Remark(line, "warning", f"rule {name!r}: {path.text}")
+        yield Diagnostic(line, "warning", f"rule {name!r}: {path.text}")
 
 
 # --- pairs of rules -------------------------------------------------------------------------------
 
 
-def _of_pairs(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Remark]:
-    """Yield rules that another one makes needless, or says the opposite of."""
+def _of_pairs(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnostic]:
+    """Yield rules that another rule makes redundant or contradicts."""
     judged = [rule for rule in rules if rule.verdict != "audit"]
     for rule in judged:
         for other in judged:
@@ -186,16 +185,16 @@ def _of_pairs(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Remark]
             if text:
                 is_opposite = is_same and RANKS[other.verdict] > RANKS[rule.verdict]
                 line = file.line("rule", rule.number)
-                yield Remark(line, "error" if is_opposite else "warning", text)
+                yield Diagnostic(line, "error" if is_opposite else "warning", text)
                 break
 
 
 def _of_pair(file: PolicyFile, rule: PolicyRule, other: PolicyRule, *, is_same: bool) -> str:
-    """Return what *other*, which speaks of all that *rule* does, makes of it, "" if nothing."""
+    """Return how *other*, which matches everything that *rule* matches, affects it, or ""."""
     where = f"{other.name!r} (line {file.line('rule', other.number)})"
     rank, outranking = RANKS[rule.verdict], RANKS[other.verdict]
     if outranking > rank:
-        how = "says the opposite" if is_same else "speaks of all that it does"
+        how = "says the opposite" if is_same else "matches everything it matches"
         beats = f"{other.verdict} beats {rule.verdict}"
         return f"rule {rule.name!r} never decides: {where} {how}, and {beats}"
     if outranking == rank and (not is_same or other.number < rule.number):
@@ -204,14 +203,14 @@ def _of_pair(file: PolicyFile, rule: PolicyRule, other: PolicyRule, *, is_same: 
 
 
 def covers(wider: PolicyRule, narrower: PolicyRule) -> bool:
-    """Return whether the rule *wider* certainly speaks wherever *narrower* does."""
+    """Return whether *wider* certainly matches every call that *narrower* matches."""
     is_same_way = wider.allows == narrower.allows
     if wider.limits and not (is_same_way and {*wider.limits} <= {*narrower.limits}):
-        # One that allows speaks of calls within the limit, others speak of those beyond it.
+        # An allow rule matches calls within the limit, other rules calls beyond it.
         return False
     keys = _part_keys(wider)
     if wider.allows and keys - {"effects"} and not (is_same_way and keys == _part_keys(narrower)):
-        # A rule that allows is about all resources of a part, as its keys together say.
+        # The keys of an allow rule together cover all resources of a part.
         return False
     return all(
         any(_covers(each, other) for other in _conditions(narrower)) for each in _conditions(wider)
@@ -227,7 +226,7 @@ def _conditions(rule: PolicyRule) -> list[CallCondition | PartCondition]:
 
 
 def _covers(wider: CallCondition | PartCondition, narrower: CallCondition | PartCondition) -> bool:
-    """Return whether one condition certainly holds wherever another one does, by their texts."""
+    """Return whether *wider* certainly matches wherever *narrower* does, by their texts."""
     if (wider.key, wider.every) != (narrower.key, narrower.every):
         return False
     if wider.key in _NARROWED_BY_MORE:
@@ -240,22 +239,22 @@ def _covers(wider: CallCondition | PartCondition, narrower: CallCondition | Part
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def _of_declared_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Remark]:
-    """Yield what the tables of tools say and *tools* do not have."""
+def _of_declared_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Diagnostic]:
+    """Yield names in the tool tables that *tools* do not have."""
     for name, declared in file.tables.tools.items():
         chosen = _chosen(name, tools)
         if not chosen:
-            yield Remark(file.line("tools", name), "error", _no_tool(name, tools))
+            yield Diagnostic(file.line("tools", name), "error", _no_tool(name, tools))
         for key in ("command", "folder_argument", "reads", "writes", "trees", "urls", "ignore"):
             for tool, path in product(chosen, texts(getattr(declared, key))):
                 schema = _schema_at(tool, read_path(path))
                 if isinstance(schema, str):
                     line = file.line("tools", name, key)
-                    yield Remark(line, "error", f"tool {tool.name!r} {schema}")
+                    yield Diagnostic(line, "error", f"tool {tool.name!r} {schema}")
 
 
-def _of_named_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Remark]:
-    """Yield the tools and arguments that rules name and *tools* do not have."""
+def _of_named_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Diagnostic]:
+    """Yield the tools and arguments in rules that *tools* do not have."""
     for index, rule in enumerate(file.tables.rule):
         chosen: list[ToolSpec] = []
         for pattern in texts(rule.tools):
@@ -263,11 +262,11 @@ def _of_named_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Rem
             chosen += [tool for tool in matching if tool not in chosen]
             if not matching:
                 text = f"rule {rule.name!r}: {_no_tool(pattern, tools)}"
-                yield Remark(file.line("rule", index, "tools"), "error", text)
+                yield Diagnostic(file.line("rule", index, "tools"), "error", text)
         for (name, value), tool in product((rule.arguments or {}).items(), chosen):
             if problem := _problem_of_value(tool, name, value):
                 line = file.line("rule", index, "arguments", name)
-                yield Remark(line, "error", f"rule {rule.name!r}: tool {tool.name!r} {problem}")
+                yield Diagnostic(line, "error", f"rule {rule.name!r}: tool {tool.name!r} {problem}")
 
 
 def _chosen(pattern: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
@@ -275,11 +274,11 @@ def _chosen(pattern: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
 
 
 def _no_tool(name: str, tools: Sequence[ToolSpec]) -> str:
-    return f"no tool is called {name!r}{hint(name, [tool.name for tool in tools])}"
+    return f"no tool named {name!r}{hint(name, [tool.name for tool in tools])}"
 
 
 def _problem_of_value(tool: ToolSpec, name: str, value: Any) -> str:
-    """Return how the schema of *tool* has no *name*, or of no type that *value* tests, else ""."""
+    """Return how the schema of *tool* lacks *name* or a type that *value* tests, or ""."""
     schema = _schema_at(tool, read_path(name))
     if isinstance(schema, str):
         return schema
@@ -292,7 +291,7 @@ def _problem_of_value(tool: ToolSpec, name: str, value: Any) -> str:
 
 
 def _schema_at(tool: ToolSpec, path: Sequence[str]) -> Any:
-    """Return the schema at *path*, None if nobody knows it, or what is wrong in words."""
+    """Return the schema at *path*, None if unknown, or an error text."""
     schema: Any = tool.input_schema
     for key in path:
         if not isinstance(schema, dict) or {"$ref", "anyOf", "oneOf"} & schema.keys():

@@ -1,4 +1,4 @@
-"""The explanation of a verdict: the parts of a call, and what each rule said of them."""
+"""The explanation of a verdict: the parts of a call, and the finding of each rule on them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from toolbus.policy.history.counted_calls import judge_first
 from toolbus.policy.history.limits import LIMIT_NAMES
-from toolbus.policy.rules.judge import CallJudge, examine
+from toolbus.policy.rules.judge import CallJudge, evaluate
 from toolbus.policy.rules.records import RuleFinding
-from toolbus.policy.rules.verdict_texts import because, failure, named, shortened
+from toolbus.policy.rules.verdict_texts import failure_text, named, reason_text, shortened
 
 if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts, CallPart
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RuleExplanation(Struct, frozen=True, kw_only=True):
-    """What a rule said of a part; *key* is the condition that did not hold, or failed."""
+    """The finding of a rule on a part; *key* is the condition that did not match, or failed."""
 
     rule: str
     verdict: str
@@ -29,7 +29,7 @@ class RuleExplanation(Struct, frozen=True, kw_only=True):
 
 
 class PathExplanation(Struct, frozen=True, kw_only=True):
-    """A file or folder that a part names, and what is done to it."""
+    """A file or folder in a part, and its use."""
 
     path: str
     kind: str
@@ -37,7 +37,7 @@ class PathExplanation(Struct, frozen=True, kw_only=True):
 
 
 class PartExplanation(Struct, frozen=True, kw_only=True):
-    """A part of a call: what it does, and the verdict on it."""
+    """A part of a call: its effects, and the verdict on it."""
 
     source: str
     verdict: str
@@ -53,33 +53,33 @@ class PartExplanation(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """The verdict on a call and on each of its parts; *failure* is a rule that cannot judge it.
+    """The verdict on a call and on each of its parts; *failure* names a rule that cannot judge it.
 
-    *project* is what the session's was taken to be, if the policy speaks of that; a *fault* says
-    why relative paths allow nothing.
+    *project* is the session's assumed project if the policy uses it; a *path_warning* says why
+    relative paths allow nothing.
     """
 
     tool: str
     verdict: str
     folder: str | None = None
     project: str | None = None
-    fault: str = ""
+    path_warning: str = ""
     failure: str = ""
     parts: tuple[PartExplanation, ...] = ()
 
 
 def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
-    """Return why a call gets its verdict."""
+    """Return the explanation of the verdict on a call."""
     judgement = judge_first(CallJudge(rules), facts)
-    # Without a verdict on each part if a rule failed.
+    # After the failure of a rule no part has a verdict.
     pairs = zip(facts.parts, judgement.parts or repeat(None), strict=False)
     return Explanation(
         tool=facts.call.name,
         verdict=judgement.verdict,
         folder=facts.folder,
         project=None if rules.project is None else rules.project.folder,
-        fault=rules.fault,
-        failure="" if judgement.failed is None else failure(judgement.failed),
+        path_warning=rules.path_warning,
+        failure="" if judgement.failed is None else failure_text(judgement.failed),
         parts=tuple([_part(rules, facts, *pair) for pair in pairs]),
     )
 
@@ -87,7 +87,7 @@ def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
 def _part(
     rules: PolicyRules, facts: CallFacts, part: CallPart, verdict: PartVerdict | None
 ) -> PartExplanation:
-    """Return what *part* does, and its *verdict*, None if a rule failed."""
+    """Return the explanation of *part*; its *verdict* is None if a rule failed."""
     paths = [
         PathExplanation(path=use.word.text, kind=use.kind, folder=use.folder) for use in part.paths
     ]
@@ -95,7 +95,7 @@ def _part(
         source=shortened(part.source),
         verdict="deny" if verdict is None else verdict.verdict,
         decided_by="a failed rule" if verdict is None else named(verdict.decided),
-        why="" if verdict is None else because(verdict.decided),
+        why="" if verdict is None else reason_text(verdict.decided),
         action=part.action,
         inside=() if part.command is None else part.command.inside,
         effects=tuple(sorted(part.effects | part.claimed)),
@@ -109,11 +109,11 @@ def _part(
 def _rule(
     rule: PolicyRule, facts: CallFacts, part: CallPart, verdict: PartVerdict | None
 ) -> RuleExplanation:
-    """Return what the judge's own examination of *rule* found."""
-    finding = examine(rule, facts, part)
-    spoken = () if verdict is None else [each.rule for each in verdict.spoken]
-    if rule.limits and finding.status not in {"not run", "failed"} and rule not in spoken:
-        why = "it is about calls before, and this is taken for the first of a session"
+    """Return the judge's own finding of *rule* on *part*."""
+    finding = evaluate(rule, facts, part)
+    matched = () if verdict is None else [each.rule for each in verdict.matched]
+    if rule.limits and finding.status not in {"not run", "failed"} and rule not in matched:
+        why = "it depends on earlier calls, and this is taken as the first call of a session"
         finding = RuleFinding(rule, "not run", why, LIMIT_NAMES[type(rule.limits[0])])
     return RuleExplanation(
         rule=rule.name,

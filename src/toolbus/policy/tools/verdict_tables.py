@@ -1,10 +1,10 @@
-"""Tables of calls and the verdicts that a policy should have on them: TOML or JSON Lines.
+"""Tables of calls and their expected verdicts, for testing a policy: TOML or JSON Lines.
 
 ```toml
 [[call]]
 command = "git push --force"        # of the tool "shell", unless `tool` names another
 verdict = "deny"
-rule = "no force-push"              # which rule shall decide; optional
+rule = "no force-push"              # the rule that must decide; optional
 
 [[call]]
 tool = "read_file"
@@ -17,9 +17,9 @@ command = "make deploy"
 verdict = "deny"
 ```
 
-The calls of `after` are the session's earlier ones, in their order: each has run and ended before
-the next, with the `outcome` "success" or "error" and the result `text`, `seconds_ago` before the
-row's own call (0). A row whose earlier call the policy denies differs: that call never runs.
+`after` lists the session's earlier calls in order: each has run and ended before the next, with the
+`outcome` "success" or "error" and the result `text`, `seconds_ago` before the row's own call (0). A
+row with an earlier call that the policy denies differs: that call never runs.
 """
 
 from __future__ import annotations
@@ -32,20 +32,14 @@ from msgspec import Struct
 from toolbus.errors import ConfigurationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
-from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.history.counted_calls import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import Default, Ending
-from toolbus.policy.rules.verdict_texts import because, failure, named
-from toolbus.toml.files import (
-    decode_text,
-    locate_keys,
-    parse_toml,
-    read_bytes,
-    unknown_file_key,
-)
+from toolbus.policy.rules.verdict_texts import failure_text, named, reason_text
+from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes, unknown_file_key
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
@@ -59,7 +53,7 @@ _LONGEST = 2**26
 
 
 class TableCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call, as a table names it."""
+    """A call in a table."""
 
     command: str | None = None
     tool: str = "shell"
@@ -72,19 +66,19 @@ class TableCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def shown(self) -> str:
-        """The call, for people."""
+        """The call, for display."""
         return self.command if self.command is not None else f"{self.tool} {self.arguments}"
 
 
 class EarlierCall(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call that the session made before, and how it ended."""
+    """An earlier call of the session, and its end."""
 
     outcome: Ending = "success"
     text: str = ""
     seconds_ago: Annotated[float, msgspec.Meta(ge=0)] = 0
 
     def ended(self, call: ToolCall) -> ToolMessage:
-        """Return the result of *call*, which is this one."""
+        """Return the result of *call*, made from this row."""
         response = ToolResponse(
             self.text, is_error=self.outcome == "error", parameters=call.arguments
         )
@@ -92,9 +86,9 @@ class EarlierCall(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call and the *verdict* that is expected, in the *line* of its file, whatever that says.
+    """One call with its expected *verdict*; *line* is set to its line in the file.
 
-    It is made *after* other calls, each a command line or a table.
+    The call is made *after* other calls, each a command line or a table.
     """
 
     verdict: Default
@@ -109,12 +103,12 @@ class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def earlier(self) -> list[EarlierCall]:
-        """The calls before."""
+        """The earlier calls."""
         return [EarlierCall(command=each) if isinstance(each, str) else each for each in self.after]
 
 
 class RowResult(Struct, frozen=True):
-    """What a policy said of a *row*: *difference* says how it is not what was expected, or ""."""
+    """A policy's verdict on a *row*; *difference* is how it differs from the expectation, or ""."""
 
     row: TableRow
     verdict: str
@@ -128,15 +122,15 @@ def read_rows(file: Path) -> list[TableRow]:
     text = decode_text(file, read_bytes(file, _LONGEST))
     rows = [_row(file, table, line) for table, line in _tables(file, text)]
     if not rows:
-        raise ConfigurationError(f"it has no row; write [[{_TABLES}]]", str(file))
+        raise ConfigurationError(f"it has no row; add [[{_TABLES}]]", str(file))
     return rows
 
 
 def check_rows(
     rules: PolicyRules, rows: Sequence[TableRow], folder: str | None = None
 ) -> Iterator[RowResult]:
-    """Yield what *rules* say of each of *rows*, of calls of tools that work in *folder*."""
-    reader, judge = CallReader(rules, LineMemory()), CallJudge(rules)
+    """Yield the verdict of *rules* on each row, for tools that work in *folder*."""
+    reader, judge = CallReader(rules, LineCache()), CallJudge(rules)
     for row in rows:
         session = _TriedSession(
             judge, reader, Scope(agent_id=row.agent, context=row.context), folder
@@ -146,7 +140,7 @@ def check_rows(
 
 
 class _TriedSession:
-    """The session of one row: its *record* holds the calls that ran in it."""
+    """The session of one row, with the record of its calls."""
 
     def __init__(
         self, judge: CallJudge, reader: CallReader, scope: Scope, folder: str | None
@@ -155,19 +149,19 @@ class _TriedSession:
         self._record, self._count = SessionRecord(None), 0
 
     def judge(self, call: ToolCall, now: float) -> tuple[CallVerdict, str | None]:
-        """Return the verdict on *call*, which has begun unless it is denied, and its folder."""
+        """Return the verdict on *call* and its folder; the call is recorded unless denied."""
         kept_in = self._record.shell_folder(shell_key(self._scope, call.name))
         facts = self._reader.facts(call, None, self._scope, self._folder, kept_in)
         counted = CountedCall.of(self._judge, self._judge.judge(facts), self._scope)
         return decide([counted], self._record, now)[0], facts.folder
 
     def run(self, earlier: EarlierCall) -> str:
-        """Let *earlier* begin and end; return why it cannot, "" if it ran."""
+        """Run *earlier* to its end; return why it cannot run, or ""."""
         self._count += 1
         call, now = earlier.call(f"earlier-{self._count}"), -earlier.seconds_ago
         verdict, folder = self.judge(call, now)
         if verdict.verdict == "deny":
-            return f"call {self._count} of `after` never runs, for it is denied: {earlier.shown}"
+            return f"call {self._count} of `after` never runs because it is denied: {earlier.shown}"
         ended = earlier.ended(call)
         next_folder = None
         if earlier.outcome == "success":
@@ -181,7 +175,7 @@ def _result(row: TableRow, judgement: CallVerdict, denied: str) -> RowResult:
     verdict, failed = judgement.verdict, judgement.failed
     findings = [part.decided for part in judgement.decided] if failed is None else [failed]
     decided = named(findings[0])
-    why = because(findings[0]) if failed is None else failure(failed)
+    why = reason_text(findings[0]) if failed is None else failure_text(failed)
     rules = {finding.rule.name for finding in findings if finding.rule}
     difference = denied
     if not denied and verdict != row.verdict:
@@ -192,7 +186,7 @@ def _result(row: TableRow, judgement: CallVerdict, denied: str) -> RowResult:
 
 
 def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
-    """Yield each row of *text* as it was written, and its line."""
+    """Yield each row of *text* as written, and its line."""
     if file.suffix == ".toml":
         table = parse_toml(file, text)
         for key in table:
@@ -203,7 +197,7 @@ def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
         lines = locate_keys(file, text)
         rows = table.get(_TABLES, [])
         if not isinstance(rows, list):
-            raise ConfigurationError(f"{_TABLES!r} is no array; write [[{_TABLES}]]", str(file))
+            raise ConfigurationError(f"{_TABLES!r} is not an array; use [[{_TABLES}]]", str(file))
         yield from [(row, lines.get((_TABLES, index), 1)) for index, row in enumerate(rows)]
         return
     for number, line in enumerate(text.split("\n"), 1):
@@ -211,7 +205,7 @@ def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
             try:
                 yield msgspec.json.decode(line.encode()), number
             except msgspec.DecodeError as error:
-                raise ConfigurationError(f"this is no JSON: {error}", str(file), number) from None
+                raise ConfigurationError(f"expected JSON: {error}", str(file), number) from None
 
 
 def _row(file: Path, table: Any, line: int) -> TableRow:
@@ -231,11 +225,11 @@ def _row(file: Path, table: Any, line: int) -> TableRow:
 
 
 def _check_row(row: TableRow) -> None:
-    """Raise `MisfitError` for calls without a command or tool, or in another order than said."""
+    """Raise `MisfitError` for calls without a command or tool, or in the wrong order."""
     for number, each in enumerate([row, *row.earlier]):
         if each.command is None and each.tool == "shell" and not each.arguments:
             which = f"call {number} of `after`" if number else "a row"
-            raise MisfitError(f"{which} has a `command`, or a `tool`")
+            raise MisfitError(f"{which} needs a `command` or a `tool`")
     ages = [each.seconds_ago for each in row.earlier]
     if ages != sorted(ages, reverse=True):
-        raise MisfitError("`after` names calls in their order, so `seconds_ago` never grows")
+        raise MisfitError("`after` lists calls in order, so `seconds_ago` must not increase")

@@ -20,7 +20,7 @@ def project(tmp_path):
     return folder
 
 
-def touch(project, text, patterns=("**/.env",), *, kind="read", folder=".", **options):
+def access(project, text, patterns=("**/.env",), *, kind="read", folder=".", **options):
     word = options.pop("word", None) or Word(text, pattern=any(each in text for each in "*?[~"))
     home = str(project.parent)
     resolver = PathResolver(CallPlace(folder=str(project), home=home))
@@ -39,7 +39,7 @@ def within(project, text, patterns, *, kind="read", folder="."):
     [".env", "./.env", "src/../.env", "sub/../.env", ".//.env/", "src/./../.env/.", "../shop/.env"],
 )
 def test_a_file_is_denied_by_whatever_path(project, text):
-    assert touch(project, text).path == str(project / ".env")
+    assert access(project, text).path == str(project / ".env")
 
 
 @pytest.mark.parametrize(
@@ -48,57 +48,57 @@ def test_a_file_is_denied_by_whatever_path(project, text):
 def test_a_link_of_a_process_is_a_doubt_and_its_end_a_name(project, folder):
     (project / "plain").symlink_to(".env")
 
-    assert touch(project, f"{folder}/.env").answer == "yes"
-    assert touch(project, f"{folder}/plain").answer == "maybe"
+    assert access(project, f"{folder}/.env").answer == "yes"
+    assert access(project, f"{folder}/plain").answer == "maybe"
 
 
 def test_a_home_folder_is_found(project):
     (project.parent / ".env").symlink_to("shop/.env")
 
-    assert touch(project, "~/.env").path == str(project / ".env")
+    assert access(project, "~/.env").path == str(project / ".env")
 
 
 @pytest.mark.parametrize("text", ["/proc/77/root/tmp/.env", "other/.env", "/dev/../tmp/.env"])
 def test_a_file_that_is_not_there_is_known_by_its_name(project, text):
-    assert touch(project, text).answer == "yes"
+    assert access(project, text).answer == "yes"
 
 
 @pytest.mark.parametrize(
     "text", ["README.md", ".envrc", "env", ".env.example", "src", "/dev/fd/3", "/proc/self/status"]
 )
 def test_other_files_are_not(project, text):
-    assert touch(project, text).answer == "no"
+    assert access(project, text).answer == "no"
 
 
 def test_a_link_is_known_by_its_own_name_and_by_what_it_leads_to(project):
     (project / "plain").symlink_to(".env")
     (project / "src" / ".env").symlink_to("/etc/hostname")
 
-    assert touch(project, "plain").path == str(project / ".env")
-    assert touch(project, "src/.env").path == str(project / "src" / ".env")
+    assert access(project, "plain").path == str(project / ".env")
+    assert access(project, "src/.env").path == str(project / "src" / ".env")
 
 
 def test_a_dangling_link_leads_to_what_would_be_there(project):
     (project / "plain").symlink_to("src/new/.env")
 
-    assert touch(project, "plain", kind="write").path == str(project / "src/new/.env")
+    assert access(project, "plain", kind="write").path == str(project / "src/new/.env")
 
 
 def test_what_nobody_can_know_is_asked_about(project):
     (project / "loop").symlink_to("loop")
 
-    assert touch(project, "", word=Word("$x", known=False)).answer == "maybe"
-    assert touch(project, "README.md", folder=None).answer == "maybe"
-    assert touch(project, "README.md", settled=False).answer == "maybe"
-    assert touch(project, "loop").answer == "maybe"
-    assert touch(project, "/proc/77/cwd/x").answer == "maybe"
+    assert access(project, "", word=Word("$x", known=False)).answer == "maybe"
+    assert access(project, "README.md", folder=None).answer == "maybe"
+    assert access(project, "README.md", paths_stable=False).answer == "maybe"
+    assert access(project, "loop").answer == "maybe"
+    assert access(project, "/proc/77/cwd/x").answer == "maybe"
 
 
 def test_a_folder_behind_a_link_is_unknown_where_shell_and_kernel_differ(project):
     (project / "deep").symlink_to("/usr/share")
 
-    assert touch(project, "x", folder="src/..").answer == "no"
-    assert touch(project, "x", folder="deep/..").answer == "maybe"
+    assert access(project, "x", folder="src/..").answer == "no"
+    assert access(project, "x", folder="deep/..").answer == "maybe"
 
 
 def test_a_rule_that_allows_wants_all_of_it_inside(project):
@@ -115,55 +115,55 @@ def test_a_rule_that_allows_wants_all_of_it_inside(project):
     "text", [".e*v", ".[e]nv", ".*", "./.??v", "*/../.env", "~/*/.env", "s*/../.e*"]
 )
 def test_a_glob_is_what_it_stands_for(project, text):
-    assert touch(project, text).path == str(project / ".env")
+    assert access(project, text).path == str(project / ".env")
 
 
 @pytest.mark.parametrize("text", ["*", "*.md", "src/*", "[!.]*", "*nv", ".envr*"])
 def test_a_glob_that_stands_for_other_files_is_not_asked_about(project, text):
-    assert touch(project, text).answer == "no"
+    assert access(project, text).answer == "no"
 
 
 def test_a_glob_follows_links(project):
     (project / "src" / "plain").symlink_to("../.env")
 
-    assert touch(project, "src/p*").path == str(project / ".env")
+    assert access(project, "src/p*").path == str(project / ".env")
 
 
 def test_a_glob_that_is_aimed_at_a_file_that_may_appear_is_asked_about(project):
     (project / ".env").unlink()
 
-    assert touch(project, ".e*v").answer == "maybe"
-    assert touch(project, "*/.env").answer == "yes"
-    assert touch(project, "*.pem", ["*.pem"]).answer == "yes"
-    assert touch(project, "*.json", ["**/credentials.json"]).answer == "no"
-    assert touch(project, "secrets/*", ["./secrets/**"]).answer == "yes"
+    assert access(project, ".e*v").answer == "maybe"
+    assert access(project, "*/.env").answer == "yes"
+    assert access(project, "*.pem", ["*.pem"]).answer == "yes"
+    assert access(project, "*.json", ["**/credentials.json"]).answer == "no"
+    assert access(project, "secrets/*", ["./secrets/**"]).answer == "yes"
 
 
 def test_a_glob_of_too_much_is_asked_about(project, monkeypatch):
     monkeypatch.setattr("toolbus.policy.paths.targets.MOST_ENTRIES", 2)
 
-    assert touch(project, "*/*").answer == "maybe"
-    assert touch(project, "*/" * 300).answer == "maybe"
+    assert access(project, "*/*").answer == "maybe"
+    assert access(project, "*/" * 300).answer == "maybe"
 
 
 def test_what_names_a_folder_holds_for_all_in_it(project):
-    assert touch(project, "secrets/a/b", ["secrets"]).answer == "yes"
-    assert touch(project, "secrets", ["./secrets/**"]).answer == "yes"
-    assert touch(project, "secrets", ["./secrets/*"]).answer == "no"
+    assert access(project, "secrets/a/b", ["secrets"]).answer == "yes"
+    assert access(project, "secrets", ["./secrets/**"]).answer == "yes"
+    assert access(project, "secrets", ["./secrets/*"]).answer == "no"
 
 
 def test_a_pattern_counts_from_where_its_links_lead(project):
     (project / "conf").symlink_to("src")
 
-    assert touch(project, "src/key", ["./conf/key"]).answer == "yes"
-    assert touch(project, "conf/key", ["./src/key"]).answer == "yes"
+    assert access(project, "src/key", ["./conf/key"]).answer == "yes"
+    assert access(project, "conf/key", ["./src/key"]).answer == "yes"
 
 
 def test_a_recursive_reader_reads_what_is_below(project):
-    assert touch(project, ".", kind="read-tree").path == str(project / ".env")
-    assert touch(project, "src", kind="read-tree").answer == "no"
-    assert touch(project, "..", kind="read-tree", folder="src").path == str(project / ".env")
-    assert touch(project, ".", kind="read").answer == "no"
+    assert access(project, ".", kind="read-tree").path == str(project / ".env")
+    assert access(project, "src", kind="read-tree").answer == "no"
+    assert access(project, "..", kind="read-tree", folder="src").path == str(project / ".env")
+    assert access(project, ".", kind="read").answer == "no"
 
 
 def tree(project, patterns=("**/.env",), **options):
@@ -229,7 +229,7 @@ def test_a_walk_that_is_too_long_is_asked_about(project, monkeypatch):
     (project / ".env").unlink()
     monkeypatch.setattr("toolbus.policy.paths.tree_walks.MOST_ENTRIES_BELOW", 2)
 
-    assert touch(project, ".", kind="read-tree").answer == "maybe"
+    assert access(project, ".", kind="read-tree").answer == "maybe"
 
 
 def test_a_large_tree_is_walked(project):
@@ -239,44 +239,44 @@ def test_a_large_tree_is_walked(project):
         for number in range(1_000):
             os.mknod(project / str(folder) / str(number))
 
-    assert touch(project, ".", kind="read-tree").answer == "no"
+    assert access(project, ".", kind="read-tree").answer == "no"
     (project / "59" / ".env").touch()
-    assert touch(project, ".", kind="read-tree").answer == "yes"
+    assert access(project, ".", kind="read-tree").answer == "yes"
 
 
 def test_a_walk_goes_only_where_the_pattern_may_be(project, monkeypatch):
     (project / ".ssh").mkdir()
     monkeypatch.setattr("toolbus.policy.paths.tree_walks.MOST_ENTRIES_BELOW", 0)
 
-    assert touch(project, "/", ["~/.ssh/key", "/nowhere/x"], kind="read-tree").answer == "no"
+    assert access(project, "/", ["~/.ssh/key", "/nowhere/x"], kind="read-tree").answer == "no"
 
 
 def test_a_folder_in_another_spelling_has_the_same_files_below(project):
     (project.parent / "SHOP/sub").mkdir(parents=True)
     (project.parent / "SHOP/sub/key").touch()
 
-    assert touch(project, "../SHOP", ["./sub/key"], kind="read-tree").answer == "yes"
-    assert touch(project, "../SHOP", ["./sub/key"], kind="destroy").answer == "yes"
-    assert touch(project, "../SHOP", ["./src/key"], kind="read-tree").answer == "no"
+    assert access(project, "../SHOP", ["./sub/key"], kind="read-tree").answer == "yes"
+    assert access(project, "../SHOP", ["./sub/key"], kind="destroy").answer == "yes"
+    assert access(project, "../SHOP", ["./src/key"], kind="read-tree").answer == "no"
 
 
 def test_who_destroys_a_folder_destroys_what_is_in_it(project):
-    assert touch(project, ".", kind="destroy").answer == "yes"
-    assert touch(project, "../shop", ["~/shop/src/**"], kind="destroy").answer == "yes"
-    assert touch(project, "src", kind="destroy").answer == "no"
+    assert access(project, ".", kind="destroy").answer == "yes"
+    assert access(project, "../shop", ["~/shop/src/**"], kind="destroy").answer == "yes"
+    assert access(project, "src", kind="destroy").answer == "no"
 
 
 def test_who_writes_into_a_folder_fills_it(project):
-    assert touch(project, ".", kind="write").answer == "no"
-    assert touch(project, "src", ["./src/*"], kind="write").answer == "yes"
+    assert access(project, ".", kind="write").answer == "no"
+    assert access(project, "src", ["./src/*"], kind="write").answer == "yes"
 
 
 def test_a_file_of_a_revision_is_that_file(project):
     (project / ".git").mkdir()
 
-    assert touch(project, "HEAD:.env").answer == "yes"
-    assert touch(project, "HEAD:.env", ["./.env"], folder="src").answer == "yes"
-    assert touch(project, "HEAD:src/app.py").answer == "no"
+    assert access(project, "HEAD:.env").answer == "yes"
+    assert access(project, "HEAD:.env", ["./.env"], folder="src").answer == "yes"
+    assert access(project, "HEAD:src/app.py").answer == "no"
 
 
 def test_who_removes_or_replaces_a_link_changes_where_it_is(project):
@@ -298,13 +298,13 @@ def test_a_rule_that_allows_wants_all_that_is_below_inside(project):
 def test_a_home_folder_is_what_the_shell_expands(project):
     root = Path("~root").expanduser()
 
-    assert touch(project, "~/shop/.env").answer == "yes"
-    assert touch(project, f"{root}/.ssh/id", ["~root/.ssh/**"]).answer == "yes"
-    assert touch(project, "~root/.ssh/id", [f"{root}/.ssh/**"]).answer == "yes"
-    assert touch(project, "~+/.env").answer == "yes"
-    assert touch(project, "~-/x").answer == "maybe"
-    assert touch(project, "~nobody-is-called-so/x").answer == "no"
-    assert touch(project, "", word=Word("~/shop/.env")).path == str(project / "~/shop/.env")
+    assert access(project, "~/shop/.env").answer == "yes"
+    assert access(project, f"{root}/.ssh/id", ["~root/.ssh/**"]).answer == "yes"
+    assert access(project, "~root/.ssh/id", [f"{root}/.ssh/**"]).answer == "yes"
+    assert access(project, "~+/.env").answer == "yes"
+    assert access(project, "~-/x").answer == "maybe"
+    assert access(project, "~nobody-is-called-so/x").answer == "no"
+    assert access(project, "", word=Word("~/shop/.env")).path == str(project / "~/shop/.env")
     assert (
         touches(
             PathUse(argument_word("~/[x]/.env"), "read"),
@@ -320,9 +320,9 @@ def test_a_home_folder_is_what_the_shell_expands(project):
     [("read", "no"), ("write", "no"), ("read-tree", "maybe"), ("destroy", "maybe")],
 )
 def test_a_descriptor_is_not_a_file_but_may_be_a_folder(project, kind, answer):
-    assert touch(project, "/dev/fd/3", kind=kind).answer == answer
-    assert touch(project, "/dev/stdin", kind=kind).answer == answer
-    assert touch(project, "/dev/fd/3/", kind=kind).answer == "maybe"
+    assert access(project, "/dev/fd/3", kind=kind).answer == answer
+    assert access(project, "/dev/stdin", kind=kind).answer == answer
+    assert access(project, "/dev/fd/3/", kind=kind).answer == "maybe"
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])

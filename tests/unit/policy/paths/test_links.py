@@ -6,7 +6,7 @@ import pytest
 
 from toolbus.policy.commands import Command, CommandEffects, PathUse, Unreadable, Word
 from toolbus.policy.paths import links
-from toolbus.policy.paths.links import are_settled, linked_folders, may_relink
+from toolbus.policy.paths.links import linked_folders, may_relink, path_stability
 from toolbus.policy.paths.resolver import CallPlace, PathResolver
 
 
@@ -53,11 +53,11 @@ def test_copies_of_links_and_lists_of_what_is_left_out_count():
 
 
 def test_a_command_is_unsettled_by_others_that_may_change_links():
-    late = Command(Word("cat"), (), settled=False)
+    late = Command(Word("cat"), (), paths_stable=False)
     first = Command(Word("x"), ())
 
-    assert are_settled([first, late], [effects("mkdir"), effects("cat")]) == (True, True)
-    assert are_settled([first, late], [effects("ln"), effects("cat")]) == (True, False)
+    assert path_stability([first, late], [effects("mkdir"), effects("cat")]) == (True, True)
+    assert path_stability([first, late], [effects("ln"), effects("cat")]) == (True, False)
 
 
 def test_links_to_folders_outside_are_found(tmp_path):

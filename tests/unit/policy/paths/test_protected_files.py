@@ -17,7 +17,7 @@ class Piece(NamedTuple):
     action: tuple
     paths: tuple
     command: Command | None = None
-    settled: bool = True
+    paths_stable: bool = True
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_a_link_made_in_the_same_line_is_asked_about(home):
     paths = (PathUse(Word("x"), "write"),)
 
     assert judge_piece(home, Piece(("tee",), paths)) == "no"
-    assert judge_piece(home, Piece(("tee",), paths, settled=False)) == "maybe"
+    assert judge_piece(home, Piece(("tee",), paths, paths_stable=False)) == "maybe"
 
 
 def test_an_argument_that_may_be_such_a_file_is_asked_about(home):

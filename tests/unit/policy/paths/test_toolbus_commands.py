@@ -6,7 +6,7 @@ import pytest
 import toolbus
 from toolbus.policy.commands import Command, Word
 from toolbus.policy.paths.resolver import CallPlace, PathResolver
-from toolbus.policy.paths.toolbus_commands import is_for_people
+from toolbus.policy.paths.toolbus_commands import runs_person_command
 
 PACKAGE = Path(toolbus.__file__).parent
 
@@ -18,7 +18,7 @@ def verdict(line, *, folder="/", unknown=(), inside=()):
         tuple([Word(word, known=word not in unknown) for word in words]),
         inside=tuple(inside),
     )
-    return is_for_people(command, PathResolver(CallPlace(str(folder)))).answer
+    return runs_person_command(command, PathResolver(CallPlace(str(folder)))).answer
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_a_digest_belongs_to_its_name(data, specs):
     name = data.draw(st.sampled_from(sorted(tools)))
     tools[name + "x"] = tools.pop(name)
 
-    with pytest.raises(ConfigurationError, match="its digest is not that of its text"):
+    with pytest.raises(ConfigurationError, match="its digest does not match its text"):
         read_lock(LOCK, json.dumps(whole).encode())
 
 

@@ -67,7 +67,7 @@ async def test_a_lock_file_that_nobody_trusted_is_told(project, caplog):
 
     (error,) = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert "it is not what was trusted" in error.getMessage()
-    assert "say `settings = { file = 'toolbus.lock' }`, then trust that" in error.getMessage()
+    assert "set `settings = { file = 'toolbus.lock' }` and trust that" in error.getMessage()
 
 
 async def test_who_names_the_configuration_trusts_the_file_beside_it(

@@ -107,7 +107,7 @@ def read_awk(parsed: ParsedCommand) -> Sequence[Word]:
 
 def _judge(parsed: ParsedCommand, tokens: list[str]) -> None:
     if not {"ENVIRON", "SYMTAB"}.isdisjoint(tokens):
-        parsed.uses.read_environment()
+        parsed.builder.read_environment()
     depth, printing = 0, -1
     for index, sign in enumerate(tokens):
         depth += (sign in {"(", "["}) - (sign in {")", "]"})
@@ -124,7 +124,7 @@ def _judge(parsed: ParsedCommand, tokens: list[str]) -> None:
 def _judge_sign(parsed: ParsedCommand, sign: str, behind: list[str]) -> None:
     match sign:
         case "system" | "|" | "|&":
-            parsed.uses.take(Word(sign), "command")
+            parsed.builder.take(Word(sign), "command")
         case "getline" | "ARGV" | "ARGC":
             _input(parsed, behind)
         case "@":
@@ -134,15 +134,15 @@ def _judge_sign(parsed: ParsedCommand, sign: str, behind: list[str]) -> None:
 def _output(parsed: ParsedCommand, behind: list[str]) -> None:
     end = behind[1] if len(behind) > 1 else "}"
     if not behind or behind[0][0] != '"' or end not in {"}", ";", "\n"}:
-        parsed.uses.write(Word("awk's output", known=False))
+        parsed.builder.write(Word("awk's output", known=False))
     elif behind[0] not in _NOWHERE:
-        parsed.uses.write(Word(behind[0][1:-1]))
+        parsed.builder.write(Word(behind[0][1:-1]))
 
 
 def _input(parsed: ParsedCommand, behind: list[str]) -> None:
     """Add what is read besides the files that the command names."""
     text = "".join(behind)
     if match := re.match(r'\w*<"([^"\\]*)"(?:[;})]|\n|$)', text):
-        parsed.uses.read(Word(match[1]))
+        parsed.builder.read(Word(match[1]))
     else:
-        parsed.uses.read(Word("a file that awk names", known=False))
+        parsed.builder.read(Word("a file that awk names", known=False))

@@ -22,14 +22,14 @@ _OTHER_SCHEME = re.compile(
 
 def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge what curl tells servers, and the names of the files that it writes; return URLs."""
-    uses = parsed.uses
+    builder = parsed.builder
     for option, value in parsed.values:
         if "-b" in option.names and "=" not in value.text:
-            uses.read(value)  # Cookies, or the name of their file.
+            builder.read(value)  # Cookies, or the name of their file.
         if "-Q" in option.names:
             verb = value.text.lstrip("-+*").partition(" ")[0].upper()
             if not value.known or verb not in language_words("curl", "queries"):
-                uses.effects.add("write")
+                builder.effects.add("write")
         if "-w" in option.names:
             _write_as_told(parsed, value)
         if "--url" in option.names:
@@ -46,19 +46,19 @@ def _write_as_told(parsed: ParsedCommand, template: Word) -> None:
     if template.text.startswith("@"):
         parsed.note("which files it writes may stand in that file", template)
     for name in re.findall(r"%output\{(?:>>)?([^}]*)", template.text):
-        parsed.uses.write(Word(name))
+        parsed.builder.write(Word(name))
 
 
 def _send_by_scheme(parsed: ParsedCommand, url: Word) -> None:
     """Judge an address whose path is sent as commands, or that reads files through a server."""
     if url.known and _OTHER_SCHEME.match(url.text):
-        parsed.uses.effects.add("write")
+        parsed.builder.effects.add("write")
 
 
 def _write_by_url(parsed: ParsedCommand) -> None:
     """Add the files to which curl gives the names of what it fetches."""
     if parsed.option("-J", "--remote-header-name"):
-        parsed.uses.write(Word("a name that the server gives", known=False))
+        parsed.builder.write(Word("a name that the server gives", known=False))
     for url in parsed.operands:
         name = url.text.partition("?")[0].rpartition("/")[2]
-        parsed.uses.write(Word(name, known=url.known and not {*name} & {*"{}[]"}))
+        parsed.builder.write(Word(name, known=url.known and not {*name} & {*"{}[]"}))

@@ -55,7 +55,7 @@ def _behind_primary(
         return index + 2
     elif text in language_words("find", "writes"):
         for argument in arguments:
-            parsed.uses.write(argument)
+            parsed.builder.write(argument)
         return index + (3 if text == "-fprintf" else 2)
     elif text in language_words("find", "runs"):
         return _behind_command(parsed, words, index + 1)
@@ -83,15 +83,15 @@ def end_of_command(words: Sequence[Word], start: int) -> int:
 
 def _use(parsed: ParsedCommand, start: Word, rest: Sequence[Word]) -> None:
     """Judge what is done with all below *start*; what is run there is a command of its own."""
-    uses = parsed.uses
+    builder = parsed.builder
     if not start.known:
         parsed.note(f"it is not known whether {start.text} is an action of find", start)
     if "-delete" in parsed.options:
-        uses.destroy(start)
+        builder.destroy(start)
     if not language_words("find", "runs").isdisjoint(parsed.options):
         texts = [word.text for word in rest]
         if language_words("find", "branches").isdisjoint(texts) and "-name" in texts[:-1]:
-            uses.take(rest[texts.index("-name") + 1], "include")
-        uses.tree(start)
+            builder.take(rest[texts.index("-name") + 1], "include")
+        builder.tree(start)
     elif "-delete" not in parsed.options:
-        uses.name(start)
+        builder.name(start)

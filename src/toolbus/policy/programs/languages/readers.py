@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.parsed_command import ParsedCommand
 
 ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
-"""Adds to `ParsedCommand.uses`; returns the operands that are still to be judged by their kinds."""
+"""Adds to `ParsedCommand.builder`; returns the operands that are left to be judged by kind."""
 
 _QUIET_LESS = re.compile(r"\++(?:\d*[gGFp%]?|[/?][^!|]*)")
 _ENVIRONMENT = re.compile(r"""\$ENV\b|(?<![.\w"'$@])env(?![\w"']|\s*:)""")
@@ -41,7 +41,7 @@ _EVALUATED = re.compile(r"[\[$`]")
 def read_tar(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge a call of tar, by its mode; return no operands."""
     # Modes and options may be given together: each adds what it does.
-    uses = parsed.uses
+    builder = parsed.builder
     creates = parsed.option("-c", "-r", "-u", "-A", "--delete")
     if not creates and not parsed.option("-t", "-d", "-x"):
         if parsed.instead is None:
@@ -51,22 +51,22 @@ def read_tar(parsed: ParsedCommand) -> Sequence[Word]:
         if "-f" in option.names:
             _archive(parsed, value, "write" if creates else "read")
     for file in parsed.operands if creates and not parsed.option("--delete") else ():
-        uses.tree(file)
+        builder.tree(file)
     if parsed.option("-x") and not parsed.option("-O"):
-        uses.fill(Word("."))
+        builder.fill(Word("."))
     return ()
 
 
 def _archive(parsed: ParsedCommand, archive: Word, kind: str) -> None:
-    uses = parsed.uses
-    folder, uses.folder = uses.folder, parsed.command.folder
+    builder = parsed.builder
+    folder, builder.folder = builder.folder, parsed.command.folder
     if ":" in archive.text and not parsed.option("--force-local"):
         parsed.note("an archive with a colon in its name is on another machine", archive)
     if kind == "read":
-        uses.read(archive)
+        builder.read(archive)
     else:
-        uses.write(archive)
-    uses.folder = folder
+        builder.write(archive)
+    builder.folder = folder
 
 
 def read_lsof(parsed: ParsedCommand) -> Sequence[Word]:
@@ -74,8 +74,8 @@ def read_lsof(parsed: ParsedCommand) -> Sequence[Word]:
     for option, value in parsed.values:
         _, at_sign, host = value.text.partition("@")
         if "-i" in option.names and (not value.known or at_sign):
-            parsed.uses.take(Word(host, known=value.known), "host")
-            parsed.uses.effects.add("network")
+            parsed.builder.take(Word(host, known=value.known), "host")
+            parsed.builder.effects.add("network")
     return parsed.operands
 
 
@@ -84,14 +84,14 @@ def read_gzip(parsed: ParsedCommand) -> Sequence[Word]:
     if parsed.instead is None:
         for word in parsed.operands:
             if word.known and not word.pattern and posixpath.splitext(word.text)[1]:
-                parsed.uses.write(Word(posixpath.splitext(word.text)[0]))
+                parsed.builder.write(Word(posixpath.splitext(word.text)[0]))
     return parsed.operands
 
 
 def read_date(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge `date`: an operand that is no format sets the clock; return none."""
     if any(not word.text.startswith("+") for word in parsed.operands):
-        parsed.uses.effects.add("write")
+        parsed.builder.effects.add("write")
     return ()
 
 
@@ -107,7 +107,7 @@ def read_fzf(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the actions of keys of fzf: some run commands."""
     for option, value in parsed.values:
         if "--bind" in option.names and (not value.known or _FZF_RUNS.search(value.text)):
-            parsed.uses.take(value, "command")
+            parsed.builder.take(value, "command")
     return parsed.operands
 
 
@@ -115,9 +115,9 @@ def read_jq(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge a filter of jq: `import` and `include` read files of data and code."""
     for word in () if parsed.option("-f", "--from-file") else parsed.operands[:1]:
         if word.known and re.search(r"\b(?:import|include)\b", word.text):
-            parsed.uses.read(Word("a file that jq names", known=False))
+            parsed.builder.read(Word("a file that jq names", known=False))
         if not word.known or _ENVIRONMENT.search(word.text):
-            parsed.uses.read_environment()
+            parsed.builder.read_environment()
     return parsed.operands
 
 
@@ -125,7 +125,7 @@ def read_ps(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge `ps`: letters without a dash are options, of which `e` shows the environment."""
     letters = [word.text for word in parsed.operands if word.text.isalpha() or not word.known]
     if parsed.option("-E") or any("e" in text for text in letters):
-        parsed.uses.read_environment()
+        parsed.builder.read_environment()
     return ()
 
 
@@ -134,18 +134,18 @@ def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
     expressions = [value for option, value in parsed.values if "--expression" in option.names]
     for word in (*expressions, *parsed.operands[:1]):
         if word.known and "load" in word.text:
-            parsed.uses.read(Word("a file that yq names", known=False))
+            parsed.builder.read(Word("a file that yq names", known=False))
         if not word.known or _ENVIRONMENT.search(word.text) or _YQ_ENVIRONMENT.search(word.text):
-            parsed.uses.read_environment()
+            parsed.builder.read_environment()
         if _FILE_NAME.fullmatch(word.text):
-            parsed.uses.read(word)  # It is the expression only where there is no such file.
+            parsed.builder.read(word)  # It is the expression only where there is no such file.
     return parsed.operands
 
 
 def read_sysctl(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge `sysctl`: ``name=value`` sets; return none."""
     if any("=" in word.text or not word.known for word in parsed.operands):
-        parsed.uses.effects.add("write")
+        parsed.builder.effects.add("write")
     return ()
 
 
@@ -156,11 +156,11 @@ def read_push(parsed: ParsedCommand) -> Sequence[Word]:
             continue
         if refspec.text.startswith("+"):
             parsed.options |= {"-f", "--force"}
-            parsed.uses.effects.add("destroy")
+            parsed.builder.effects.add("destroy")
         if refspec.text.lstrip("+").startswith(":"):
             parsed.options |= {"-d", "--delete"}
-            parsed.uses.effects.add("destroy")
-    parsed.uses.branches += _pushed(parsed)
+            parsed.builder.effects.add("destroy")
+    parsed.builder.branches += _pushed(parsed)
     return parsed.operands
 
 
@@ -203,7 +203,7 @@ def read_checkout(parsed: ParsedCommand) -> Sequence[Word]:
     if not files and [word.text for word in parsed.operands] == ["."]:
         files = tuple(parsed.operands)
     for file in files:
-        parsed.uses.destroy(file)
+        parsed.builder.destroy(file)
     return () if files else parsed.operands
 
 
@@ -217,38 +217,40 @@ def read_restore(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_ssh_target(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge where rsync and scp copy: what has a colon is on another machine."""
-    uses = parsed.uses
+    builder = parsed.builder
     words = parsed.operands
     for index, word in enumerate(words):
         is_remote = word.known and (":" in word.text.partition("/")[0] or "://" in word.text)
         is_target = index == len(words) - 1 and index > 0
         if is_remote:
-            uses.effects.add("network")
-            uses.hosts.append(word)
+            builder.effects.add("network")
+            builder.hosts.append(word)
             if is_target:
-                uses.effects.add("write")
+                builder.effects.add("write")
         elif is_target:
-            uses.write(word)
+            builder.write(word)
         elif not parsed.option("-r", "-a", "--recursive", "--archive", "-R"):
-            uses.read(word)
+            builder.read(word)
         else:
-            uses.tree(word)
+            builder.tree(word)
     return ()
 
 
 def read_wget(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge where `wget` writes what it fetches; return URLs."""
     # Three cases, each of several targets or URLs: to the output, to named files, by the URL.
-    uses = parsed.uses
+    builder = parsed.builder
     targets = [value for option, value in parsed.values if "-O" in option.names]
     for target in targets:
-        uses.take(target, "write", of_option=True)
+        builder.take(target, "write", of_option=True)
     if targets and all(word.known and word.text in {"-", "/dev/null"} for word in targets):
         parsed.instead = frozenset({"read", "network"})
     elif not targets and parsed.instead is None:
         for url in parsed.operands:
             name = url.text.partition("?")[0].rpartition("/")[2] or "index.html"
-            uses.write(Word(name, known=url.known and not parsed.option("--content-disposition")))
+            builder.write(
+                Word(name, known=url.known and not parsed.option("--content-disposition"))
+            )
     return parsed.operands
 
 
@@ -264,7 +266,7 @@ def read_github_api(parsed: ParsedCommand) -> Sequence[Word]:
         return parsed.operands
     fields = [value for names, value in options if names & {"--field", "--raw-field"}]
     if (fields or parsed.option("--input")) and not _only_queries(parsed, fields):
-        parsed.uses.effects.add("write")
+        parsed.builder.effects.add("write")
     return parsed.operands
 
 
@@ -318,7 +320,7 @@ def _names_secret(word: Word) -> bool:
 def read_set(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge `set`: without any word it prints all variables."""
     if not parsed.command.words:
-        parsed.uses.read_environment()
+        parsed.builder.read_environment()
     return ()
 
 
@@ -328,7 +330,7 @@ def read_export(parsed: ParsedCommand) -> Sequence[Word]:
     Without a name they print variables, unless they print functions.
     """
     if not parsed.operands and not parsed.option("-f", "-F"):
-        parsed.uses.read_environment()
+        parsed.builder.read_environment()
     for word in parsed.operands:
         name, sign, value = word.text.partition("=")
         if sign and (reason := judge_variable(name, Word(value, word.known), in_front=False)):
@@ -339,7 +341,7 @@ def read_export(parsed: ParsedCommand) -> Sequence[Word]:
 def read_env(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the variables that `env` sets; what it runs is a command of its own."""
     if not parsed.wrapped and parsed.instead is None:
-        parsed.uses.read_environment()
+        parsed.builder.read_environment()
     for name, value in parsed.settings if parsed.wrapped or parsed.shell_texts else ():
         if reason := judge_variable(name, value, in_front=True):
             parsed.note(reason, value)
@@ -361,7 +363,7 @@ def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge an interpreter that is given no file: its input is the code."""
     is_module = parsed.option("-m", "--test", "--run")
     if is_module:
-        parsed.uses.effects.add("run-code")
+        parsed.builder.effects.add("run-code")
     if parsed.instead is not None and not parsed.helps:
         # It only checks the syntax, and prints the lines that are wrong.
         parsed.kinds = ("path",)
@@ -369,7 +371,7 @@ def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
     if is_module or parsed.option("-c", "-e", "--eval", "-p", "-pe"):
         return ()
     if not parsed.operands or parsed.operands[0].text == "-":
-        parsed.uses.effects.add("run-code")
+        parsed.builder.effects.add("run-code")
         if parsed.instead is None:
             parsed.note("the code that it runs comes to its input")
         return ()
@@ -411,7 +413,7 @@ def read_response_files(parsed: ParsedCommand) -> Sequence[Word]:
     for word in parsed.operands:
         if (word.text if word.known else word.start).startswith("@"):
             parsed.note("which arguments it has is in that file", word)
-            parsed.uses.read(Word(word.text[1:], word.known))
+            parsed.builder.read(Word(word.text[1:], word.known))
     return parsed.operands
 
 
@@ -424,7 +426,7 @@ def read_exec(parsed: ParsedCommand) -> Sequence[Word]:
         all(word.known for word in words)
         and words[0].text in language_words("container", "only_read")
     ):
-        parsed.uses.effects |= {"write", "run-code"}
+        parsed.builder.effects |= {"write", "run-code"}
         parsed.note("what it runs in the container may do more than read", words[0])
     return ()
 

@@ -105,11 +105,11 @@ def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
         scripts, files = files[:1], files[1:]
     _judge(parsed, scripts)
     for file in files if in_place else ():
-        parsed.uses.write(file)
+        parsed.builder.write(file)
     for option, suffix in parsed.values:
         # With a star it is the name of the copy, with a slash one in another folder.
         if not option.names.isdisjoint({"-i", "-I"}) and re.search("[*/]", suffix.text):
-            parsed.uses.write(Word(suffix.text, known=False))
+            parsed.builder.write(Word(suffix.text, known=False))
     return files
 
 
@@ -125,8 +125,8 @@ def _judge(parsed: ParsedCommand, scripts: Sequence[Word]) -> None:
         parsed.note("what this script of sed does is not known", script)
         return
     for file in reading.reads:
-        parsed.uses.read(Word(file))
+        parsed.builder.read(Word(file))
     for file in reading.writes:
-        parsed.uses.write(Word(file))
+        parsed.builder.write(Word(file))
     if reading.runs:
-        parsed.uses.take(script, "command")
+        parsed.builder.take(script, "command")

@@ -131,7 +131,7 @@ def _judge_input(parsed: ParsedCommand) -> None:
     if command.piped or any(each.operator == "<" for each in command.redirections):
         parsed.note("what SQL it reads from its input cannot be known")
     elif parsed.instead is None:
-        parsed.uses.effects.add("run-code")
+        parsed.builder.effects.add("run-code")
         parsed.note("without a command it is a shell")
 
 
@@ -148,9 +148,9 @@ def _judge_text(parsed: ParsedCommand, text: Word) -> None:
             parsed.note(f"what {stripped.split(maxsplit=1)[0]} does is not known", text)
     reading = read_statements("\n".join(statements))
     for file in reading.files:
-        parsed.uses.take(Word(file), "url" if "://" in file else "path")
+        parsed.builder.take(Word(file), "url" if "://" in file else "path")
     if reading.reason:
-        parsed.uses.effects.add("write")
+        parsed.builder.effects.add("write")
         parsed.note(reading.reason, text)
 
 
