@@ -644,7 +644,7 @@ async def test_breaking_arguments_is_blamed():
     outcome = recorder.values(TOOL_CALL_AFTER)[0]
     assert (outcome.status, outcome.executed) == ("invalid_arguments", None)
     assert messages[0].text == (
-        "handler 'renamer' broke the arguments: object contains unknown field `pth` - at `$`"
+        "handler 'renamer' made the arguments invalid: object contains unknown field `pth` - at `$`"
     )
     assert seen == []
 
@@ -659,7 +659,8 @@ async def test_forgetting_to_convert_is_blamed():
 
     assert messages[0].tool_response.error_type == "invalid_arguments"
     assert messages[0].text == (
-        "handler 'Forgetful' broke the arguments: object contains unknown field `file` - at `$`"
+        "handler 'Forgetful' made the arguments invalid: "
+        "object contains unknown field `file` - at `$`"
     )
 
 

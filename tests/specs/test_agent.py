@@ -422,7 +422,7 @@ async def test_a_run_may_need_approval():
     assert [(one.status, one.reason) for one in results] == [
         ("ok", None),
         ("denied", "approval was refused"),
-        ("denied", "approval is needed, and there is nobody to ask"),
+        ("denied", "approval is needed, and no approver is available"),
     ]
     assert asked == [(Ask("may it go?"), None, "s")]
 

@@ -584,7 +584,7 @@ async def test_arguments_changed_in_place_never_run(store):
     failed = await retried.runner().call("fail", {"amount": 5})
 
     texts = [(outcome.status, outcome.response.text) for outcome in outcomes]
-    changed = "the call is another one than was approved; call again to ask anew"
+    changed = "the call changed after its approval; call again for a new approval"
     assert texts == [("denied", changed)] * 3
     assert set(await stored.states()) <= {"withdrawn", "done"}
     assert (failed.status, failed.response.text, effects) == ("error", changed, [5])
@@ -635,7 +635,7 @@ async def test_a_tool_replaced_while_it_waits(store):
         outcomes.append(await runner.finish(judged))
 
     assert {outcome.response.text for outcome in outcomes} == {
-        "the tool changed since the call was approved; call again to ask anew"
+        "the tool changed after its approval; call again for a new approval"
     }
     assert (await program.states(), program.effects) == (["withdrawn"], [])
 

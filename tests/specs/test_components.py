@@ -1060,9 +1060,9 @@ async def test_a_half_set_up_leaves_nothing():
     bus, tools, component = EventBus(), Toolset([read]), Taken()
     host = SimpleNamespace(bus=bus, tools=tools, scope=Scope(agent_id="program"))
 
-    with pytest.raises(RegistrationError, match="tool 'read': there is one of that name already"):
+    with pytest.raises(RegistrationError, match="tool 'read': the name is already in use"):
         agent_of(AgentComponent(), component, bus=bus)
-    with pytest.raises(RegistrationError, match="tool 'read': there is one of that name already"):
+    with pytest.raises(RegistrationError, match="tool 'read': the name is already in use"):
         component.setup(host)
 
     assert handlers(bus) == []

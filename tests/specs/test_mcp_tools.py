@@ -273,7 +273,7 @@ async def test_equal_names_are_refused(log):
         with pytest.raises(RegistrationError) as caught:
             Agent(ScriptedModel([]), tools=[first, second])
 
-    assert "tool 'add': there is one of that name already; give one" in str(caught.value)
+    assert "tool 'add': the name is already in use; give one" in str(caught.value)
 
 
 def test_what_cannot_work_is_refused():

@@ -615,7 +615,7 @@ async def test_a_shell_may_have_moved(tmp_path):
     assert await world.line("cat x.key")
     assert await world.line("cd src")
     assert not await world.line("cat x.key")
-    assert world.texts == ["approval is needed, and there is nobody to ask"]
+    assert world.texts == ["approval is needed, and no approver is available"]
     assert not await world.line(f"cat {tmp_path}/src/x.key")
     assert "rule 'never'" in world.texts[0]
     assert await world.line(f"cat {tmp_path}/y")

@@ -288,7 +288,7 @@ async def test_a_changed_tool_is_hidden_and_denied(here):
 
     assert told(model.requests[0]) == ["greet", "write"]
     denied, *others = results(agent)
-    assert denied == "approval is needed, and there is nobody to ask"
+    assert denied == "approval is needed, and no approver is available"
     assert others == ["it ran", ""]
 
 

@@ -845,7 +845,7 @@ async def test_nobody_to_ask_means_no():
     outcome = await runner_of(bus, notes(ran)).call("note")
 
     assert (outcome.status, ran) == ("denied", [])
-    assert outcome.response.text == "approval is needed, and there is nobody to ask"
+    assert outcome.response.text == "approval is needed, and no approver is available"
     assert "Euro" not in repr(outcome)
 
 
@@ -1024,7 +1024,7 @@ async def test_who_breaks_the_arguments_is_named():
     assert (outcome.status, outcome.executed) == ("invalid_arguments", None)
     assert outcome.response.error_type == "invalid_arguments"
     assert outcome.response.text == (
-        "handler 'spoil' broke the arguments: expected `int`, got `str` - at `$.n`"
+        "handler 'spoil' made the arguments invalid: expected `int`, got `str` - at `$.n`"
     )
     assert (ran, later) == ([], [])
 
@@ -1046,7 +1046,7 @@ async def test_an_adapter_answers_for_its_signature():
 
     assert ran == []
     assert messages[2].text == (
-        "handler 'n/amount' broke the arguments: expected `int`, got `str` - at `$.n`"
+        "handler 'n/amount' made the arguments invalid: expected `int`, got `str` - at `$.n`"
     )
 
 
@@ -1057,7 +1057,7 @@ async def test_the_inner_adapter_is_blamed_alone():
 
     assert ran == []
     assert messages[2].text == (
-        "handler 'n/amount' broke the arguments: expected `int`, got `str` - at `$.n`"
+        "handler 'n/amount' made the arguments invalid: expected `int`, got `str` - at `$.n`"
     )
 
 
@@ -1067,7 +1067,7 @@ async def test_the_outer_adapter_is_blamed_alone():
     messages, ran = await run_adapted([inner, outer], count=3)
 
     assert ran == []
-    assert messages[2].text.startswith("handler 'amount/count' broke the arguments: ")
+    assert messages[2].text.startswith("handler 'amount/count' made the arguments invalid: ")
 
 
 async def test_a_forgetful_adapter_is_blamed():
@@ -1077,7 +1077,8 @@ async def test_a_forgetful_adapter_is_blamed():
 
     assert ran == []
     assert messages[2].text == (
-        "handler 'n/amount' broke the arguments: object contains unknown field `amount` - at `$`"
+        "handler 'n/amount' made the arguments invalid: "
+        "object contains unknown field `amount` - at `$`"
     )
 
 
@@ -1090,7 +1091,7 @@ async def test_later_rewrites_fit_the_tool_itself():
 
     assert (fine[2].text, [one["n"] for one in ran], spoilt) == ("noted 3", [3], [])
     assert messages[2].text == (
-        "handler 'spoil' broke the arguments: expected `int`, got `str` - at `$.n`"
+        "handler 'spoil' made the arguments invalid: expected `int`, got `str` - at `$.n`"
     )
 
 
@@ -1386,7 +1387,8 @@ async def test_handlers_give_values_not_texts():
     assert ran == []
     assert outcome.status == "invalid_arguments"
     assert (
-        "handler 'texter' broke the arguments: expected `int`, got `str`" in outcome.response.text
+        "handler 'texter' made the arguments invalid: expected `int`, got `str`"
+        in outcome.response.text
     )
 
 

@@ -525,8 +525,7 @@ def test_a_parameter_without_hint_is_refused():
     text = refusal(tool, read)
 
     assert text == (
-        f"tool {read.__qualname__!r}: parameter 'path' has no type hint, "
-        "so a model cannot be told of it"
+        f"tool {read.__qualname__!r}: parameter 'path' has no type hint, so its schema is unknown"
     )
 
 
@@ -554,7 +553,7 @@ def test_hints_beyond_json_are_refused():
 
     texts = [refusal(tool, one) for one in (takes, gives, mixed, missing, broken, field)]
 
-    start = "a type hint is no JSON type: "
+    start = "a type hint is not a JSON type: "
     array = (
         "Type unions may not contain more than one array-like (list, set, tuple) type - "
         "type `set[str] | list[str]` is not supported"
@@ -601,7 +600,7 @@ def test_unusable_options_are_refused():
         ({"output_schema": {"required": "n"}}, "its schema is malformed: "),
         (
             {"input_schema": {"type": "string"}},
-            "arguments are an object, and its input schema says 'string'",
+            "the type of an input schema must be 'object', not 'string'",
         ),
     ]
 
@@ -630,9 +629,9 @@ def test_what_is_no_function_is_refused():
     assert texts == [
         "tool 'Reader': it is a class; give an instance, `Reader(…)`",
         "tool 5: expected a function",
-        "tool 'numbers': a generator gives no single result; return one",
-        "tool 'later': a generator gives no single result; return one",
-        "tool 'later': a generator gives no single result; return one",
+        "tool 'numbers': a generator gives no single result; return one value",
+        "tool 'later': a generator gives no single result; return one value",
+        "tool 'later': a generator gives no single result; return one value",
     ]
     assert nameless.startswith("tool '<lambda>': a name has 1 to 128 letters")
     assert no_signature.startswith("tool 'min': no signature found")
@@ -701,7 +700,7 @@ async def test_a_failing_watcher_harms_no_tool(caplog):
 
     outcome = await call(work, progress=broken)
 
-    message = "the progress of tool call c-1 could not be told"
+    message = "the progress of tool call c-1 could not be reported"
     assert outcome.response.text == "done"
     assert caplog.record_tuples == [("toolbus", logging.ERROR, message)]
     assert caplog.records[0].exc_info[0] is ValueError
@@ -1179,7 +1178,7 @@ def test_a_class_cannot_override_execute():
         refusal(type, "Mixed", (Mixin, Tool), {}),
     ]
 
-    reason = "`execute` is final, so that no call goes round the handlers; write `run`"
+    reason = "`execute` is final, so that no call bypasses the handlers; write `run`"
     assert texts == [f"tool class 'Sly': {reason}", f"tool class 'Mixed': {reason}"]
 
 
@@ -1220,7 +1219,7 @@ def test_two_tools_of_one_name():
 
     text = refusal(toolset.add, second)
 
-    assert text == "tool 'give': there is one of that name already"
+    assert text == "tool 'give': the name is already in use"
     assert list(toolset) == [first]
 
 
@@ -1318,10 +1317,8 @@ def test_an_included_name_stands_once():
     toolset.include(later)
     later.add(second)
 
-    assert texts[0] == (
-        "tool 'give': there is one of that name already; give one of the sets a prefix"
-    )
-    assert texts[1] == "tool 'give': there is one of that name already"
+    assert texts[0] == ("tool 'give': the name is already in use; give one of the sets a prefix")
+    assert texts[1] == "tool 'give': the name is already in use"
     assert (list(toolset), toolset.get("give")) == ([first], first)
     assert list(including) == [second]
 
@@ -1449,7 +1446,7 @@ async def test_what_is_no_json_is_an_error():
     assert {one.status for one in outcomes} == {"error"}
     assert {one.response.error_type for one in outcomes} == {"invalid_result"}
     assert all(one.response.is_error and one.executed for one in outcomes)
-    start = "the tool's result is no JSON: "
+    start = "the tool's result is not JSON: "
     assert all(one.response.text.startswith(start) for one in outcomes)
     assert [one.response.text.removeprefix(start) for one in outcomes] == [
         "Encoding objects of type Event is unsupported",

@@ -51,7 +51,7 @@ def judge(call: ToolCall, context: EventContext[ToolCall]) -> JudgedCall:
     """Return what a runner would make of how the dispatch ended."""
     response = context.answer
     if context.rejected:
-        text = f"handler {context.rejected.handler!r} broke the arguments: "
+        text = f"handler {context.rejected.handler!r} made the arguments invalid: "
         response = failure(text + context.rejected.reason, "invalid_arguments")
     elif context.denied:
         response = failure(context.denied.reason, "denied")

@@ -1,4 +1,4 @@
-"""Tools: what a model may call, and how a call becomes a response."""
+"""Tools: their definition, and the way of a call to a response."""
 
 from toolbus.tools.contexts import Progress as Progress
 from toolbus.tools.contexts import ToolContext as ToolContext

@@ -10,7 +10,7 @@ from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
-    # Only checkers need its default, by which a plain `ToolContext` has deps of any type.
+    # Only type checkers need its default, by which a plain `ToolContext` has deps of any type.
     from typing_extensions import TypeVar
 
     from toolbus.messages.records import JsonObject, ToolResponse
@@ -23,17 +23,17 @@ else:
     D_co = TypeVar("D_co", covariant=True)
 
 Progress: TypeAlias = Callable[[str, str, float | None], None]
-"""Takes the call's id, a text for people, and the finished part between 0 and 1, if known."""
+"""Takes the call's id, a text for people, and the finished part between 0 and 1, or None."""
 
 NO_DEPS: Any = object()
-"""Stands for deps that were not given, since None can be given."""
+"""The default of *deps*, since None is a valid value."""
 
 
 class ToolContext(Generic[D_co]):
-    """What a tool may know of its call; the runner fills the parameter annotated with it.
+    """The call of a tool, its caller and the program's deps, for the parameter annotated with it.
 
-    `ToolContext[MyDeps]` tells checkers the type of `deps`. One that is made in a test of a tool
-    needs but *deps*: its scope is empty, its progress goes nowhere, and it can call no other tool.
+    `ToolContext[MyDeps]` gives type checkers the type of `deps`. A test of a tool needs only
+    *deps*: the scope is empty then, progress is dropped, and no other tool can be called.
 
     >>> def whose(context: ToolContext[str]) -> str:
     ...     return f"the caller is {context.deps}"
@@ -55,16 +55,16 @@ class ToolContext(Generic[D_co]):
         self.scope, self.call_id = scope or Scope(), call_id
         # Whether the call began before, perhaps in another process, and goes on.
         self.continued = continued
-        # A sub-agent without a gate asks by its caller's; without a bus, it joins its caller's.
+        # A sub-agent without a gate uses its caller's; without a bus, it joins its caller's.
         self.gate = None if runner is None else runner.gate
         self.bus = None if runner is None else runner.bus
         self._runner, self._deps = runner, deps
 
     @property
     def deps(self) -> D_co:
-        """The very object that the program gave as `deps=`; it is in no message, event or store.
+        """The object that the program gave as `deps=`; it is in no message, event or store.
 
-        Raises `RegistrationError` if none was given.
+        Raises `RegistrationError` without deps.
         """
         if self._deps is NO_DEPS:
             reason = "no deps were given; use `deps=` of `Agent`, `agent.run` or `ToolRunner`"
@@ -79,8 +79,8 @@ class ToolContext(Generic[D_co]):
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolResponse:
         """Call another tool through the same handlers and guards; return its response.
 
-        Adapters and guards see its result as they see any; no message is appended for it, since
-        no model asked. Only an async tool can wait for it.
+        Adapters and guards see its result as they see any. No message is appended, because the
+        model did not make the call. Only an async tool can await this.
         """
         if self._runner is None:
             raise ToolNotRunError(name)
@@ -89,4 +89,4 @@ class ToolContext(Generic[D_co]):
 
 def deps_of(context: ToolContext) -> Any:
     """Return the deps of *context*, or `NO_DEPS`, for a sub-agent."""
-    return context._deps  # noqa: SLF001 - the property refuses where there are none
+    return context._deps  # noqa: SLF001 - the property raises without deps

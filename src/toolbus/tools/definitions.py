@@ -1,6 +1,6 @@
-"""Tools: what a model can call, as a class or as a function, and how it is described.
+"""Tools, as classes or as functions, and their description for a model.
 
-Nothing here runs a tool: the runner does, so that no call goes round the handlers.
+Nothing here runs a tool: only the runner does, so that no call bypasses the handlers.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _NAME = r"[A-Za-z0-9_./:-]{1,128}"
 class Tool:
     """A tool that a model can call; a subclass writes `run`, sync or async.
 
-    Name, description and schemas come from the class and from `run`'s signature and docstring,
-    unless the class states them. *timeout* is in seconds; *idempotent* allows `Retry`; *lenient*
-    takes "3" for 3 where no text is allowed.
+    Name, description and schemas come from the class, or else from `run`'s signature and docstring.
+    *timeout* is in seconds; *idempotent* allows `Retry`; *lenient* accepts "3" for 3 where text is
+    not allowed.
 
     >>> class Add(Tool):
     ...     def run(self, a: int, b: int) -> int:
@@ -65,25 +65,25 @@ class Tool:
     timeout: float | None = None
     idempotent: bool = False
     lenient: bool = True
-    # Whether it only gives a task to others, whose own calls are dispatched on the caller's bus.
+    # Whether it only delegates to agents, whose own calls are dispatched on the caller's bus.
     delegates: ClassVar[bool] = False
 
     run: Callable[..., Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # A mixin's counts as well.
+        # An override by a mixin counts as well.
         if cls.execute is not Tool.execute:
-            reason = "`execute` is final, so that no call goes round the handlers; write `run`"
+            reason = "`execute` is final, so that no call bypasses the handlers; write `run`"
             raise RegistrationError(f"tool class {cls.__name__!r}", reason)
 
     def execute(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: raises `ToolNotRunError`, which names the runner."""
+        """Raise `ToolNotRunError`, which names the runner."""
         raise ToolNotRunError(self.spec.name)
 
     @cached_property
     def spec(self) -> ToolSpec:
-        """The tool as a model is told of it; raises `RegistrationError` for a malformed one."""
+        """The tool as a model sees it; raises `RegistrationError` for an invalid one."""
         name, schema = self.name or type(self).__name__, self._schema
         for problem in self._problems(name):
             raise RegistrationError(f"tool {name!r}", problem)
@@ -107,9 +107,9 @@ class Tool:
         return inspect.iscoroutinefunction(self._signature.routine)
 
     def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
-        """Return *arguments* as `run` takes them, and why they do not fit or None.
+        """Return *arguments* as `run` takes them, and the problem if they do not fit, or None.
 
-        `run` may change them: they are private copies. The problem is about the tool's own
+        They are private copies, which `run` may change. The problem refers to the tool's own
         schema, and names the JSON path.
         """
         if self._schema is not None:
@@ -123,7 +123,7 @@ class Tool:
     def bind(
         self, values: Mapping[str, Any], context: Callable[[], ToolContext]
     ) -> Callable[[], Any]:
-        """Return `run`, ready to be called by the runner with *values*, which `fit` gave."""
+        """Return `run`, ready to be called by the runner with the *values* of `fit`."""
         signature = self._signature
         if not signature.injected:
             return partial(signature.function, **values)
@@ -149,14 +149,14 @@ class Tool:
 
     @cached_property
     def _reserved(self) -> frozenset[str]:
-        """The arguments that no call may give, since the runner or a `partial` gives them."""
+        """The arguments that no call may set, because the runner or a `partial` sets them."""
         return self._signature.fixed.union(self._signature.injected)
 
     @property
     def _documentation(self) -> Docstring:
         """The docstring of `run`, or else of the class."""
         documentation = self._signature.docstring
-        # A class without a docstring of its own would show that of a base class.
+        # A class without a docstring of its own would show its base class's.
         if not documentation.description and type(self).__doc__:
             from toolbus.tools.docstrings import parse  # noqa: PLC0415 - its expressions are costly
 
@@ -164,7 +164,7 @@ class Tool:
         return documentation
 
     def _problems(self, name: str) -> Iterator[str]:
-        """Yield what is wrong with the tool as its class or its options state it."""
+        """Yield the problems of the tool's class or options."""
         if not isinstance(name, str) or not re.fullmatch(_NAME, name):
             yield "a name has 1 to 128 letters, digits or `_-./:`; give the tool a `name`"
         seconds = self.timeout
@@ -175,44 +175,44 @@ class Tool:
                 yield f"{flag} must be True or False, not {value!r}"
         run = self._signature.routine
         if inspect.isgeneratorfunction(run) or inspect.isasyncgenfunction(run):
-            yield "a generator gives no single result; return one"
+            yield "a generator gives no single result; return one value"
         yield from _schema_problems(self.input_schema, self.output_schema)
 
 
 def _schema_problems(
     input_schema: JsonObject | None, output_schema: JsonObject | None
 ) -> Iterator[str]:
-    """Yield what is wrong with schemas that a class or an option states."""
+    """Yield the problems of schemas stated by a class or an option."""
     from toolbus.messages.schemas import check_schema  # noqa: PLC0415 - most tools are functions
 
     for schema in (input_schema, output_schema):
         if schema is not None and (flaw := check_schema(schema)):
             yield f"its schema is malformed: {flaw}"
     if input_schema and (kind := input_schema.get("type", "object")) != "object":
-        yield f"arguments are an object, and its input schema says {kind!r}"
+        yield f"the type of an input schema must be 'object', not {kind!r}"
 
 
 class FunctionTool(Tool, Generic[P, R]):
     """A function as a tool; `run` is the function.
 
-    A call by its author's own program calls the plain function: no handler and no guard sees it.
-    A tool that calls another tool on behalf of a model uses `ToolContext.call`.
+    A direct call runs the plain function, without handlers and guards. A tool that calls another
+    tool on behalf of a model uses `ToolContext.call`.
     """
 
     def __init__(self, function: Callable[P, R], **options: Unpack[ToolOptions]) -> None:
         self._options = options
         self.run = function
-        # Its name, its docstring and so on, for programs that inspect it as a function.
+        # The function's name, docstring and so on, for programs that inspect it.
         update_wrapper(self, function, updated=())
         self.name = self._signature.name
         for option, value in options.items():
             setattr(self, option, value)
-        # A method is described when it is reached through its object, which fills `self`.
+        # A method is checked when accessed through its object, which binds `self`.
         if next(iter(self._signature.parameters), None) != "self":
-            self.spec  # noqa: B018 - what is wrong with the function is found here
+            self.spec  # noqa: B018 - problems of the function surface here
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function as it was written, past all handlers; async, it gives a coroutine."""
+        """Call the function as it was written, without handlers; an async one gives a coroutine."""
         return self.run(*args, **kwargs)  # type: ignore[no-any-return]  # a `Tool` runs anything
 
     @overload
@@ -222,7 +222,7 @@ class FunctionTool(Tool, Generic[P, R]):
         self: FunctionTool[Concatenate[Any, Q], R], instance: object, owner: type | None = None
     ) -> FunctionTool[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        # A `partial` or a callable object is not a method of the class that has it as an attribute.
+        # A `partial` or a callable object in a class is an attribute, not a method.
         if instance is None or isinstance(self.run, partial) or not hasattr(self.run, "__get__"):
             return self
         return self.with_function(self.run.__get__(instance, owner))
@@ -240,7 +240,7 @@ class FunctionTool(Tool, Generic[P, R]):
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of `@tool`; see there."""
+    """The options of `@tool`, which describes them."""
 
     name: str
     description: str
@@ -259,17 +259,17 @@ def tool(
     **options: Unpack[ToolOptions],
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
-    """Make a tool of a function: a schema from its signature, texts from its docstring.
+    """Make a tool of a function: the schema from its signature, the texts from its docstring.
 
-    The function itself is the tool's `run`, and the tool can be called as the function was, past
-    all handlers. An argument that `functools.partial` gives is not a parameter, and no call can
-    replace it. Raises `RegistrationError` if a parameter has no type hint.
+    The function becomes the tool's `run`, and the tool can be called like the function, without
+    handlers. An argument set by `functools.partial` is not a parameter, and no call can replace
+    it. Raises `RegistrationError` if a parameter has no type hint.
 
     Args:
-        function: a function, a bound method, a `functools.partial` or an object that can be
-            called; sync (it will run in a thread) or async; a tool, to have it with other options.
+        function: a function, a bound method, a `functools.partial` or a callable object; sync (it
+            will run in a thread) or async; or a tool, to give it other options.
         options: *name*, *description*, *input_schema*, *output_schema*, *annotations* in place
-            of what the function says; *timeout* in seconds; *idempotent* allows `Retry`; without
+            of the function's own; *timeout* in seconds; *idempotent* allows `Retry`; without
             *lenient* an argument "3" is invalid where only an integer fits.
 
     >>> tool(greet, name="welcome", timeout=5.0).spec.name

@@ -20,7 +20,7 @@ _FORMATS = [
             r"(?P<block>(?:\n(?:[ ].*)?)*)",
             r"(?:[-*] )?\*{0,2}(?P<names>\w+)(?: ?\(.*?\))?:\s(?P<text>.+)",
         ),
-        # NumPy: an underlined title, and the lines before the next one; `x, y : int` tells of two.
+        # NumPy: an underlined title, and the lines before the next one; `x, y : int` has two names.
         (
             rf"^(?:(?P<arguments>{_ARGUMENTS})|{_RESULTS})[ ]*\n-{{3,}}[ ]*$",
             r"(?P<block>(?:\n(?!.+\n[-=]{3,}[ ]*$).*)*)",
@@ -60,7 +60,7 @@ def parse(text: str) -> Docstring:
 
 
 def _entries(block: str) -> list[str]:
-    """Return the entries of *block*: lines indented further continue the entry above them."""
+    """Return the entries of *block*: a line indented further continues the entry above."""
     if not block.startswith("\n"):
         return [block]  # A field of Sphinx is one entry.
     indent = block[: len(block) - len(block.lstrip())].rpartition("\n")[2]

@@ -1,4 +1,4 @@
-"""Types that msgspec does not know, as parameters and results: paths, and types of pydantic.
+"""Parameter and result types that msgspec does not know: paths, and types of pydantic.
 
 A program that has not loaded `pathlib` or pydantic has no such types, so neither is loaded here.
 """
@@ -28,14 +28,14 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: type, value: Any) -> Any:
-    """Return the text *value* as a path of the type *kind*; msgspec calls it for no other type."""
+    """Return the text *value* as a path of the type *kind*, the only type msgspec asks for."""
     if not isinstance(value, str):
         raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
     return kind(value)
 
 
 def schema(kind: type) -> dict[str, Any]:
-    """Return the JSON schema of the type *kind*; raises `NotImplementedError` if it has none."""
+    """Return the JSON schema of the type *kind*; raises `NotImplementedError` without one."""
     if is_path(kind):
         return {"type": "string"}
     raise NotImplementedError
@@ -48,7 +48,7 @@ def is_path(kind: Any) -> bool:
 
 
 def is_pydantic(hint: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Return whether *hint* is a type or a constraint of pydantic, or holds one."""
+    """Return whether *hint* is a type or a constraint of pydantic, or contains one."""
     if "pydantic" not in sys.modules or id(hint) in seen:
         return False
     if get_origin(hint) is Annotated and any(map(_is_constraint, hint.__metadata__)):
@@ -71,7 +71,7 @@ def _fields(hint: Any) -> tuple[Any, ...]:
 
 
 def is_field(default: Any) -> bool:
-    """Return whether *default* is pydantic's `Field(…)`, which only a field of a model has."""
+    """Return whether *default* is pydantic's `Field(…)`, meant for fields of models only."""
     return type(default).__name__ == "FieldInfo" and _is_constraint(default)
 
 
@@ -80,7 +80,7 @@ def _is_constraint(value: Any) -> bool:
 
 
 class PydanticType:
-    """A type *hint* that pydantic reads; raises `TypeError` for one that it cannot."""
+    """A type *hint* for pydantic; raises `TypeError` if pydantic cannot use it."""
 
     def __init__(self, hint: Any) -> None:
         from pydantic import TypeAdapter  # noqa: PLC0415 - it is loaded, as *hint* is of it
@@ -94,8 +94,8 @@ class PydanticType:
             raise TypeError(str(error).splitlines()[0]) from None
 
     def input_schema(self, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema of the parameter *name*; what it refers to goes to *definitions*."""
-        # Two types of one name, in two parameters, are two.
+        """Return the schema of the parameter *name*; add its references to *definitions*."""
+        # Two types with the same name, in two parameters, stay apart.
         same = all(definitions.get(key, rule) == rule for key, rule in self._definitions.items())
         prefix = "" if same else f"{name}."
         schema = self._adapter.json_schema(ref_template=f"#/$defs/{prefix}{{model}}")
@@ -106,8 +106,8 @@ class PydanticType:
     def made(self, value: Any, path: str) -> Any:
         """Return the JSON *value* as an object of the type.
 
-        Raises `msgspec.ValidationError`, which names the problem and its path below *path*, and
-        quotes no value unless the type's own checks do.
+        Raises `msgspec.ValidationError` with the problem and its path below *path*; it quotes no
+        value unless the type's own checks do.
         """
         from pydantic import ValidationError  # noqa: PLC0415 - as above
 
@@ -119,5 +119,5 @@ class PydanticType:
             raise msgspec.ValidationError(f"{first['msg']} - at `{path}{''.join(steps)}`") from None
 
     def default(self, value: Any) -> Any:
-        """Return a default *value* as JSON; raises `ValueError` or `TypeError` if it has none."""
+        """Return a default *value* as JSON; raises `ValueError` or `TypeError` if impossible."""
         return self._adapter.dump_python(value, mode="json", by_alias=True)

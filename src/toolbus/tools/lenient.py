@@ -1,7 +1,7 @@
-"""Texts in a call's arguments that stand for another JSON value: "3" where only an integer fits.
+"""The conversion of text arguments to other JSON values: "3" where only an integer fits.
 
-Models write such texts. A text is read as its value only where the schema refuses the text and
-accepts the value, so no valid value is changed.
+Models write such texts. A text is converted only where the schema refuses the text and accepts the
+value, so no valid value is changed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _TRUTHS = {"true": True, "false": False}
 _BRACKETS = {"{": "}", "[": "]"}
 
 PLAIN = frozenset((bool, int, float, type(None)))
-"""The types of values that are no text and hold none."""
+"""The types of values that are not text and contain none."""
 
 
 def converted(arguments: JsonObject, schema: JsonObject) -> JsonObject:
-    """Return *arguments* with such texts as the values that they stand for.
+    """Return *arguments* with such texts replaced by their values.
 
-    The result is the same object if there are none, if *arguments* fit the schema, or if they are
-    nested too deeply.
+    The result is the same object if there are no such texts, if *arguments* fit the schema, or if
+    they are nested too deeply.
     """
     try:
         read = _read(arguments, schema, schema)
@@ -68,7 +68,7 @@ def _read_text(text: str, rule: JsonObject, root: JsonObject) -> Any:
     value, rules = _value_of(text), _alternatives(rule, root)
     if value is None or _names_type("string", rules):
         return text
-    # JSON schema takes 3.0 for an integer, but "3.0" is not the spelling of one.
+    # JSON schema accepts 3.0 as an integer, but "3.0" is not the spelling of one.
     if isinstance(value, float) and not _names_type("number", rules):
         return text
     if isinstance(value, Mapping | tuple):
@@ -78,7 +78,7 @@ def _read_text(text: str, rule: JsonObject, root: JsonObject) -> Any:
 
 
 def _value_of(text: str) -> Any:
-    """Return the JSON value that *text* stands for, or None."""
+    """Return the JSON value of *text*, or None."""
     if text in _TRUTHS:
         return _TRUTHS[text]
     if _INTEGER.fullmatch(text):
@@ -96,7 +96,7 @@ def _value_of(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of *pairs*; a name that stands twice has more than one reading."""
+    """Return an object of *pairs*; a repeated name is ambiguous."""
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError(pairs)
@@ -104,7 +104,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _alternatives(rule: Any, root: JsonObject) -> list[JsonObject]:
-    """Return *rule* and the schemas to which it leads for the same value, each once."""
+    """Return *rule* and the schemas that it applies to the same value, each once."""
     by_identity: dict[int, JsonObject] = {}
     waiting = [rule]
     for each in waiting:
@@ -123,7 +123,7 @@ def _names_type(name: str, rules: list[JsonObject]) -> bool:
 
 
 def _rule_of(key: str | int, rules: list[JsonObject]) -> Any:
-    """Return the one schema that *rules* have for the member or the item *key*, or None."""
+    """Return the only schema of *rules* for the member or item *key*, or None."""
     values = []
     for rule in rules:
         if isinstance(key, int):
@@ -134,5 +134,5 @@ def _rule_of(key: str | int, rules: list[JsonObject]) -> Any:
             values.append(named[key])
         elif others in rule and "patternProperties" not in rule:
             values.append(rule[others])
-    # Of several schemas it is uncertain which one holds.
+    # With several schemas it is uncertain which applies.
     return values[0] if len(values) == 1 else None

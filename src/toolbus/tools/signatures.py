@@ -53,11 +53,11 @@ _REFUSED: dict[Any, str] = {
 
 
 class Signature:
-    """What is known of *function*: a function, a method, a `partial` or an object with a call.
+    """The signature of *function*: a function, a method, a `partial` or a callable object.
 
-    *routine* is what runs in the end, below any `partial`, and *name* its name, or the class of an
-    object. *parameters* are those that a call may give, *fixed* the names of the arguments that a
-    `partial` gives. Raises `RegistrationError` for a function that has no readable signature.
+    *routine* is the function below any `partial`, and *name* its name, or the class of an object.
+    *parameters* are open to calls, *fixed* are the names of the arguments set by a `partial`.
+    Raises `RegistrationError` for a function without a readable signature.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -74,7 +74,7 @@ class Signature:
 
     @cached_property
     def docstring(self) -> Docstring:
-        """The docstring of the function, or of the class of an object whose call has none."""
+        """The docstring of the function, or of the class of a callable object without one."""
         from toolbus.tools.docstrings import parse  # noqa: PLC0415 - its expressions are costly
 
         function, routine = self.function, self.routine
@@ -87,7 +87,7 @@ class Signature:
     @cached_property
     def hints(self) -> dict[str, Any]:
         """The type hints by the names of the parameters, and of "return"."""
-        # A wrapper shows the signature of what it wraps, which was perhaps defined elsewhere.
+        # A wrapper shows the signature of its function, perhaps defined in another module.
         wrapped = _routine_of(inspect.unwrap(self.routine))
         try:
             return get_type_hints(wrapped, include_extras=True)
@@ -96,11 +96,11 @@ class Signature:
 
     @cached_property
     def injected(self) -> tuple[str, ...]:
-        """The parameters that the runner fills, by their hints: the context, or a union of it."""
+        """The parameters for the runner to fill, by their hints: the context, or a union of it."""
         return tuple([name for name in self.parameters if _is_context(self.hints.get(name))])
 
     def error(self, reason: str) -> RegistrationError:
-        """Return the error that no tool can be made of the function."""
+        """Return the error that the function cannot be a tool."""
         name = getattr(self.function, "__qualname__", None) or self.name
         return RegistrationError(f"tool {name!r}", reason)
 
@@ -118,7 +118,7 @@ def _name_of(function: Callable[..., Any], routine: Callable[..., Any]) -> str:
 
 
 def _fixed(function: Any) -> frozenset[str]:
-    """Return the names of the arguments that a `partial`, anywhere in *function*, gives."""
+    """Return the names of the arguments set by any `partial` in *function*."""
     names: set[str] = set()
     while function is not None:
         if isinstance(function, partial):
@@ -133,7 +133,7 @@ def _fixed(function: Any) -> frozenset[str]:
 def _routine_of(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, partial):
         function = function.func
-    # A wrapper (of `functools.wraps`, `lru_cache`, `@tool`) shows what it wraps by itself.
+    # A wrapper (of `functools.wraps`, `lru_cache`, `@tool`) shows its function itself.
     if inspect.isroutine(function) or hasattr(function, "__wrapped__"):
         return function
     method: Callable[..., Any] = function.__call__  # type: ignore[operator]  # an object's own
@@ -141,7 +141,7 @@ def _routine_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class SignatureSchema:
-    """The JSON schemas of *signature*, and calls' arguments as its function takes them.
+    """The JSON schemas of *signature*, and the conversion of calls' arguments to its types.
 
     Raises `RegistrationError` if a parameter has no type hint, or one that is not a JSON type.
     """
@@ -172,14 +172,14 @@ class SignatureSchema:
             _check_sound(hints, self.input_schema, self.output_schema or {})
         except (TypeError, ValueError, NotImplementedError) as error:
             reason = str(error).splitlines()[-1]
-            raise signature.error(f"a type hint is no JSON type: {reason}") from None
+            raise signature.error(f"a type hint is not a JSON type: {reason}") from None
 
     def fit(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-        """Return *arguments* as the annotated types, and why they do not fit, with the JSON path.
+        """Return *arguments* as the annotated types, and the problem with its JSON path, or None.
 
-        The function may change what it gets: nothing of it is shared.
+        The function may change the values: they are not shared.
         """
-        # Pydantic itself would read more into a value than its schema, which guards may know, says.
+        # Pydantic accepts more than its schema says, which guards may rely on.
         if self._pydantic and (problem := schemas.problem(self.input_schema, arguments)):
             return {}, problem
         try:
@@ -190,14 +190,14 @@ class SignatureSchema:
                     made[name] = kind.made(made[name], f"$.{name}")
         except msgspec.ValidationError as error:
             text = str(error)
-        except Exception as error:  # noqa: BLE001 - what the function's own types raise when made
+        except Exception as error:  # noqa: BLE001 - raised by constructors of the function's types
             text = f"{type(error).__name__}: {error}"
         else:
             return made, None
         return {}, text[:1].lower() + text[1:] + ("" if " - at `" in text else " - at `$`")
 
     def _input_schema(self, parameters: list[inspect.Parameter]) -> dict[str, Any]:
-        # The root goes in place of its reference: models and providers expect an object there.
+        # The root replaces its reference: models and providers expect an object there.
         schema = _schema_of(self._struct)
         definitions = schema.pop("$defs")
         root: dict[str, Any] = definitions.pop(schema["$ref"].rpartition("/")[2])
@@ -209,17 +209,17 @@ class SignatureSchema:
                 properties[name] = {**known.input_schema(name, definitions), **properties[name]}
             if parameter.default is not parameter.empty:
                 to_json = _to_json if known is None else known.default
-                with suppress(TypeError, ValueError):  # JSON cannot say all of them.
+                with suppress(TypeError, ValueError):  # Not every default has a JSON value.
                     properties[name]["default"] = freeze(to_json(parameter.default))
         return {**root, "$defs": definitions} if definitions else root
 
 
 def _problem(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
-    """Return why *parameter* cannot be one of a tool, or None."""
+    """Return the reason why *parameter* cannot be a tool's, or None."""
     if reason := _REFUSED.get(parameter.kind):
         return reason
     if parameter.name not in hints:
-        return "has no type hint, so a model cannot be told of it"
+        return "has no type hint, so its schema is unknown"
     if is_field(parameter.default):
         return "has a `Field` as its default; write `Annotated[…, Field(…)] = …`"
     return None
@@ -233,7 +233,7 @@ def _field(parameter: inspect.Parameter, hint: Any, text: str | None) -> tuple[A
         hint = Annotated[hint, Meta(description=text)]
     if parameter.default is parameter.empty:
         return parameter.name, hint
-    # Only that there is one: the function has its default itself.
+    # Only to mark it optional: the function has the default itself.
     return parameter.name, hint, msgspec.field(default_factory=lambda: None)
 
 
@@ -248,9 +248,9 @@ def _output_schema(kind: Any) -> dict[str, Any] | None:
 
 
 def _check_sound(hints: Mapping[str, Any], *made: dict[str, Any]) -> None:
-    """Raise `ValueError` for a malformed schema: an author may state a part of it in a type."""
+    """Raise `ValueError` for a malformed schema: an author may put parts of it in a type."""
     if all(map(_is_plain, hints.values())):
-        return  # It is msgspec's alone.
+        return  # All of it comes from msgspec.
     for schema in made:
         if flaw := schemas.check_schema(schema):
             raise ValueError(f"its schema is malformed: {flaw}")
@@ -261,7 +261,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _is_plain(hint: Any) -> bool:
-    """Return whether *hint* is made of built-in types, which hold no schema of an author."""
+    """Return whether *hint* consists of built-in types, which have no schema of an author."""
     kind = get_origin(hint)
     if kind is None:
         return hint in _PLAIN
@@ -269,9 +269,9 @@ def _is_plain(hint: Any) -> bool:
 
 
 def _without_paths(hint: Any) -> Any:
-    """Return *hint* without the paths that stand beside text in a union: the text is enough.
+    """Return *hint* without paths in a union with text: the text is enough.
 
-    msgspec reads no union of a foreign type and others, and JSON has text for both.
+    msgspec does not accept a union of a foreign type, and JSON has text for both.
     """
     arguments, is_union = get_args(hint), get_origin(hint) in _UNIONS
     remaining = tuple(map(_without_paths, arguments))
@@ -298,7 +298,7 @@ def _is_content(hint: Any) -> bool:
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
-    """Return the types of the union *hint*, or *hint* alone; nothing for the dots of a tuple."""
+    """Return the types of the union *hint*, or *hint* alone; none for the dots of a tuple."""
     if get_origin(hint) in _UNIONS:
         return get_args(hint)
     return () if hint is ... else (hint,)

@@ -1,4 +1,4 @@
-"""The set of tools that an agent or a runner has."""
+"""The set of tools of an agent or a runner."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Toolset:
-    """The tools that an agent or a runner has, by name; may change while it is in use.
+    """The tools of an agent or a runner, by name; may change while in use.
 
     A toolset among *tools* is included: its later tools count as well.
 
-    Raises `RegistrationError` for a name that is taken, and for an object that is not a tool.
+    Raises `RegistrationError` for a name in use, and for an object that is not a tool.
 
     >>> [tool.spec.name for tool in Toolset([greet])]
     ['greet']
@@ -53,7 +53,7 @@ class Toolset:
     def add(
         self, tool: Tool | Callable[..., Any], *, offered: Callable[[], bool] = lambda: True
     ) -> Tool:
-        """Add *tool*, which is there while *offered* returns True; make a plain function a tool."""
+        """Add *tool*, a tool or function, available while *offered* returns True; return it."""
         if not isinstance(tool, Tool):
             tool = made_tool(tool)
         with self._lock:
@@ -62,7 +62,7 @@ class Toolset:
         return tool
 
     def include(self, tools: Toolset) -> None:
-        """Have all tools of *tools*, now and later, as well; of equal names the first counts."""
+        """Include all tools of *tools*, now and later; of equal names the first one counts."""
         names = [tool.spec.name for tool in tools]
         with self._lock:
             for name in names:
@@ -70,7 +70,7 @@ class Toolset:
             self._included = (*self._included, tools)
 
     def remove(self, name: str) -> None:
-        """Take the tool *name* out, if it was added; calls under way go on with it."""
+        """Remove the tool *name*, if it was added; running calls go on with it."""
         with self._lock:
             self._tools = {key: value for key, value in self._tools.items() if key != name}
 
@@ -85,11 +85,11 @@ class Toolset:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The specs of all tools, as a model is told of them."""
+        """The specs of all tools, as a model sees them."""
         return tuple([tool.spec for tool in self])
 
     def source_of(self, name: str) -> str | None:
-        """Return the `source` of the toolset that has the tool *name*, None if there is none."""
+        """Return the `source` of the toolset with the tool *name*, None without such a tool."""
         if name in self._tools:
             return self.source
         for tools in self._included:
@@ -98,6 +98,6 @@ class Toolset:
         return None
 
     def _check_free(self, name: str, way_out: str = "") -> None:
-        """Raise `RegistrationError` if there is a tool *name*, offered now or not."""
+        """Raise `RegistrationError` if *name* is in use, also by a tool not offered now."""
         if name in self._tools or self.get(name) is not None:
-            raise RegistrationError(f"tool {name!r}", f"there is one of that name already{way_out}")
+            raise RegistrationError(f"tool {name!r}", f"the name is already in use{way_out}")

@@ -159,7 +159,7 @@ def test_a_handler_that_breaks_the_arguments_is_named():
     findings, _ = play(agent.bus, asking("look", path="x"), host=agent, kind="agent")
 
     assert [(one.outcome, one.by) for one in findings] == [("rejected", ("wrong",))]
-    assert "'wrong' broke the arguments" in findings[0].reads
+    assert "'wrong' made the arguments invalid" in findings[0].reads
 
 
 def test_a_handler_that_breaks_a_result_is_named():

@@ -87,5 +87,5 @@ def test_what_pydantic_cannot_read_is_refused():
     def gives() -> list[Open]: ...
 
     for function in (takes, gives):
-        with pytest.raises(RegistrationError, match=r"a type hint is no JSON type: .*Open"):
+        with pytest.raises(RegistrationError, match=r"a type hint is not a JSON type: .*Open"):
             tool(function)

@@ -177,7 +177,7 @@ class CallOnBus(EventOnBus):
 
     async def _ask_person(self, judged: GatedCall) -> HookDecision | str:
         """Ask a person by toolbus; an approval is used before the host gets the answer."""
-        await judged.walk({PERMITTED})
+        await judged.advance({PERMITTED})
         if judged.has_ended:
             return ""
         if (refusal := judged.seal()) is not None:

@@ -29,7 +29,7 @@ from toolbus.events.catalogue import Deny
 from toolbus.mcp.protocol.jsonrpc import write_frame
 from toolbus.mcp.protocol.revisions import CAPABILITIES, ELICIT, PROGRESS, VERSION
 from toolbus.store.memory import MemoryStore
-from toolbus.tools.calls.gate import CallGate, Pending, nobody_to_ask
+from toolbus.tools.calls.gate import CallGate, Pending, deny_without_approver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
@@ -145,7 +145,7 @@ class CallApprovals(CallGate):
                 self._for_this_call = StoredApprovals(store=MemoryStore())
             stored = self._for_this_call.for_caller(self._elicit, name=_CLIENT)
         else:
-            return nobody_to_ask(asked.ask)
+            return deny_without_approver(asked.ask)
         call = self._call
         asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id), fill=None)
         async with progress_notifications(call.params, call.channels.to_client):

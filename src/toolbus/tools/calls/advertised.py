@@ -1,4 +1,4 @@
-"""The arguments of calls: the signatures that hold for them, their check, and their filling."""
+"""The arguments of calls: the specs that apply to them, their check, and their filling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AdvertisedTools:
-    """The specs that a model was told in one turn; None of them: no tools."""
+    """The specs that a model got in one turn; without specs: no tools."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class AdvertisedTools:
 
     @classmethod
     def of(cls, context: EventContext[tuple[ToolSpec, ...]]) -> AdvertisedTools:
-        """Return what a dispatch of `TOOLS_PROVIDE` left; a denial leaves no tools."""
+        """Return the result of a dispatch of `TOOLS_PROVIDE`; a denial leaves no tools."""
         by_adapter = {
             step.actor: {spec.name: spec for spec in step.before}
             for step in context.steps
@@ -39,7 +39,7 @@ class AdvertisedTools:
         return cls(() if context.denied else context.value, by_adapter)
 
     def joined(self, other: AdvertisedTools) -> AdvertisedTools:
-        """Return this offer and *other*: what a model was told in several pages."""
+        """Return these specs and those of *other*, for specs that come in several pages."""
         by_adapter = {
             actor: {**self._by_adapter.get(actor, {}), **other._by_adapter.get(actor, {})}
             for actor in (*self._by_adapter, *other._by_adapter)
@@ -47,23 +47,23 @@ class AdvertisedTools:
         return AdvertisedTools((*self.specs.values(), *other.specs.values()), by_adapter)
 
     def spec_for(self, actor: object, call: ToolCall) -> ToolSpec | None:
-        """Return the spec that *actor*, an adapter, was given for the tool of *call*, or None."""
+        """Return the spec that *actor*, an adapter, received for the tool of *call*, or None."""
         return self._by_adapter.get(actor, {}).get(call.name)
 
 
 class ArgumentsFiller:
     """An actor of a step in a dispatch of `TOOL_CALL_BEFORE` that may fill the arguments later.
 
-    It puts in the values of the tool alone: after the guards and a person, before the validation.
+    It adds the values for the tool alone: after the guards and a person, before the validation.
     The call stays as it was for handlers, observers, the ledger, a person and the stored copy.
-    One that never *fills* leaves the arguments of every call as they are.
+    A filler without *fills* leaves the arguments of every call as they are.
     """
 
     __slots__ = ("fills",)
     fills: bool
 
     async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
-        """Return *call* as the tool of *spec* gets it, or a refusal."""
+        """Return *call* as the tool of *spec* gets it, or a denial."""
         raise NotImplementedError
 
 
@@ -75,16 +75,16 @@ def fitted(tool: Tool | None, call: ToolCall) -> tuple[dict[str, Any], str | Non
 
 
 class ArgumentsCheck:
-    """Judges rewritten calls: who turns fitting arguments into unfitting ones is to blame.
+    """Judges rewritten calls: a handler is to blame if it makes fitting arguments unfitting.
 
-    Arguments fit if the spec in force at that depth, or the tool's own, takes them.
+    Arguments fit if they match the spec of that depth, or the tool's own.
     """
 
     def __init__(self, toolset: Toolset) -> None:
         self._toolset = toolset
 
     def __call__(self, turn: EventContext[ToolCall], after: ToolCall) -> str | None:
-        """Return why *after* is refused, or None."""
+        """Return the reason why *after* is refused, or None."""
         problem = self.problem(after, turn.tool)
         if problem is None:
             return None
@@ -94,9 +94,9 @@ class ArgumentsCheck:
         return None if self.problem(before, outer) else problem
 
     def converted(self, call: ToolCall, spec: ToolSpec | None = None) -> ToolCall:
-        """Return *call* with its texts as the values that they stand for; *call* if there are none.
+        """Return *call* with texts converted to values; the same object if there are none.
 
-        *spec* is the spec that the caller was told. Handlers judge the arguments of the tool.
+        *spec* is the caller's spec of the tool. Handlers judge the arguments of the tool.
         """
         # Without a text, or a member that may hold one, there is nothing to convert.
         if PLAIN.issuperset(map(type, call.arguments.values())) or call.raw is not None:
@@ -105,13 +105,13 @@ class ArgumentsCheck:
         if tool is None or not tool.lenient:
             return call
         arguments = converted(call.arguments, (spec or tool.spec).input_schema)
-        # Arguments that are valid by the tool's own types are left alone, whatever a schema says.
+        # Arguments valid by the tool's own types are left alone, whatever a schema says.
         if arguments is call.arguments or self.problem(call, spec) is None:
             return call
         return call.with_arguments(arguments)
 
     def problem(self, call: ToolCall, spec: ToolSpec | None = None) -> str | None:
-        """Return why the arguments of *call* fit neither its tool's own schema nor *spec*."""
+        """Return the problem if the arguments of *call* fit neither its tool nor *spec*."""
         _, problem = fitted(self._toolset.get(call.name), call)
         if problem is None or call.raw is not None or spec is None or spec.name != call.name:
             return problem

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gate import ApprovalRequest
 
 Approver: TypeAlias = Callable[[Ask, ToolCall | None, Scope], bool | Deny | Awaitable[bool | Deny]]
-"""Decides about a final call (None: about a run): True approves, all else refuses."""
+"""The decision about a final call (None: about a run): True approves, all else denies."""
 
 logger = logging.getLogger("toolbus")
 
 
 def check_approver(approver: Any) -> None:
-    """Raise `RegistrationError` unless *approver* can be asked; a class decides nothing."""
+    """Raise `RegistrationError` unless *approver* is callable as an approver; a class is not."""
     if not callable(approver) or isinstance(approver, type) or not takes(approver, 3):
         reason = "it must be callable with a question, a call and a scope"
         raise RegistrationError(f"approver {approver!r}", reason)
@@ -49,9 +49,9 @@ def check_timeout(timeout: Any) -> None:
 
 
 class ApproverGate(CallGate):
-    """Asks *approver*, sync (in a thread) or async, for at most *timeout* seconds a question.
+    """A gate that asks *approver*, sync (in a thread) or async, with *timeout* seconds a question.
 
-    Raises `RegistrationError` for an approver that cannot be asked.
+    Raises `RegistrationError` for an invalid approver.
     """
 
     def __init__(self, approver: Approver, timeout: float | None = None) -> None:
@@ -60,9 +60,9 @@ class ApproverGate(CallGate):
         self._lock = LoopLock()
 
     async def ask(self, asked: ApprovalRequest) -> Permit | Deny:
-        """Return the approver's yes, or its refusal, once the earlier calls have asked."""
+        """Return the approver's approval or denial, once the earlier calls have asked."""
         ask, call, scope = asked.ask, asked.call, asked.scope
-        # As it is now: a handler may change the arguments in place meanwhile.
+        # A copy now: a handler may change the arguments in place meanwhile.
         permit = ImmediatePermit(None if call is None else copy_of(call), asked.tool)
         for passed in asked.earlier:
             await passed.wait()
@@ -73,7 +73,7 @@ class ApproverGate(CallGate):
         return answer if isinstance(answer, Deny) else Deny("approval was refused", ask.prompt)
 
     async def _answer(self, question: Callable[[], Any]) -> Any:
-        """Return the answer of the approver, or a refusal if it failed or was too slow."""
+        """Return the answer of the approver, or a denial if it failed or was too slow."""
         try:
             ending = await execute(
                 "the approver", question, is_async=is_async(question), seconds=self._timeout
@@ -87,13 +87,13 @@ class ApproverGate(CallGate):
 
 
 class ImmediatePermit(Permit):
-    """An approver's yes to *call* of *tool*, as both were when it was asked."""
+    """An approver's approval of *call* of *tool*, both as they were shown."""
 
     def __init__(self, call: ToolCall | None, tool: ToolSpec | None) -> None:
         self._call, self._tool = call, tool
 
     async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
-        """Return the reason if *call* or *tool* is not as the approver saw it."""
+        """Return a denial if *call* or *tool* differs from the approved one."""
         if self._call is None:
             return None
         if call is None or changed(
@@ -104,5 +104,5 @@ class ImmediatePermit(Permit):
 
 
 def gate_of(approver: Approver | CallGate, timeout: float | None = None) -> CallGate:
-    """Return *approver* as a gate; raises `RegistrationError` if it cannot be asked."""
+    """Return *approver* as a gate; raises `RegistrationError` for an invalid one."""
     return approver if isinstance(approver, CallGate) else ApproverGate(approver, timeout)

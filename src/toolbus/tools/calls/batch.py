@@ -1,4 +1,4 @@
-"""Calls that are made together: they run at the same time, and are answered in their order."""
+"""The concurrent calls of one answer, and their results in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.runner import ToolRunner
 
 Appended: TypeAlias = "Message | BaseException | None"
-"""A message as it was appended, or the error that kept it out; None: nobody would see it."""
+"""A message as it was appended, or the error that prevented it; None: it would have no reader."""
 
 _inside: ContextVar[bool] = ContextVar("toolbus_inside_call", default=False)
 """Whether this context is inside a call."""
@@ -37,15 +37,15 @@ logger = logging.getLogger("toolbus")
 
 
 class CallBatch:
-    """Takes *calls* of *runner* to their ends, each in a task, and answers them in their order.
+    """Takes *calls* of *runner* to their ends, each in a task, and answers them in order.
 
     The messages of all calls that are ready at the same time are appended together, if the runner
-    can do that. *nested* calls are answered to the tool that made them: their messages are
-    appended nowhere. A call that waits for a person, which may take long, holds up nobody where
-    questions are kept: the calls behind it are answered first.
+    can do so. *nested* calls are answered to the tool that made them, without any append. A call
+    that waits for a person delays no other call if the gate keeps questions: the later calls are
+    answered first.
 
-    Once stopped, a call has the time of grace; if it has not ended then, it is answered all the
-    same, and its task is left behind.
+    A stopped call has the grace period to end; then it is answered all the same, and its task is
+    left behind.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CallBatch:
         self._answered: dict[CallInProgress, ToolCallOutcome] = {}
         self._errors: list[BaseException] = []
         self._grace = CURRENT.get() or Grace()
-        # Of all tasks: what a tool sets in its own is not there when other calls are answered.
+        # For all tasks: context variables set by a tool do not leak into the answers of others.
         self._context = copy_context()
         self._tasks: list[ContainedTask[None]] = []
         self._all_answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -70,20 +70,20 @@ class CallBatch:
     async def run(self) -> tuple[ToolCallOutcome, ...]:
         """Return the outcomes of all calls, in order, once each call has its answer.
 
-        Being cancelled stops the calls, and goes on when they are answered.
+        A cancellation stops the calls, and is raised when they are answered.
         """
         if not self._calls:
             return ()
         # Eager tasks inside each other's first step would grow the stack.
         is_outermost = not _inside.get()
-        self._context.run(_inside.set, True)  # noqa: FBT003 - it is the value
+        self._context.run(_inside.set, True)  # noqa: FBT003 - the value of the variable
         self._context.run(CURRENT.set, self._grace)
         for call in self._calls:
-            self._begin(partial(self._take, call), eager=is_outermost)
+            self._begin(partial(self._run_call, call), eager=is_outermost)
         cancelled = await outlast(self._all_answered, self.stop)
         if self._timer is not None:
             self._timer.cancel()
-        self._tasks.clear()  # They hold this batch, which holds all that the calls carry.
+        self._tasks.clear()  # They refer to this batch, which refers to all data of the calls.
         if cancelled is not None:
             raise cancelled
         if self._errors:
@@ -91,7 +91,7 @@ class CallBatch:
         return tuple([self._answered[call] for call in self._calls])
 
     def stop(self) -> None:
-        """Cancel the calls; after the time of grace, those that have not ended are left behind."""
+        """Cancel the calls; after the grace period, leave the unfinished ones behind."""
         for call in self._calls:
             call.stop()
         self._grace.begin()
@@ -104,21 +104,21 @@ class CallBatch:
         context = self._context.copy()
         self._tasks.append(context.run(ContainedTask, work, eager=eager))
 
-    async def _take(self, call: CallInProgress) -> None:
-        """Take *call* to its end, whatever is cancelled meanwhile, and have it answered."""
+    async def _run_call(self, call: CallInProgress) -> None:
+        """Take *call* to its end despite cancellation, and have it answered."""
         if len(self._calls) > 1:
             call.on_waiting = self._answer_soon
         try:
-            await call.walk()
+            await call.advance()
             if not call.is_left_behind:
                 self._end(call)
         except GeneratorExit:
-            raise  # Its loop was closed: nothing can be waited for.
+            raise  # Its loop was closed: nothing can be awaited.
         except BaseException as error:  # noqa: BLE001 - its siblings are answered first
             if not call.is_left_behind:
                 self._fail(error)
-                self._let_go(call)
-        call.on_waiting = None  # It holds this batch, too.
+                self._mark_answered(call)
+        call.on_waiting = None  # It refers to this batch, too.
         if call.is_left_behind:
             return
         if len(self._calls) == 1:
@@ -127,11 +127,11 @@ class CallBatch:
             self._answer_soon()
 
     def _end(self, call: CallInProgress) -> None:
-        """Note the outcome of *call*, which has ended, and tell the observers, once."""
+        """Store the outcome of the ended *call*, and notify the observers, once."""
         outcome, call_id, runner = call.outcome, call.requested.id, self._runner
         if call.is_left_open:
             self._answered[call] = outcome
-            self._let_go(call)
+            self._mark_answered(call)
             return
         if call_id not in runner.reported:
             if runner.may_be_told is not None and runner.may_be_told(call_id):
@@ -141,19 +141,19 @@ class CallBatch:
             if runner.bus.has_listeners(TOOL_CALL_AFTER):
                 try:
                     runner.bus.do(TOOL_CALL_AFTER, outcome, scope=runner.scope)
-                except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
+                except BaseException as error:  # noqa: BLE001 - raised when the call has its answer
                     call.error = call.error or error
         self._ended[call] = outcome
 
     def _answer_soon(self) -> None:
-        """Have a task answer the calls that are ready, if none does so already."""
+        """Start a task that answers the calls that are ready, unless one is running."""
         if not self._is_answering:
             self._is_answering = True
-            # Not eager: the calls that end at the same time are answered together.
+            # Not eager: calls that end at the same time are answered together.
             self._begin(self._answer_ready, eager=False)
 
     async def _answer_ready(self) -> None:
-        """Answer each call that has ended, once those before it are answered."""
+        """Answer each ended call, once the calls before it are answered."""
         self._is_answering = True
         try:
             while self._remaining and (ready := self._ready()):
@@ -164,7 +164,7 @@ class CallBatch:
             self._is_answering = False
 
     def _ready(self) -> list[CallInProgress]:
-        """Return the calls that can be answered now: those before them are answered, or wait."""
+        """Return the calls to answer now: all calls before them are answered, or wait."""
         ready = []
         for call in self._remaining:
             if call in self._ended:
@@ -174,7 +174,7 @@ class CallBatch:
         return ready[:1] if self._append_all is None else ready
 
     async def _append(self, calls: Sequence[CallInProgress]) -> list[Appended]:
-        """Append the messages of *calls*; none is made that no transcript takes and no handler."""
+        """Append the messages of *calls*; skip that without a transcript and without handlers."""
         runner, scope = self._runner, self._runner.scope
         is_kept = self._append_one is not None or self._append_all is not None
         if not (is_kept or runner.bus.has_listeners(MESSAGE_APPEND_BEFORE)):
@@ -218,9 +218,9 @@ class CallBatch:
             raise  # As above.
         except BaseException as error:  # noqa: BLE001 - as above
             self._fail(error)
-        self._let_go(call)
+        self._mark_answered(call)
 
-    def _let_go(self, call: CallInProgress) -> None:
+    def _mark_answered(self, call: CallInProgress) -> None:
         """Count *call* as answered; the last one ends the batch."""
         if call.error is not None:
             self._fail(call.error)
@@ -229,7 +229,7 @@ class CallBatch:
             self._all_answered.set_result(None)
 
     def _leave_behind(self) -> None:
-        """End the calls that do not listen to their cancellation, so that they are answered."""
+        """End the calls that ignore their cancellation, so that they are answered."""
         left_behind = [call for call in self._calls if call.leave_behind()]
         for call in left_behind:
             self._end(call)
@@ -244,7 +244,7 @@ class CallBatch:
             self.stop()
 
     def _raise_first(self) -> None:
-        """Raise the error that the caller must get, an exit before others, and log the others."""
+        """Raise the first error for the caller, exits before others, and log the rest."""
         self._errors.sort(key=lambda error: isinstance(error, Exception))
         for other in self._errors[1:]:
             logger.error("one more error of the same tool calls", exc_info=other)
@@ -252,7 +252,7 @@ class CallBatch:
 
 
 def _as_read(outcome: ToolCallOutcome, message: Message) -> ToolCallOutcome:
-    """Return *outcome* with what a model reads in *message*, which a handler may have changed."""
+    """Return *outcome* with the model's text of *message*, which a handler may have changed."""
     response = outcome.response
     if not isinstance(message, ToolMessage) or message.tool_response is None:
         read = replace(response.with_text(message.text), metadata=EMPTY)

@@ -23,7 +23,7 @@ from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shield import EXITS
 from toolbus.tools.calls.advertised import ArgumentsFiller, fitted
 from toolbus.tools.calls.execution import end_of, execute, failure, log_late
-from toolbus.tools.calls.gate import nobody_to_ask
+from toolbus.tools.calls.gate import deny_without_approver
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from toolbus.tools.definitions import Tool
 
 PERMITTED = "permitted"
-"""The state before the tool: a call stops there if its tool runs elsewhere."""
+"""The state before the tool: a call stops there if its tool runs in another process."""
 
 _NO_RESPONSE = ToolResponse()
 
@@ -49,14 +49,14 @@ logger = logging.getLogger("toolbus")
 
 
 class CallInProgress:
-    """One call: `walk` takes it to its end, `outcome` tells what became of it.
+    """One call: `advance` takes it to its end, `outcome` describes the end.
 
-    Its tool may run out of reach: then `walk` stops at `PERMITTED`, and the result comes back,
-    perhaps to another process, where a new object for the same call does `resume`.
+    The tool may run in another process: then `advance` stops at `PERMITTED`, and the result comes
+    back, perhaps to a third process, where a new object for the same call does `resume`.
 
-    *error* is what a handler with the policy "raise" raised, for the caller to raise when every
-    call has its answer. *permit*, *question*, *is_left_open* and *waits* are a `GatedCall`'s,
-    which calls *on_waiting* when it begins to wait for a person.
+    *error* is the exception of a handler with the policy "raise", for the caller to raise when
+    every call has its answer. *permit*, *question*, *is_left_open* and *waits* belong to a
+    `GatedCall`, which calls *on_waiting* when it begins to wait for a person.
     """
 
     transitions: ClassVar[Mapping[State, Mapping[Signal, State | ToolStatus]]] = TRANSITIONS
@@ -88,17 +88,17 @@ class CallInProgress:
         self._response = _NO_RESPONSE
         self._pending: tuple[str, ...] = ()
         self._attempts, self._started = 0, runner.clock()
-        self._walker: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._stopped = False
 
-    # --- the walk ------------------------------------------------------------------------------
+    # --- the way through the table -------------------------------------------------------------
 
-    async def walk(self, until: Collection[str] = ()) -> None:
+    async def advance(self, until: Collection[str] = ()) -> None:
         """Take every step until an end is reached, or a state of *until*.
 
-        Stopped, the call ends as cancelled. Left behind, the walk changes no state any more.
+        Once stopped, the call ends as cancelled. Once left behind, it changes its state no more.
         """
-        task = self._walker = asyncio.current_task()
+        task = self._task = asyncio.current_task()
         try:
             if self._stopped and not self.has_ended:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
@@ -107,34 +107,34 @@ class CallInProgress:
                 if type(signal) is not str:
                     signal = await signal
                 if self._stopped:
-                    raise asyncio.CancelledError  # noqa: TRY301 - the step did not listen
+                    raise asyncio.CancelledError  # noqa: TRY301 - the step ignored the cancellation
                 self._state = self.transitions[state][signal]
         except asyncio.CancelledError:
             self._end("cancelled", "the call was cancelled")
-            # One that is not raised yet is the call's as well: a tool may cancel its own task.
+            # A pending cancellation is the call's as well: a tool may cancel its own task.
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
         except (*EXITS, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
+        except BaseException as error:  # noqa: BLE001 - raised when the call has its answer
             self.error = error
             self._break_off(error)
         finally:
-            self._walker = None
+            self._task = None
             # The cancellation was the call's; the next work of the same task is not cancelled.
             while task is not None and task.cancelling():
                 task.uncancel()
 
     def stop(self) -> None:
-        """Cancel the walk; the steps after it are not reached."""
+        """Cancel the call; no later step is taken."""
         self._stopped = True
-        if self._walker is not None:
-            self._walker.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     def leave_behind(self) -> bool:
-        """End the call as cancelled though its walk goes on; return False if it has ended.
+        """End the call as cancelled although `advance` goes on; return False if it has ended.
 
-        For a tool or a handler that does not listen to its cancellation.
+        This is for a tool or a handler that ignores its cancellation.
         """
         if self.has_ended:
             return False
@@ -143,14 +143,14 @@ class CallInProgress:
         return True
 
     def _end(self, status: ToolStatus, text: str, error_type: str = "") -> None:
-        """End the call from outside the table; one that was left behind has ended so already."""
+        """End the call from outside the table, unless it was left behind."""
         if self.is_left_behind:
             return
         self._response = failure(text, error_type or status)
         self._state = status
 
     def _break_off(self, error: BaseException) -> None:
-        """End the call because a handler raised *error*; what the tool did stands."""
+        """End the call because a handler raised *error*; the tool's effect is not undone."""
         if self._state in {"failed", "overdue"}:
             self._state = self.transitions[self._state]["settled"]
             return
@@ -164,12 +164,12 @@ class CallInProgress:
         self._end("denied", reason)
 
     def interrupt(self) -> None:
-        """End the call as one that a former process left open."""
+        """End the call as left open by a former process."""
         text = "the call was interrupted, and may have had effects; it was not run again"
         self._end("interrupted", text)
 
     def restore(self, ended: ToolCallOutcome) -> None:
-        """End the call as it has *ended* before, when its message could not be written."""
+        """End the call as it has *ended* before, when its message could not be appended."""
         self.call, self.executed = ended.executed or self.requested, ended.executed
         self._tool, self._attempts = self._look_up(self.call.name), ended.attempts
         self._started -= ended.duration_ns
@@ -177,7 +177,7 @@ class CallInProgress:
         self._state = ended.status
 
     def resume(self, executed: ToolCall, response: ToolResponse) -> None:
-        """Go on behind the run of a tool out of reach: *executed* is the call as it ran there."""
+        """Go on after the tool has run in another process: *executed* is the call as it ran."""
         self.call = self.executed = executed
         self._tool, self._attempts = self._look_up(executed.name), 1
         self._response = response
@@ -190,7 +190,7 @@ class CallInProgress:
 
     @property
     def spec(self) -> ToolSpec | None:
-        """The tool's spec; None if the caller knows no such tool."""
+        """The tool's spec; None if the caller has no such tool."""
         if self.executed is not None:
             return None if self._tool is None else self._tool.spec
         if self._state == "answered":
@@ -234,7 +234,7 @@ class CallInProgress:
             self.call = runner.check.converted(self.call, spec)
         if runner.bus.has_listeners(TOOL_CALL_BEFORE):
             return self._pass_handlers(spec)
-        return self._go_on()
+        return self._allow()
 
     async def _pass_handlers(self, spec: ToolSpec | None) -> Signal:
         runner, advertised = self._runner, self._advertised
@@ -248,7 +248,7 @@ class CallInProgress:
             signatures=advertised.spec_for if advertised else None,
         )
         self.call, self._answer = context.value, context.answer
-        # By their steps: senders, predicates and switches hold for fillers as for handlers.
+        # From the steps: senders, predicates and switches apply to fillers as to handlers.
         self._fillers = tuple(
             [
                 step.actor
@@ -260,21 +260,21 @@ class CallInProgress:
             return self._refused(context)
         if asked := context.asked:
             return self._asked(asked, context)
-        signal = self._go_on()
+        signal = self._allow()
         return signal if isinstance(signal, str) else await signal
 
     def _refused(self, context: EventContext[ToolCall]) -> Signal:
         if rejected := context.rejected:
-            text = f"handler {rejected.handler!r} broke the arguments: {rejected.reason}"
+            text = f"handler {rejected.handler!r} made the arguments invalid: {rejected.reason}"
             return self._fail("rejected", text, "invalid_arguments")
         return self._fail("denied", context.denied.reason if context.denied else "", "denied")
 
     def _asked(self, ask: Ask, _: EventContext[ToolCall]) -> Signal:
-        """Deny the call: without a gate nobody can be asked."""
-        return self._fail("denied", nobody_to_ask(ask).reason, "denied")
+        """Deny the call: without a gate no person can be asked."""
+        return self._fail("denied", deny_without_approver(ask).reason, "denied")
 
-    def _go_on(self) -> Signal | Awaitable[Signal]:
-        """Let the call go on: no guard is against it, and none asks."""
+    def _allow(self) -> Signal | Awaitable[Signal]:
+        """Let the call continue: every guard has allowed it without a question."""
         if self._answer is None:
             return "allowed"
         self._response = self._answer
@@ -290,7 +290,7 @@ class CallInProgress:
         return self._fail("unknown", text, "unknown_tool")
 
     def _validate(self) -> Signal | Awaitable[Signal]:
-        """Validate the arguments; fillers put in what the tool alone gets."""
+        """Validate the arguments; fillers first add the values for the tool alone."""
         return self._fill_in() if self._fillers else self._fit(self.call)
 
     async def _fill_in(self) -> Signal:
@@ -300,7 +300,7 @@ class CallInProgress:
         return self._fit(filled)
 
     async def _filled(self, tool: Tool) -> ToolCall | Deny:
-        """Return the call as *tool* gets it, filled by one filler after the other."""
+        """Return the call as *tool* gets it, filled by each filler in turn."""
         call = self.call
         for filler in self._fillers:
             filled = await filler.fill(call, self._runner.scope, tool.spec)
@@ -314,8 +314,8 @@ class CallInProgress:
         if problem is None:
             return "valid"
         if call is not self.call:
-            # The problem may quote the values that were filled in.
-            problem = fitted(self._tool, self.call)[1] or "they do not fit with what was filled in"
+            # The problem may quote the filled-in values.
+            problem = fitted(self._tool, self.call)[1] or "the filled-in arguments do not fit"
         return self._fail("invalid", f"invalid arguments: {problem}", "invalid_arguments")
 
     async def _run(self) -> Signal:
@@ -332,22 +332,22 @@ class CallInProgress:
                 ending = await end_of(function)
                 if self.is_left_behind:
                     log_late(_name_of(tool))
-                if self._walker is not None and self._walker.cancelling():
-                    await _take_in(self._walker)
+                if self._task is not None and self._task.cancelling():
+                    await _raise_missed_cancellation(self._task)
             else:
                 ending = await execute(
                     _name_of(tool), function, is_async=tool.is_async, seconds=tool.timeout
                 )
         except DeadlineError as error:
             return self._fail("timed_out", f"the tool {error}", "timeout")
-        return self._ran(ending)
+        return self._record_ending(ending)
 
     async def _is_still_valid(self) -> bool:
         """Validate the arguments again: the tool's first run may have changed them."""
         signal = self._validate()
         return (signal if isinstance(signal, str) else await signal) == "valid"
 
-    def _ran(self, ending: Ending) -> Signal:
+    def _record_ending(self, ending: Ending) -> Signal:
         self._response = ending.response
         return "failed" if self._response.is_error else "returned"
 
@@ -376,7 +376,7 @@ class CallInProgress:
         return "settled"
 
     def _may_retry(self) -> bool:
-        """Return whether the tool may run again; a reason against it is logged."""
+        """Return whether the tool may run again; log a reason against it."""
         tool, reason = self._tool, f"{self._attempts} attempts were made"
         if tool is None:
             return False
@@ -403,14 +403,14 @@ class CallInProgress:
 
 
 def _name_of(tool: Tool) -> str:
-    """Return how the log calls *tool*."""
+    """Return the name of *tool* for the log."""
     return f"tool {tool.spec.name!r}"
 
 
-async def _take_in(task: asyncio.Task[Any]) -> None:
-    """Raise `CancelledError` if a tool has cancelled *task*, its own, and not met that yet.
+async def _raise_missed_cancellation(task: asyncio.Task[Any]) -> None:
+    """Raise `CancelledError` if a tool has cancelled its own *task*, and has not seen that yet.
 
-    A count alone tells nothing: a task group of Python 3.11 leaves one that it has met.
+    The count alone is not enough: a task group of Python 3.11 leaves it above 0 afterwards.
     """
     await asyncio.sleep(0)
     while task.cancelling():

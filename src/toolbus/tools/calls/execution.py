@@ -1,4 +1,4 @@
-"""One execution of foreign code, a tool's or an approver's: whatever it does is data here."""
+"""One execution of foreign code, a tool's or an approver's, with its end as data."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ logger = logging.getLogger("toolbus")
 
 _PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
 _LEAVES = 5
-"""A model reads as many errors of an exception group; a task group may fail a thousand times."""
+"""The number of errors of an exception group that a model reads."""
 
 
 class Ending(Struct, frozen=True):
-    """How foreign code ended by itself: with a *value*, or with an *error* that it raised."""
+    """The end of foreign code: a returned *value*, or a raised *error*."""
 
     value: Any = None
     error: BaseException | None = None
 
     @property
     def response(self) -> ToolResponse:
-        """What a tool's ending says to the model."""
+        """The tool's response for the model."""
         if self.error is not None:
             return failure(_text_of(self.error), type(self.error).__name__)
         try:
             return to_response(self.value)
-        except Exception as error:  # noqa: BLE001 - it may come from the value's own methods
-            return failure(f"the tool's result is no JSON: {_text_of(error)}", "invalid_result")
+        except Exception as error:  # noqa: BLE001 - the value's own methods may raise anything
+            return failure(f"the tool's result is not JSON: {_text_of(error)}", "invalid_result")
 
 
 async def execute(
     what: str, function: Callable[[], Any], *, is_async: bool, seconds: float | None
 ) -> Ending:
-    """Return how *function*, called *what* in the log, ends; a sync one runs in a thread.
+    """Return the end of *function*, called *what* in the log; a sync one runs in a thread.
 
     Raises `DeadlineError` after *seconds* (None: never), and `CancelledError` only if the caller
-    was cancelled. Either way the function is told to stop, and what it still brings is dropped.
-    An async one has a task of its own, which can be left behind.
+    was cancelled. Either way the function is cancelled, and its later result is dropped. An async
+    one has a task of its own, which can be left behind.
     """
     watch = partial(_watch, what)
     if not is_async:
@@ -80,7 +80,7 @@ async def execute(
 
 
 async def end_of(function: Callable[[], Awaitable[Any]]) -> Ending:
-    """Return how *function* ends; only a cancellation of this task and an interrupt are raised."""
+    """Return the end of *function*; raise only this task's cancellation, and an interrupt."""
     try:
         return Ending(await function())
     except asyncio.CancelledError as error:
@@ -95,7 +95,7 @@ async def end_of(function: Callable[[], Awaitable[Any]]) -> Ending:
 
 
 def failure(text: str, error_type: str) -> ToolResponse:
-    """Return the response of a call that failed; *text* may quote anything."""
+    """Return the response of a failed call; *text* may quote anything."""
     text = escape_surrogates(text)
     return ToolResponse.from_text(text, is_error=True, error_type=error_type)
 
@@ -103,7 +103,7 @@ def failure(text: str, error_type: str) -> ToolResponse:
 def to_response(result: Any) -> ToolResponse:
     """Return *result* as a response: text, parts, or else structured JSON; None is empty.
 
-    A path is text. In a list with a part in it each text is a part as well; a list of texts alone
+    A path is text. In a list with parts each text becomes a part as well; a list of texts alone
     is JSON. Half a character becomes U+FFFD. Raises `FreezeError` or `TypeError` for other values.
     """
     match result:
@@ -112,7 +112,7 @@ def to_response(result: Any) -> ToolResponse:
         case None:
             return ToolResponse()
         case str():
-            # A subclass's text, exactly: nobody could encode the subclass.
+            # Exactly the text, because no codec knows a subclass.
             return ToolResponse.from_text(replace_surrogates(str.__str__(result)))
         case TextPart() | ImagePart() | AudioPart() | ResourcePart():
             return ToolResponse(content=(result,))
@@ -124,12 +124,12 @@ def to_response(result: Any) -> ToolResponse:
     try:
         return ToolResponse(structured=structured)
     except FreezeError:
-        # Mended only now, since most need it not, and it walks through all of it.
+        # Only now, because it walks through all of the value, and few values need it.
         return ToolResponse(structured=replace_surrogates_in(structured))
 
 
 def _is_content(values: list[Any] | tuple[Any, ...]) -> bool:
-    """Tell whether *values* are parts and texts, with a part among them at least."""
+    """Return whether *values* are parts and texts, with at least one part."""
     allowed = (str, *_PARTS)
     return all(isinstance(value, allowed) for value in values) and any(
         isinstance(value, _PARTS) for value in values
@@ -141,18 +141,18 @@ def _part(value: Any) -> Part:
 
 
 def _watch(what: str, work: Future[Any] | asyncio.Future[Any]) -> None:
-    """Log the end of *work*, for which nobody waits any more."""
+    """Log the end of the abandoned *work*."""
 
     def log(_: object) -> None:
         if not work.cancelled():
-            work.exception()  # Unasked, asyncio would report it as never retrieved.
+            work.exception()  # Unread, asyncio would report it as never retrieved.
             log_late(what)
 
     work.add_done_callback(log)
 
 
 def log_late(what: str) -> None:
-    """Log that *what* brought a result for which nobody waits any more."""
+    """Log that *what* ended after its caller had stopped waiting."""
     logger.warning("%s ended too late; its result is dropped", what)
 
 
@@ -170,16 +170,16 @@ def _same(value: Any) -> Any:
 
 
 def _text_of(error: BaseException) -> str:
-    """Return the text of *error*, or its type if it has none; a group's names its first leaves."""
+    """Return the text of *error*, or its type if it has none; of a group, with its first leaves."""
     try:
         text = str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 - telling of a failure must not fail
+    except Exception:  # noqa: BLE001 - the report of a failure must not fail
         return type(error).__name__
     return f"{text}: {_leaves(error)}" if isinstance(error, BaseExceptionGroup) else text
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> str:
-    """Return types and texts of the errors in *group* that are no groups themselves."""
+    """Return types and texts of the errors in *group*, without the groups inside it."""
     leaves, waiting = [], [group]
     while waiting:
         error: BaseException = waiting.pop()

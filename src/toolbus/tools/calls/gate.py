@@ -1,6 +1,6 @@
-"""The gate of a call: the interface by which a person decides about calls that guards ask about.
+"""The gate of a call: the interface by which a person answers the questions of guards.
 
-A runner gets its gate once. Without one a call has neither the states nor the steps of a gate.
+A runner gets its gate once. A call without one has neither the states nor the steps of a gate.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
 
-CHANGED_CALL = Deny("the call is another one than was approved; call again to ask anew")
-CHANGED_TOOL = Deny("the tool changed since the call was approved; call again to ask anew")
+CHANGED_CALL = Deny("the call changed after its approval; call again for a new approval")
+CHANGED_TOOL = Deny("the tool changed after its approval; call again for a new approval")
 
 
 class ApprovalRequest(NamedTuple):
     """A question of *guards*: the *call* as its tool would run, or None for a run of *text*.
 
-    *requested* is the call as the model wrote it, *tool* the spec of its tool, if that is known.
-    Each event of *earlier* is set once a call before this one asks no more. *continued* says that
-    the call began before, by a yes that was taken, and goes on. A call that *stays_open* is called
-    again under its id; after any other pending call the next has a new id. On *bus* a call passes
+    *requested* is the call as the model wrote it, *tool* the spec of its tool, if known. Each event
+    of *earlier* is set once an earlier call has no more questions. *continued*: the call began
+    before, with an approval already used, and goes on. A call that *stays_open* is repeated under
+    its id; after any other pending call the next has a new id. On *bus* a call passes
     `MESSAGE_PERSIST_BEFORE` before it is stored. *fill* returns the call as its tool gets it, or
-    a refusal; None: the tool gets the call as it is.
+    a denial; None: the tool gets the call as it is.
     """
 
     ask: Ask
@@ -55,9 +55,9 @@ class ApprovalRequest(NamedTuple):
 
 
 class Permit(ABC):
-    """A person's yes to one call. *question_id* names its question, "" if none is kept.
+    """A person's approval of one call. *question_id* is its question's, "" if that is not stored.
 
-    After a yes that *came_later*, the handlers judge the call once more, by the present facts.
+    After an approval that *came_later*, the handlers judge the call once more, on present facts.
     """
 
     question_id = ""
@@ -65,20 +65,20 @@ class Permit(ABC):
 
     @abstractmethod
     async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
-        """Use the yes up, in one atomic step; return the reason if the call may not run after all.
+        """Use the approval, in one atomic step; return a reason if the call may not run after all.
 
-        It is the last step before the effect. *call* is what is about to run, a private copy, and
-        *tool* the spec of its tool; None for a run.
+        This is the last step before the effect. *call* is the call about to run, a private copy,
+        and *tool* the spec of its tool; None for a run.
         """
 
-    async def end(self) -> None:  # noqa: B027 - a yes that is not kept has nothing to close
-        """Close the permit, taken or not: its call has an answer. It may be closed twice."""
+    async def end(self) -> None:  # noqa: B027 - an approval that is not stored has nothing to close
+        """Close the permit, used or not: its call has an answer. Idempotent."""
 
 
 class Pending(NamedTuple):
-    """The question *question_id* has no answer yet; *text* says so to a model.
+    """The unanswered question *question_id*; *text* describes it to a model.
 
-    *end* withdraws the question: its call never comes back for the answer.
+    *end* withdraws the question, for a call that never comes back for the answer.
     """
 
     question_id: str
@@ -87,7 +87,7 @@ class Pending(NamedTuple):
 
 
 class CallGate(ABC):
-    """Decides about the calls of a runner for which guards ask.
+    """Decides the questions of guards about the calls of a runner.
 
     A gate that *keeps_questions* may leave a call pending; meanwhile the others are answered.
     """
@@ -96,13 +96,13 @@ class CallGate(ABC):
 
     @abstractmethod
     async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
-        """Return the yes to *asked*, its refusal, or its question, which has no answer yet.
+        """Return the approval of *asked*, its denial, or its unanswered question.
 
         A person gets the questions in the order of the calls.
         """
 
     async def hold(self, session_id: str, call_id: str) -> Permit | Deny | None:  # noqa: ARG002
-        """Return the decision of a former question about a call, when no guard asks any more.
+        """Return the decision of a former question about a call that guards now allow.
 
         The call was left open while it waited, and is called again. None: there is no question.
         """
@@ -112,9 +112,9 @@ class CallGate(ABC):
 class OpenCalls(NamedTuple):
     """The calls of a session without an answer that can go on, by their ids.
 
-    None of *waiting* has run; each comes with its question. Those of *continued* run a sub-agent,
-    whose session comes with them. The ends of the calls in *untold* were told to nobody: their
-    question, or one below them, has no answer that was delivered.
+    Calls in *waiting* have not run; the values are their questions. Calls in *continued* run a
+    sub-agent; the values are its sessions. The ends of the calls in *untold* were never reported:
+    the answer to their question, or to one below them, was not delivered.
     """
 
     waiting: Mapping[str, str] = EMPTY
@@ -127,7 +127,7 @@ class OpenCalls(NamedTuple):
 
 
 class ResumeGate(CallGate):
-    """A gate whose questions outlive a run, so that an agent goes on in its session."""
+    """A gate whose questions outlive a run, so that an agent can go on in its session."""
 
     @abstractmethod
     def for_host(self, store: Store) -> Self:
@@ -161,18 +161,18 @@ class ResumeGate(CallGate):
 
     @abstractmethod
     async def link(self, session_id: str, call_id: str, below: str) -> None:
-        """Note that a call runs a sub-agent in the session *below*."""
+        """Store that a call runs a sub-agent in the session *below*."""
 
     @abstractmethod
     async def linked(self, session_id: str, call_id: str) -> str | None:
-        """Return the session that a call has begun before for its sub-agent."""
+        """Return the session that a call has begun for its sub-agent, or None."""
 
 
 class ApprovalPendingError(ToolbusError):
-    """A tool cannot end before a person has answered the questions of the ids *pending*.
+    """A tool cannot end before a person has answered the questions with the ids *pending*.
 
-    A tool that raises it leaves its call open, where that can be; the call is made once more when
-    its agent is resumed, so it has to go on then where it stopped.
+    A tool that raises it leaves its call open, where possible; the call is repeated when its agent
+    is resumed, and must go on then where it stopped.
     """
 
     def __init__(self, pending: tuple[str, ...]) -> None:
@@ -180,17 +180,17 @@ class ApprovalPendingError(ToolbusError):
         super().__init__(pending)
 
     def __str__(self) -> str:
-        questions = f"question{'s'[: len(self.pending) != 1]} {', '.join(self.pending)}"
-        return f"a person must approve what this call wants to do; {questions} waits"
+        questions = "question {} is" if len(self.pending) == 1 else "questions {} are"
+        return f"a person must approve this call; {questions.format(', '.join(self.pending))} open"
 
 
-def nobody_to_ask(ask: Ask) -> Deny:
-    """Return the refusal of *ask* where there is no gate."""
-    return Deny("approval is needed, and there is nobody to ask", ask.prompt)
+def deny_without_approver(ask: Ask) -> Deny:
+    """Return the denial for *ask* where there is no gate."""
+    return Deny("approval is needed, and no approver is available", ask.prompt)
 
 
 def copy_of(call: ToolCall) -> ToolCall:
-    """Return *call* with private arguments: handlers can still reach into frozen ones.
+    """Return *call* with private arguments, because handlers can still reach into frozen ones.
 
     Raises `FreezeError` if they are not JSON any more.
     """
@@ -207,11 +207,11 @@ async def ask_about_run(
 ) -> Pending | Deny | None:
     """Put the question of *context* to *gate*; return None if the run may begin.
 
-    The yes covers only the beginning, so it is used up and closed at once.
+    The approval covers only the beginning, so it is used and closed at once.
     """
     ask = context.asked or Ask()
     if gate is None:
-        return nobody_to_ask(ask)
+        return deny_without_approver(ask)
     text, guards = context.value.text, context.askers
     request = ApprovalRequest(ask, None, context.scope, bus, guards=guards, text=text)
     decision = await gate.ask(request)

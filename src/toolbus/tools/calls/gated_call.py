@@ -1,4 +1,4 @@
-"""One tool call of a runner with a gate: the states of a call, and those of a question."""
+"""One tool call of a runner with a gate: the states of a call, and of its question."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ ASKED = "asking"
 class GatedCall(CallInProgress):
     """One call that *gate* may stop at a question.
 
-    A person gets the questions of calls that are made together in the order of the calls: each of
-    *earlier* is set once a call before this one asks no more, *passed* once this call does. A call
-    that *stays_open* has no answer while it is pending. *waits* says that the call waits for a
-    person, *permit* is the person's yes, *pending* the question that nobody has answered. *fill*
-    returns the call as its tool gets it, where that runs elsewhere.
+    A person gets the questions of concurrent calls in the order of the calls: each event of
+    *earlier* is set once an earlier call has no more questions, *passed* once this call has none.
+    A call that *stays_open* has no answer while pending. *waits*: it waits for a person; *permit*
+    is the person's approval, *pending* the unanswered question. *fill* returns the call as its
+    tool gets it, if the tool runs in another process.
     """
 
     transitions = GATED_TRANSITIONS
@@ -65,14 +65,14 @@ class GatedCall(CallInProgress):
         self._ask = Ask("")
         self._askers: tuple[str, ...] = ()
 
-    async def walk(self, until: Collection[str] = ()) -> None:
+    async def advance(self, until: Collection[str] = ()) -> None:
         """Take every step until an end is reached, or a state of *until*."""
         try:
-            await super().walk(until)
+            await super().advance(until)
         finally:
             self.passed.set()
             self.is_left_open = self._stays_open and self._state == "pending"
-            # A handler's answer in place of the tool's is asked about here alone.
+            # A question about a handler's answer in place of the tool's is asked in this process.
             asks = self._state == ASKED and self._answer is None
             self.question = self._ask if asks else None
 
@@ -97,9 +97,9 @@ class GatedCall(CallInProgress):
         )
 
     def seal(self) -> Deny | None:
-        """Make the call a private copy, with which the yes is compared.
+        """Replace the call with a private copy, for the comparison with the approval.
 
-        Return the reason if it cannot run: a handler may have changed the arguments in place.
+        Return a denial if it cannot run: a handler may have changed the arguments in place.
         """
         try:
             self.call = copy_of(self.call)
@@ -108,7 +108,7 @@ class GatedCall(CallInProgress):
         return None
 
     async def give_up(self) -> None:
-        """Close the permit and withdraw the question: the call is not made again."""
+        """Close the permit and withdraw the question: the call will not be repeated."""
         if self.permit is not None:
             await self.permit.end()
         if self.pending is not None:
@@ -135,7 +135,7 @@ class GatedCall(CallInProgress):
         if former is not None and former.question_id != permit.question_id:
             await former.end()
         if permit.came_later and former is None:
-            # Once: what a handler makes anew each time would be asked about for ever.
+            # Once only: a value that handlers create anew each time would be asked about forever.
             self.call = self.requested
             return "approved"
         if self._answer is not None:
@@ -144,32 +144,32 @@ class GatedCall(CallInProgress):
             refusal = await permit.take(self.call, tool.spec if tool else None)
             if refusal is not None:
                 return self._fail("denied", refusal.reason, "denied")
-        return self._allowed()
+        return self._allow_now()
 
-    def _go_on(self) -> Signal | Awaitable[Signal]:
+    def _allow(self) -> Signal | Awaitable[Signal]:
         if self._stays_open and self._answer is None and self.permit is None:
             return self._hold()
-        return self._allowed()
+        return self._allow_now()
 
     async def _hold(self) -> Signal:
-        """Use up a question from before the call was left open: no guard asks any more."""
+        """Use the decision of an earlier question, now that no guard asks any more."""
         held = await self._gate.hold(self._runner.scope.session_id, self.requested.id)
         if isinstance(held, Deny):
             return self._fail("denied", held.reason, "denied")
         self.permit = held
-        return self._allowed()
+        return self._allow_now()
 
-    def _allowed(self) -> Signal:
+    def _allow_now(self) -> Signal:
         self.passed.set()
-        signal = super()._go_on()
-        assert isinstance(signal, str)  # noqa: S101 - without this gate it waits for nothing
+        signal = super()._allow()
+        assert isinstance(signal, str)  # noqa: S101 - without this gate it never waits
         return signal
 
     def _validate(self) -> Signal | Awaitable[Signal]:
         return super()._validate() if self.permit is None else self._take(self.permit)
 
     async def _take(self, permit: Permit) -> Signal:
-        """Validate, and take *permit*: the last step before the tool runs.
+        """Validate, and use *permit*: the last step before the tool runs.
 
         If the tool runs again, the call is compared with the approval again.
         """
@@ -183,11 +183,11 @@ class GatedCall(CallInProgress):
                 return "valid"
         return self._fail("denied", refusal.reason, "denied")
 
-    def _ran(self, ending: Ending) -> Signal:
+    def _record_ending(self, ending: Ending) -> Signal:
         if isinstance(ending.error, ApprovalPendingError):
             self._pending = ending.error.pending
             return self._fail("waits", str(ending.error), "pending")
-        return super()._ran(ending)
+        return super()._record_ending(ending)
 
     steps: ClassVar[Mapping[State, Callable[[Any], Any]]] = {
         **CallInProgress.steps,

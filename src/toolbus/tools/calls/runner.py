@@ -1,4 +1,4 @@
-"""The runner: every tool call, single, parallel, nested or direct, takes this way."""
+"""The runner of all tool calls: single, parallel, nested or direct."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ logger = logging.getLogger("toolbus")
 
 
 def log_progress(call_id: str, text: str, part: float | None) -> None:
-    """Log the progress of a call, where a program takes it nowhere else."""
+    """Log the progress of a call, the default of programs."""
     logger.debug("tool call %s: %s (%s)", call_id, text, part)
 
 
 class ToolRunner:
-    """Runs tool calls past the handlers of *bus*, for an agent or for a program without one.
+    """Runs tool calls through the handlers of *bus*, for an agent or for a program without one.
 
     Args:
-        bus, toolset, scope: whose handlers see the calls; the tools; who calls.
-        approver: a function that decides what guards ask, or a `CallGate`; without one, every call
-            that a guard asks about is denied.
+        bus, toolset, scope: the bus of the handlers; the tools; the caller.
+        approver: a function that decides the questions of guards, or a `CallGate`; without one,
+            every call with a question is denied.
         append: takes each tool message into a transcript and returns it as it was appended, in
-            a task that no cancellation reaches; without one, a result passes
-            `MESSAGE_APPEND_BEFORE` and is kept nowhere.
-        append_all: appends the results that are ready at the same time, in place of *append*, and
-            returns for each the message as it was appended, or the error that kept it out.
-        reported: the outcomes of calls whose `TOOL_CALL_AFTER` was fired, and no message appended
-            yet, by their ids; None where the outcome is not at hand.
-        may_be_told: says of the id of a call whether another process may have told of it.
-        leaves_pending: says that a call which waits for a person stays open, without a message,
-            until it is called again; else the message says so, and a later call is another one.
-        max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
-        deps: what the tools get as `ToolContext.deps`: any object, which goes nowhere else.
-        progress: gets what tools tell of their progress.
-        answered: gets each outcome and its message, when that was appended.
-        ids, clock: makes the ids of calls and messages; counts nanoseconds, for durations.
+            a task that no cancellation reaches; without one, a result only passes
+            `MESSAGE_APPEND_BEFORE`.
+        append_all: appends the results that are ready at the same time, in place of *append*;
+            returns for each the message as it was appended, or the error that prevented it.
+        reported: by call id, the outcomes whose `TOOL_CALL_AFTER` was dispatched, without an
+            appended message so far; None for an outcome that is not at hand.
+        may_be_told: returns whether another process may have reported the call of an id.
+        leaves_pending: leave a call that waits for a person open, without a message, until it is
+            called again; else its message says so, and a later call is a new one.
+        max_attempts: the maximum of runs of an idempotent tool, for handlers that return `Retry`.
+        deps: any object, for `ToolContext.deps` alone.
+        progress: receives the tools' reports of progress.
+        answered: receives each outcome with its appended message.
+        ids, clock: creates the ids of calls and messages; counts nanoseconds, for durations.
 
     >>> runner = ToolRunner(EventBus(), Toolset([greet]))
     >>> asyncio.run(runner.call("greet", {"name": "Jane"})).response.text
@@ -98,15 +98,15 @@ class ToolRunner:
         self.reported = {} if reported is None else reported
         self.may_be_told = may_be_told
         self._leaves_pending = leaves_pending
-        self._under_way: list[CallBatch] = []
+        self._running_batches: list[CallBatch] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
-        """Call a tool as a program does, which sees all tools; return what became of it.
+        """Call a tool as a program, which may call every tool; return the outcome.
 
-        It waits first while an async observer is too far behind. The outcome's response is what
-        a model would read. A tool's failure is in the outcome, never raised; raises
-        `HandlerError` for a handler that fails with the policy "raise", and `FreezeError` for
-        *arguments* that are no JSON.
+        It first waits while an async observer is too far behind. The outcome's response is the
+        model's text. A tool's failure is in the outcome, never raised; raises `HandlerError` for
+        a handler that fails with the policy "raise", and `FreezeError` for *arguments* that are
+        not JSON.
         """
         call = ToolCall(id=self.ids(), name=name, arguments=arguments)
         await self.bus.catch_up()
@@ -120,13 +120,13 @@ class ToolRunner:
         *,
         continued: Collection[str] = (),
     ) -> tuple[ToolCallOutcome, ...]:
-        """Run *calls* at the same time; append their messages in the order of the calls.
+        """Run *calls* concurrently; append their messages in the order of the calls.
 
-        Where questions are kept, those of calls that wait for a person come behind.
+        If the gate keeps questions, messages of calls that wait for a person come last.
 
-        *advertised* is what the model was told, None for a program, which sees all. Cancelling this
-        cancels the tools; every call still gets its message before `CancelledError` goes on.
-        Those whose ids are in *continued* have begun before, and were approved then.
+        *advertised* has the specs for the model, None for a program, which may call all. A
+        cancellation cancels the tools; every call still gets its message before `CancelledError`
+        is raised. The calls with ids in *continued* have begun before, and were approved then.
         """
         under_way: list[CallInProgress] = []
         for call in calls:
@@ -162,16 +162,16 @@ class ToolRunner:
         )
 
     async def judge(self, call: ToolCall, *, asks: bool = False) -> CallInProgress:
-        """Take *call* to where its tool, which runs elsewhere, may run, or to an end.
+        """Take *call* to the start of its tool, which runs in another process, or to an end.
 
-        With *asks* it stops at the `question` of a guard, which is asked there as well. One that
-        has ended is to be finished; of another the result is, by a call that takes its `resume`.
+        With *asks* it stops at the `question` of a guard, for the other process to ask. An ended
+        call must be passed to `finish`; for another, so must a call that `resume` gave its result.
         """
         judged = self._begin(call)
-        await judged.walk({PERMITTED, ASKED} if asks else {PERMITTED})
+        await judged.advance({PERMITTED, ASKED} if asks else {PERMITTED})
         if not judged.has_ended and judged.question is None:
-            # A handler has an answer, so whoever would ask there cannot go on by it.
-            await judged.walk({PERMITTED})
+            # A handler has an answer, which an approval in the other process could not use.
+            await judged.advance({PERMITTED})
         return judged
 
     async def finish(self, call: CallInProgress) -> ToolCallOutcome:
@@ -180,14 +180,14 @@ class ToolRunner:
         return outcome
 
     def stop(self) -> None:
-        """Cancel the tools of all calls under way; every call still gets its message."""
-        for batch in self._under_way:
+        """Cancel the tools of all running calls; every call still gets its message."""
+        for batch in self._running_batches:
             batch.stop()
 
     async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
-        """Answer *calls*, which were left open, and run none of them.
+        """Answer *calls*, which were left open, without running any.
 
-        A call whose message could not be written gets it now; another one is interrupted.
+        A call whose message could not be appended gets it now; any other is interrupted.
         """
         under_way = [self._begin(call) for call in calls]
         for call in under_way:
@@ -206,18 +206,18 @@ class ToolRunner:
         await self._finish(under_way)
 
     async def _finish(self, calls: Sequence[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
-        """Take *calls* to their ends, and answer each, whatever is cancelled meanwhile."""
+        """Take *calls* to their ends, and answer each, despite cancellation."""
         batch = CallBatch(self, calls)
-        self._under_way.append(batch)
+        self._running_batches.append(batch)
         try:
             return await batch.run()
         finally:
-            self._under_way.remove(batch)
+            self._running_batches.remove(batch)
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
-        """Run a call for a tool, which reads the result as a model would.
+        """Run a call for a tool, and return the response as a model would read it.
 
-        Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
+        Its message only passes `MESSAGE_APPEND_BEFORE`, because the model did not make the call.
         """
         call = self._begin(ToolCall(id=self.ids(), name=name, arguments=arguments))
         try:
@@ -232,8 +232,8 @@ class ToolRunner:
         return ToolContext(self.scope, call.id, self, deps=self._deps, continued=continued)
 
     def report(self, call_id: str, text: str, part: float | None) -> None:
-        """Tell of the progress of a call; a failure of that does not reach the tool."""
+        """Report the progress of a call; a failed report does not reach the tool."""
         try:
             self._progress(call_id, text, part)
         except Exception:
-            logger.exception("the progress of tool call %s could not be told", call_id)
+            logger.exception("the progress of tool call %s could not be reported", call_id)

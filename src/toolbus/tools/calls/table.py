@@ -1,4 +1,4 @@
-"""The states of a tool call, and what leads from one to the next: the whole of its life.
+"""The states of a tool call, and the transitions between them.
 
 | state | signal | next |
 |---|---|---|
@@ -18,7 +18,7 @@
 | overdue | again | running |
 | overdue | settled | *timeout* |
 
-A runner with a gate has these as well:
+A runner with a gate also has:
 
 | state | signal | next |
 |---|---|---|
@@ -30,11 +30,11 @@ A runner with a gate has these as well:
 | asking | waits | *pending* |
 | running | waits | *pending* |
 
-An end is the status of the outcome. Two more come from outside: cancellation may come in any state,
-and its end is *cancelled*; *interrupted* is the end of a call that a former process left without
-an answer. A handler that fails with the policy "raise" leaves a failed or overdue call settled,
-and any other *denied*. A call that ends as *pending* may be left open: the same call, requested
-again, attaches to its question.
+An end is the status of the outcome. Two more ends come from outside the table: *cancelled*, from
+any state, and *interrupted*, for a call that a former process left without an answer. A handler
+that fails with the policy "raise" leaves a failed or overdue call settled, and any other *denied*.
+A call that ends as *pending* may be left open: the same call, requested again, attaches to its
+question.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
         "denied": "denied",
         "rejected": "invalid_arguments",
     },
-    # The final name was looked up, fillers put in the values of the tool alone, and the arguments
+    # The final name was looked up, fillers added the values for the tool alone, and the arguments
     # were validated.
     "permitted": {
         "valid": "running",
@@ -80,7 +80,7 @@ TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
     },
     # The tool ran.
     "running": {"returned": "ok", "failed": "failed", "timed_out": "overdue"},
-    # Handlers of the error have spoken: a fallback or the error itself settles it.
+    # Handlers of the error have run: a fallback or the error itself settles it.
     "failed": {"again": "running", "settled": "error"},
     "overdue": {"again": "running", "settled": "timeout"},
 }

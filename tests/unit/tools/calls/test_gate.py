@@ -23,7 +23,7 @@ WALLED = (
     "tools/calls/gated_call.py",
     "tools/calls/order.py",
 )
-NOBODY = "approval is needed, and there is nobody to ask"
+NOBODY = "approval is needed, and no approver is available"
 
 
 @tool
@@ -46,7 +46,9 @@ class Entered(list):
         path = Path(frame.f_code.co_filename)
         if event == "call" and path.is_relative_to(ROOT):
             place = path.relative_to(ROOT).as_posix()
-            is_gate = place == "tools/calls/gate.py" and frame.f_code.co_name != "nobody_to_ask"
+            is_gate = (
+                place == "tools/calls/gate.py" and frame.f_code.co_name != "deny_without_approver"
+            )
             if place.startswith(WALLED) or is_gate:
                 self.append(f"{place}: {frame.f_code.co_name}")
 

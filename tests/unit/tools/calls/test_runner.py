@@ -30,7 +30,7 @@ from toolbus.events.catalogue import (
 from toolbus.tools.calls.advertised import AdvertisedTools, ArgumentsCheck
 from toolbus.tools.calls.approver import ApproverGate
 from toolbus.tools.calls.call import CallInProgress
-from toolbus.tools.calls.gate import ApprovalRequest, nobody_to_ask
+from toolbus.tools.calls.gate import ApprovalRequest, deny_without_approver
 from toolbus.tools.toolset import Toolset
 from toolbus.transcript.transcript import Transcript
 
@@ -231,7 +231,7 @@ async def test_a_refusal_keeps_the_question_for_operators():
     def fail(*_):
         raise ValueError("no terminal")
 
-    details = [nobody_to_ask(Ask("may I?")).detail]
+    details = [deny_without_approver(Ask("may I?")).detail]
     for approver, seconds in ((lambda *_: False, 60), (fail, 60), (forget, 0.01)):
         asked = ApprovalRequest(Ask("may I?"), None, Scope(), EventBus())
         refusal = await ApproverGate(approver, seconds).ask(asked)
@@ -565,7 +565,7 @@ async def test_a_call_may_be_stopped_before_it_begins():
 
     for one in (fresh, ended):
         one.stop()
-        await one.walk()
+        await one.advance()
 
     assert [one.outcome.status for one in (fresh, ended)] == ["cancelled", "interrupted"]
     assert seen == []
