@@ -17,7 +17,7 @@ import msgspec
 from toolbus.messages.records import encode
 from toolbus.settings.differences import differences
 from toolbus.settings.spans import Span
-from toolbus.settings.visible_text import brief, make_visible, quote_rows
+from toolbus.settings.visible_text import make_visible, quote_rows, shorten_visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText
     if len(text) <= limit:
         return ChannelText(text, is_whole=True)
     notice = (
-        f"question {brief(question.id)} is pending; it is too long for this channel "
+        f"question {shorten_visible(question.id)} is pending; it is too long for this channel "
         f"({len(text):,} characters), so it cannot be approved here"
     )
     return ChannelText(notice[:limit], is_whole=False)

@@ -15,7 +15,7 @@ from toolbus.config.prices import find_price, make_price
 from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
 from toolbus.models.names import model_named
 from toolbus.models.replay import ReplayModel
-from toolbus.settings.files import worded
+from toolbus.settings.files import format_os_error
 from toolbus.settings.hints import nearest
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
@@ -54,7 +54,7 @@ def find_model(name: str, base_url: str | None = None, key_env: str | None = Non
             return _recorded(name.removeprefix(_RECORDED))
         return model_named(name, base_url=base_url, key_env=key_env)
     except OSError as error:
-        raise UsageError(f"--model {name!r}: {worded(error)}") from error
+        raise UsageError(f"--model {name!r}: {format_os_error(error)}") from error
     except RegistrationError as error:
         way_out = nearest(name.partition(":")[0], [_RECORDED[:-1]])
         raise UsageError(f"{error}{way_out}") from error

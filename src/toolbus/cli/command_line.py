@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import Command, make_parser, renamed
 from toolbus.errors import LoadError, ToolbusError, WrongPathError
-from toolbus.settings.files import worded
+from toolbus.settings.files import format_os_error
 from toolbus.settings.hints import nearest
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: Exception, code: int) -> int:
-    text = worded(error) if isinstance(error, OSError) else str(error)
+    text = format_os_error(error) if isinstance(error, OSError) else str(error)
     Output(sys.stderr).write(f"error: {sanitize(text)}\n")
     return code
 

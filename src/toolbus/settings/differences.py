@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A JSON value at *path* before and after; one that is not there is left out."""
+    """A JSON value at *path* before and after; a missing value is `UNSET`."""
 
     path: str
     before: Any = UNSET
@@ -20,18 +20,18 @@ class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
-    """Give the places where two JSON values differ, as deep as they have the same shape."""
+    """Yield the differences of two JSON values, as deep as both have the same shape."""
     inner = _inner(before, after)
     if inner is not None:
         for step, old, new in inner:
             yield from differences(old, new, f"{path}{step}" if path else step.removeprefix("."))
-    # JSON knows true from 1, and Python does not.
+    # JSON distinguishes true from 1, and Python does not.
     elif type(before) is not type(after) or before != after:
         yield Difference(path=path or "the value", before=before, after=after)
 
 
 def _inner(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
-    """Return the step to each place inside and what is there, None if the shapes differ."""
+    """Return the step to each inner place and both values; None if the shapes differ."""
     match before, after:
         case dict(), dict():
             keys = {**before, **after}

@@ -1,4 +1,4 @@
-"""A file that is written whole or not at all, and the text of a file that no link leads to."""
+"""Files for commands: an atomic write, a read without links, and the texts of system errors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LARGEST = 10_000_000
 
 @contextmanager
 def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """Give a stream to a file that takes the place of *path* at the end, if nothing was raised.
+    """Yield a stream to a file that replaces *path* at the end, unless the block raises.
 
-    Its owner alone may read it, unless it takes the place of one that others may. Raises
-    `UsageError` for a *path* that cannot be written, or that is there already, without *force*.
+    A new file is private to its owner; an existing file keeps its permissions. Raises `UsageError`
+    for a *path* that cannot be written, or that exists, without *force*.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(path, target, force=force)
@@ -31,44 +31,44 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
             stream = stack.enter_context(replacing_file(target, mode))
         except OSError as error:
             folder = str(target.parent)
-            reason = f"{reason_of(error)}; give another one, or make that writable"
+            reason = f"{reason_of(error)}; choose another folder, or make it writable"
             raise UsageError(
-                f"{path}: no file can be made in the folder {folder!r}: {reason}"
+                f"{path}: cannot create a file in the folder {folder!r}: {reason}"
             ) from error
         yield stream
 
 
 def read_own_text(path: str, folder: str, root: Path) -> str:
-    """Return the text of the file that *path* names in *folder*, line ends as they are.
+    """Return the text of the file *path* in *folder*, with its own line ends.
 
-    It is "" where the path leads out of *root*, a real path, or past a link, and for all but a
-    text in UTF-8 of at most ten million bytes.
+    It is "" for a path that leaves *root*, a real path, or passes a link, and for a file that is
+    not UTF-8 or longer than ten million bytes.
     """
     below = Path(path)
     if below.is_relative_to(folder):
-        below = below.relative_to(folder)  # The folder itself may be named by a link.
+        below = below.relative_to(folder)  # The name of the folder may contain a link.
     with suppress(OSError, ValueError):
-        joined = os.path.join(os.path.realpath(folder), below)  # noqa: PTH118 - it stays as it is
+        joined = os.path.join(os.path.realpath(folder), below)  # noqa: PTH118 - keeps ".."
         named = Path(os.path.normpath(joined))
         if named != Path(os.path.realpath(joined)) or not named.is_relative_to(root):
             return ""
-        # A pipe would not be waited for, nor a link be followed that was put there meanwhile.
+        # A pipe must not block, nor a link that was created meanwhile be followed.
         number = os.open(named, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(number, encoding="utf-8", newline="") as file:  # noqa: PTH123 - it has a number
+        with open(number, encoding="utf-8", newline="") as file:  # noqa: PTH123 - a descriptor
             state = os.fstat(number)
             if S_ISREG(state.st_mode) and state.st_size <= _LARGEST:
                 return file.read()
     return ""
 
 
-def worded(error: OSError) -> str:
-    """Return what the system says of a file, without the number of the error."""
+def format_os_error(error: OSError) -> str:
+    """Return *error* as text with its file, without the number of the error."""
     name = f"{os.fsdecode(error.filename)!r}: " if error.filename is not None else ""
     return f"{name}{reason_of(error)}"
 
 
 def reason_of(error: OSError) -> str:
-    """Return why the system refused, in small letters as our other errors."""
+    """Return the system's reason, beginning in lower case like our own errors."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
@@ -76,13 +76,13 @@ def reason_of(error: OSError) -> str:
 def _mode(path: Path, target: Path, *, force: bool) -> int:
     """Return the permissions of the file at *path*, or of a new one."""
     if not target.parent.is_dir():
-        raise UsageError(f"there is no folder {str(target.parent)!r}; make it first")
+        raise UsageError(f"there is no folder {str(target.parent)!r}; create it first")
     try:
         permissions = target.stat().st_mode
     except FileNotFoundError:
         return 0o600
     if not S_ISREG(permissions):
-        raise UsageError(f"{path} is no regular file; give the name of one")
+        raise UsageError(f"{path} is not a regular file; choose another name")
     if not force:
-        raise UsageError(f"{path} is there already; give another name, or --force")
+        raise UsageError(f"{path} exists; choose another name, or add --force")
     return permissions & 0o777

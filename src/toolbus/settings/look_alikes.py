@@ -1,10 +1,10 @@
-"""Characters that a reader takes for others: letters of other scripts, signs like those of ASCII.
+"""Characters that look like other characters: letters of other scripts, signs like ASCII's.
 
-What Unicode writes in two ways, as é in one character and in two, looks the same: of a word that is
-not in the composed form (NFC, UAX 15) the characters that make it another one are told as well.
+A character with two spellings in Unicode, such as é, looks the same in both: in a word outside the
+composed form (NFC, UAX 15) the characters that differ from it are found as well.
 
-**Limit.** Letters of one script that look alike, such as l and I, are not told apart, and of other
-scripts than Latin none is looked for that looks like them. What looks alike depends on the font.
+**Limit.** Similar letters of one script, such as l and I, are not found, nor letters that look like
+those of a script other than Latin. Similarity depends on the font.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ Word: TypeAlias = list[tuple[int, str]]
 """The letters, digits and marks of a word, each with its index in the text."""
 
 # Letters of other alphabets and digits that look like a Latin letter: Unicode's confusables
-# (UTS 39), as far as names are concerned; the first one of each word stands for the others.
+# (UTS 39) that occur in names; the first character of each word is the Latin letter.
 _ALIKE = (
     *("aаɑα", "bЬьв", "cсϲ", "dԁ", "eеҽє", "gɡց", "hһհн", "jјϳ", "kкκ", "lіıι|!1iӏǀ∣ł", "mм"),
     *("nոпη", "oоο0օσ", "pрρ", "qԛզ", "rгᴦ", "sѕꜱ", "tтτ", "uսυʋ", "vνѵ", "wԝա", "xхχ", "yуγү"),
     *("zᴢ", "_-‐‑‒–—―./: "),
 )
 LATIN_LETTERS = {ord(char): word[0] for word in _ALIKE for char in word}
-"""What each character looks like, as `str.translate` takes it."""
+"""The Latin letter that each character looks like, as a table for `str.translate`."""
 
-# Like signs of ASCII, and no compatibility characters: division and fraction slash, box drawings
-# diagonal, big solidus, ratio, modifier letter colon, set minus.
+# Signs that look like ASCII's without being compatibility characters: division and fraction slash,
+# box drawings diagonal, big solidus, ratio, modifier letter colon, set minus.
 _LIKE_SIGNS = frozenset("\u2215\u2044\u2571\u29f8\u2236\ua789\u2216")
 
-# By the first word of their names; together they write one language.
+# The first words of the names of characters that one language mixes.
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"})
-# Letters by their category that are used as signs beside any script.
+# The first words of the names of letters that serve as signs in any script.
 _SIGNS = frozenset({"MICRO", "FEMININE", "MASCULINE", "SUPERSCRIPT", "MODIFIER"})
 
 _MOST_MARKS = 3
-"""Combining marks on one letter; no script needs more, and more cover the row above."""
+"""The most combining marks on a letter: no script needs more, and more cover the row above."""
 
 _NAMELESS = "WITHOUT A NAME"
 _TOKEN, _LATIN = re.compile(r"\S+"), re.compile("[A-Za-z]")
 
 
 def name_of(char: str) -> str:
-    """Return the name of *char*, also of one of which Python has none, as of Tangut."""
+    """Return the name of *char*, also if Python has none for it, as for Tangut."""
     return name(char, _NAMELESS)
 
 
 def alike_places(text: str) -> set[int]:
-    """Return the indexes of what looks like something else, and of marks out of place.
+    """Return the indexes of look-alike characters, and of misplaced combining marks.
 
-    A word whose letters all look like Latin ones is among them beside Latin letters, as in an
-    address, and where no other word shows which script it is.
+    A whole word of letters that look Latin is included next to Latin letters, as in an address, and
+    in a text without another word of its script.
     """
     if text.isascii():
         return set()
-    # Told once for each character: there are few of them, and the text may be long.
+    # Checked once for each distinct character, because the text may be long.
     alike = {char for char in set(text) if _is_like_ascii(char) or not is_normalized("NFC", char)}
     places = {index for index, char in enumerate(text) if char in alike} if alike else set()
     disguised: dict[str, set[int]] = defaultdict(set)
@@ -85,7 +85,7 @@ def alike_places(text: str) -> set[int]:
 
 
 def _is_like_ascii(char: str) -> bool:
-    """Tell whether *char* is another form of one of ASCII, or looks like one."""
+    """Return whether *char* is another form of an ASCII character, or looks like one."""
     if char.isascii():
         return False
     form = normalize("NFKC", char)
@@ -94,7 +94,7 @@ def _is_like_ascii(char: str) -> bool:
 
 
 def _words(text: str) -> Iterator[tuple[bool, Word]]:
-    """Give each word with others than ASCII, and whether Latin letters are beside it."""
+    """Yield each word with a character beyond ASCII, after whether Latin letters are next to it."""
     letters = {char for char in set(text) if char.isalnum() or category(char).startswith("M")}
     for token in _TOKEN.finditer(text):
         if token[0].isascii():
@@ -108,9 +108,9 @@ def _words(text: str) -> Iterator[tuple[bool, Word]]:
 
 
 def _foreign_letters(scripts: dict[int, str]) -> list[int]:
-    """Return the indexes of the letters of a word that are not of its script.
+    """Return the indexes of the letters of a word that belong to another script than the word.
 
-    That is Latin where one letter is: with letters that look like them it is read as such.
+    A word with one Latin letter is Latin: a reader takes its look-alikes for Latin letters.
     """
     counts = Counter([script for script in scripts.values() if script])
     if len(counts) <= 1:
@@ -121,20 +121,20 @@ def _foreign_letters(scripts: dict[int, str]) -> list[int]:
 
 @lru_cache(4_096)
 def _script(char: str) -> str:
-    """Return the first word of the name of a letter, "" for a sign that any script has."""
+    """Return the first word of the name of a letter, "" for a sign of any script."""
     script = "LATIN" if char.isascii() else name(char, _NAMELESS).partition(" ")[0]
     return "EAST ASIAN" if script in _EAST_ASIAN else "" if script in _SIGNS else script
 
 
 def _looks_latin(char: str) -> bool:
-    """Tell whether a letter is of another script and looks like a Latin one."""
+    """Return whether *char* is a letter of another script that looks Latin."""
     return _script(char) not in {"LATIN", ""} and ord(char.casefold()[0]) in LATIN_LETTERS
 
 
 def _decomposed(word: Word) -> list[int]:
-    """Return the indexes of what the composed form of *word* joins with the characters before it.
+    """Return the indexes of marks that the composed form of *word* joins with their letters.
 
-    Where no mark is to blame, as between the parts of a Korean syllable, that is all of the word.
+    Without such a mark, as between the parts of a Korean syllable, the whole word is returned.
     """
     if is_normalized("NFC", "".join([char for _, char in word])):
         return []
@@ -148,7 +148,7 @@ def _decomposed(word: Word) -> list[int]:
 
 
 def _stray_marks(word: Word) -> Iterator[int]:
-    """Give the indexes of marks that follow no letter, are too many, or cover their letter."""
+    """Yield the indexes of marks that follow no letter, are too many, or cover their letter."""
     count, has_letter = 0, False
     for index, char in word:
         if not category(char).startswith("M"):

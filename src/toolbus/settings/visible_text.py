@@ -1,9 +1,9 @@
-r"""Texts of strangers on a terminal: every character visible, every row marked as theirs.
+r"""Untrusted text for a terminal: every character visible, every row marked as a quotation.
 
-Written with escapes, such as `\x1b` or `\u202e`, and then each backslash twice, is what a reader
-does not see or takes for something else: control, bidirectional and other characters that show
-nothing; blanks and newlines at the ends, and blanks at the ends of lines; marks that belong to no
-letter or strike one out; and what looks like something else (`toolbus.settings.look_alikes`).
+Deceptive characters are written as escapes, such as `\x1b` or `\u202e`, and then each backslash is
+doubled: control, bidirectional and other invisible characters; spaces and newlines at the ends, and
+spaces at the ends of lines; combining marks without a letter or across one; and look-alikes
+(`toolbus.settings.look_alikes`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ESCAPED = "written with escapes"
 _MARK, _GOES_ON = "│ ", "│…"
 _NARROWEST, _BRIEF = 6, 48
 _NAMED = 3
-"""How many of the characters that look like others are named."""
+"""The most look-alikes that a note names."""
 
 _BLANK = (
     *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
@@ -28,17 +28,16 @@ _BLANK = (
     *range(0xFE00, 0xFE10),
     *range(0xE0000, 0xE1000),
 )
-"""Shown as nothing though Python calls them printable: Unicode's Default_Ignorable_Code_Point, and
-the empty pattern of Braille."""
+"""Invisible characters that Python calls printable: Unicode's Default_Ignorable_Code_Point, and the
+empty pattern of Braille."""
 
 _INVISIBLE = frozenset(map(chr, _BLANK))
 
 
 class VisibleText(NamedTuple):
-    r"""How a text is shown, and *notes* on that: none if it stands as it is.
+    r"""A *text* as it is shown, and *notes*, empty if the text is unchanged.
 
-    They say that it is written with escapes, and name what looks like something else: "\u0430 is
-    CYRILLIC SMALL LETTER A".
+    The notes mention escapes, and name look-alikes: "\u0430 is CYRILLIC SMALL LETTER A".
     """
 
     text: str
@@ -46,12 +45,12 @@ class VisibleText(NamedTuple):
 
 
 def is_visible(char: str) -> bool:
-    """Tell whether *char* shows something, or is the plain space."""
+    """Return whether *char* is visible, or the plain space."""
     return char.isprintable() and char not in _INVISIBLE
 
 
 def make_visible(text: str, *, one_line: bool = False) -> VisibleText:
-    """Return how *text* is shown; newlines within it stay, but not in *one_line*."""
+    """Return *text* as it is shown; newlines within it stay, except in *one_line*."""
     hidden, alike = _hidden_places(text), alike_places(text)
     if one_line and "\n" in text:
         hidden |= {index for index, char in enumerate(text) if char == "\n"}
@@ -70,17 +69,17 @@ def make_visible(text: str, *, one_line: bool = False) -> VisibleText:
     return VisibleText(shown, (ESCAPED, *named, *rest))
 
 
-def brief(text: str) -> str:
-    """Return *text* in one line, and cut if it is long: then it says so."""
+def shorten_visible(text: str) -> str:
+    """Return *text* in one line; a long text is cut, with its length."""
     line = make_visible(text, one_line=True).text
     return line if len(line) <= _BRIEF else f"{line[:_BRIEF]}… ({len(line):,} characters)"
 
 
 def quote_rows(text: str, width: int) -> list[str]:
-    """Return *text*, which is visible, in rows of at most *width* cells, marked as a quotation.
+    """Return the visible *text* in rows of at most *width* cells, marked as a quotation.
 
-    They are wrapped here, for a terminal would do so without a mark: "│ " begins a line, "│…"
-    goes on with one, so that no text looks as if it were ours.
+    "│ " begins a line and "│…" continues it, so that no row looks like our own words. A terminal
+    would wrap lines without a mark.
     """
     cells = max(width - len(_MARK), _NARROWEST)
     return [
@@ -91,7 +90,7 @@ def quote_rows(text: str, width: int) -> list[str]:
 
 
 def _hidden_places(text: str) -> set[int]:
-    """Return the indexes of what shows nothing, but for newlines within the text."""
+    """Return the indexes of invisible characters, except of newlines within the text."""
     end = len(text.rstrip(" \n"))
     places = {*range(len(text) - len(text.lstrip(" \n"))), *range(end, len(text))}
     start = 0
@@ -109,7 +108,7 @@ def _escape(char: str) -> str:
 
 
 def _wrapped(line: str, cells: int) -> Iterator[str]:
-    """Give *line* in rows of at most *cells* cells; an empty line is one row."""
+    """Yield *line* in rows of at most *cells* cells; an empty line is one row."""
     row, used = "", 0
     for char in line:
         width = 2 if east_asian_width(char) in "WFA" else 1

@@ -53,7 +53,7 @@ def test_a_replaced_file_keeps_its_permissions_and_links(tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("old", "--force"), ("no/where", "there is no folder"), ("folder", "is no regular file")],
+    [("old", "--force"), ("no/where", "there is no folder"), ("folder", "is not a regular file")],
 )
 def test_what_cannot_be_written_is_refused(path, reason, tmp_path):
     (tmp_path / "old").write_text("old")

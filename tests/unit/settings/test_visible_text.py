@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.settings.visible_text import brief, make_visible, quote_rows
+from toolbus.settings.visible_text import make_visible, quote_rows, shorten_visible
 
 MARKS = "│ ", "│…"
 TRICKS = "\x1b\\n\n │… \u202e\u200b漢\u0430\u0338\uff0f\u0301éx"
@@ -121,6 +121,6 @@ def test_long_texts_take_time_like_their_length():
 
 
 def test_a_long_name_says_how_long_it_is():
-    assert brief("x" * 300) == f"{'x' * 48}… (300 characters)"
-    assert brief("\x1b[2J") == "\\x1b[2J"
-    assert brief("a\nb") == "a\\nb"
+    assert shorten_visible("x" * 300) == f"{'x' * 48}… (300 characters)"
+    assert shorten_visible("\x1b[2J") == "\\x1b[2J"
+    assert shorten_visible("a\nb") == "a\\nb"

@@ -39,7 +39,7 @@ from toolbus.cli.questions.typed_answers import (
 )
 from toolbus.presence.person import person_terminal
 from toolbus.settings.usage_error import UsageError
-from toolbus.settings.visible_text import brief
+from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader, open_store
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def settle(output: Output, target: ApprovalTarget, outcome: Outcome) -> int:
             question = find_question(reader, target.name, time.time_ns())
             has_answer = is_answered(reader, question)
         settled = _in_store(target.address, lambda store: _settle(store, question, outcome))
-    screen, name = open_screen(output), f"question {brief(question.id)}"
+    screen, name = open_screen(output), f"question {shorten_visible(question.id)}"
     if settled is None:
         known = ", and the session has the answer to its call" if has_answer else ""
         screen.prose(f"{name} is {question.state}{known}: nothing to settle")
@@ -153,11 +153,11 @@ def revoke(output: Output, target: ApprovalTarget) -> int:
         if not grant.revoked_ns:
             work = partial(revoke_grant, session_id=grant.session_id, grant_id=grant.id, by=by)
             grant = _in_store(target.address, work) or grant
-    screen = open_screen(output)
+    screen, name = open_screen(output), f"grant {shorten_visible(grant.id)}"
     if grant.revoked_by != by:
-        screen.prose(f"grant {brief(grant.id)} was revoked by {brief(grant.revoked_by)} before")
+        screen.prose(f"{name} was revoked by {shorten_visible(grant.revoked_by)} before")
         return 1
-    screen.prose(f"grant {brief(grant.id)} is revoked; its calls need approval again", style="good")
+    screen.prose(f"{name} is revoked; its calls need approval again", style="good")
     return 0
 
 
@@ -165,13 +165,13 @@ def _open_question(target: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(target.address) as reader:
         question = find_question(reader, target.name, time.time_ns())
-    name = f"question {brief(question.id)}"
+    name = f"question {shorten_visible(question.id)}"
     if is_delegated(question):
         if target.grant is None:
             way_out = "answer it there, or grant calls like it with --session or --for"
             raise UsageError(f"{name} is asked by the agent itself; {way_out}")
     elif question.state != "pending":
-        by = f" by {brief(question.answered_by)}" if question.answered_by else ""
+        by = f" by {shorten_visible(question.answered_by)}" if question.answered_by else ""
         raise UsageError(f"{name} is {question.state} already{by}; nothing can be answered")
     if question.digest != digest_of(question.tool, question.arguments):
         reason = "its digest is not that of its arguments: the store was changed"
@@ -213,7 +213,9 @@ def _review_question(output: Output, terminal: PersonTerminal, target: ApprovalT
     except UsageError as error:  # It was answered elsewhere, or is damaged.
         open_screen(output).whole(str(error), style="bad")
         return True
-    asks = PageAsks(f"approve {brief(question.id)}? [y, n, n and a reason, Enter skips, q ends] ")
+    asks = PageAsks(
+        f"approve {shorten_visible(question.id)}? [y, n, n and a reason, Enter skips, q ends] "
+    )
     pages = QuestionPages(terminal, question, asks)
     choices = Choices("Enter          skip the question\nCtrl-D or q    end", may_skip=True)
     typed = asyncio.run(read_decision(Keyboard(terminal), pages, choices))

@@ -22,7 +22,7 @@ from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output
 from toolbus.settings.spans import Span, sanitize
-from toolbus.settings.visible_text import brief
+from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
@@ -51,8 +51,14 @@ class _QuestionLine(NamedTuple):
 
     @classmethod
     def of(cls, question: Question) -> _QuestionLine:
-        tool = brief(question.tool) if question.tool else "(a run)"
-        return cls(question.asked_ns, question.id, question.state, tool, brief(question.session_id))
+        tool = shorten_visible(question.tool) if question.tool else "(a run)"
+        return cls(
+            question.asked_ns,
+            question.id,
+            question.state,
+            tool,
+            shorten_visible(question.session_id),
+        )
 
 
 def list_questions(
@@ -121,7 +127,7 @@ def show_question(
         return 0
     with paged(output, wanted=pager) as through:
         screen = open_screen(through)
-        screen.line("question ", Span(brief(question.id), "strong"))
+        screen.line("question ", Span(shorten_visible(question.id), "strong"))
         rows = question_rows(question, screen.width, details=details)
         for row in (*rows, *state_rows(question, screen.width)):
             screen.whole(row.text, style=row.style)
@@ -160,15 +166,16 @@ def state_rows(question: Question, width: int) -> Iterator[Span]:
     """Yield the state of *question* and its answer, in rows of *width* cells."""
     yield Span(f"state: {question.state}{_WORDS.get(question.state, '')}", _style(question.state))
     if question.answered_by:
-        where = f" ({brief(question.answered_from)})" if question.answered_from else ""
+        by = shorten_visible(question.answered_by)
+        where = f" ({shorten_visible(question.answered_from)})" if question.answered_from else ""
         verb = "granted" if question.grant else "answered"
-        yield Span(f"{verb} {moment(question.answered_ns)} by {brief(question.answered_by)}{where}")
+        yield Span(f"{verb} {moment(question.answered_ns)} by {by}{where}")
     if question.grant:
-        yield Span(f"by grant {brief(question.grant)}")
+        yield Span(f"by grant {shorten_visible(question.grant)}")
     if question.reason:
         yield from label_rows("reason given", question.reason, width)
     if question.taken_ns:
-        yield Span(f"started {moment(question.taken_ns)} by {brief(question.taken_by)}")
+        yield Span(f"started {moment(question.taken_ns)} by {shorten_visible(question.taken_by)}")
     if question.ended_ns:
         yield Span(f"ended {moment(question.ended_ns)}")
     if question.settled_by:
@@ -233,24 +240,28 @@ def _write_lines(screen: Screen, lines: Iterable[_QuestionLine], *, closed: bool
 
 def _write_line(screen: Screen, line: _QuestionLine) -> None:
     asked = moment(line.asked_ns).removesuffix(" UTC")
-    cells = (brief(line.id), line.state, asked, line.tool, line.session_id)
+    cells = (shorten_visible(line.id), line.state, asked, line.tool, line.session_id)
     screen.whole(_COLUMNS.format(*cells), style=_style(line.state))
 
 
 def _write_grant(screen: Screen, grant: Grant, now_ns: int) -> None:
     state = "active" if is_active(grant, now_ns) else "revoked" if grant.revoked_ns else "over"
     until = f"until {moment(grant.expires_ns)}" if grant.expires_ns else "until its session ends"
-    screen.line(Span(brief(grant.id), "strong"), f"  {state}, {until} or its rules change")
+    screen.line(
+        Span(shorten_visible(grant.id), "strong"), f"  {state}, {until} or its rules change"
+    )
     guard, rule = (
-        ", ".join([brief(line) for line in lines.split("\n") if line])
+        ", ".join([shorten_visible(line) for line in lines.split("\n") if line])
         for lines in (grant.guard, grant.rule)
     )
-    about = f"each call of {brief(grant.tool)} in session {brief(grant.session_id)}"
+    about = (
+        f"each call of {shorten_visible(grant.tool)} in session {shorten_visible(grant.session_id)}"
+    )
     by = f" by the rule {rule}" if rule else ""
     screen.prose(f"{about} for which {guard or 'a guard'} asks{by}", indent=2)
-    where = f" ({brief(grant.granted_from)})" if grant.granted_from else ""
-    granted = f"granted {moment(grant.granted_ns)} by {brief(grant.granted_by)}{where}"
-    revoked = f", revoked by {brief(grant.revoked_by)}" if grant.revoked_ns else ""
+    where = f" ({shorten_visible(grant.granted_from)})" if grant.granted_from else ""
+    granted = f"granted {moment(grant.granted_ns)} by {shorten_visible(grant.granted_by)}{where}"
+    revoked = f", revoked by {shorten_visible(grant.revoked_by)}" if grant.revoked_ns else ""
     screen.prose(f"{granted}{revoked}", indent=2, style="dim")
 
 

@@ -14,7 +14,7 @@ from toolbus.approvals.recovery import with_effective_state
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage
 from toolbus.settings.usage_error import UsageError
-from toolbus.settings.visible_text import brief
+from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.leases import is_gone
 from toolbus.store.sql_reader import FEW, SqlReader
 
@@ -119,7 +119,7 @@ def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) ->
         case [record]:
             return record
         case [_, *_] as several:
-            ids = ", ".join([brief(record.id) for record in several[:3]])
+            ids = ", ".join([shorten_visible(record.id) for record in several[:3]])
             raise UsageError(f"{name!r} matches several {kind}s ({ids}); give more of the id")
     problems = [record.problem for record in records if isinstance(record, Damaged)]
     if problems:

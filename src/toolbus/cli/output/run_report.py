@@ -12,7 +12,7 @@ from toolbus.components.marks import on
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.settings.spans import Span, sanitize
-from toolbus.settings.visible_text import brief
+from toolbus.settings.visible_text import shorten_visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,7 +137,7 @@ class RunReport(AgentComponent):
     def result(self, message: ToolMessage) -> None:
         """Write how a call ended, in a line."""
         lines = message.text.splitlines()
-        name = brief(message.tool_name)
+        name = shorten_visible(message.tool_name)
         if is_error(message):
             self._screen.line(Span("✗ ", "bad"), f"{name}: {lines[0] if lines else 'failed'}")
         else:

@@ -25,7 +25,7 @@ from toolbus.components.capabilities import Concealer
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny, Scope
 from toolbus.presence.person import NotInteractiveError
-from toolbus.settings.visible_text import brief
+from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.memory import MemoryStore
 from toolbus.tasks.shield import shield_until_done
 from toolbus.workspace.file_tools import FileTools
@@ -235,8 +235,8 @@ class QuestionPrompt:
             self._say("this question is over")
             return
         word = "denied" if current.state == "denied" else "approved"
-        where = f" ({brief(current.answered_from)})" if current.answered_from else ""
-        self._say(f"{word} by {brief(current.answered_by)}{where}")
+        where = f" ({shorten_visible(current.answered_from)})" if current.answered_from else ""
+        self._say(f"{word} by {shorten_visible(current.answered_by)}{where}")
         self._report.answered(current)
 
     def _changers(self, call_id: str) -> list[str]:

@@ -13,7 +13,7 @@ from toolbus.cli.questions.keyboard import INTERRUPT
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
 from toolbus.settings.usage_error import UsageError
-from toolbus.settings.visible_text import brief
+from toolbus.settings.visible_text import shorten_visible
 
 if TYPE_CHECKING:
     from toolbus.approvals.grants import GrantSpan
@@ -170,8 +170,9 @@ def check_reason(reason: str) -> None:
 def grant_words(question: Question, grant: GrantSpan) -> str:
     """Return the sentence on the further calls that a yes with *grant* allows."""
     how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
+    tool = shorten_visible(question.tool) or "a run"
+    session = shorten_visible(granting_session(question))
     return (
-        f"a yes allows every call of {brief(question.tool) or 'a run'}, whatever its arguments, "
-        f"in session {brief(granting_session(question))}, {how_long}, if the same guard asks by "
-        "the same rule"
+        f"a yes allows every call of {tool}, whatever its arguments, in session {session}, "
+        f"{how_long}, if the same guard asks by the same rule"
     )
