@@ -27,7 +27,8 @@ from toolbus.store.sqlite import SqliteStore
 COMMANDS = (
     *("approvals", "check", "completion", "copy", "demo", "doctor", "explain", "export", "forget"),
     *("guide", "handlers", "hook"),
-    *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
+    *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "schema"),
+    "sessions",
     *("setup", "show", "trust"),
 )
 COMPONENT = """
@@ -100,7 +101,7 @@ async def test_each_command_has_examples(command, name):
 
     assert (done.returncode, done.stderr) == (0, "")
     # What these write is JSON anyway.
-    assert name in {"completion", "export", "hook", "proxy"} or re.search(
+    assert name in {"completion", "export", "hook", "proxy", "schema"} or re.search(
         r"^  --json +\w", done.stdout, re.MULTILINE
     )
     assert done.stdout.count(f"\n  toolbus {name} ") >= 3

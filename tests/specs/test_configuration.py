@@ -313,16 +313,16 @@ async def test_questions_to_a_person_are_configured(write, mistake):
     nothing = read("plain.toml").approvals
     assert (nothing.wait, nothing.expires_after, nothing.host_asks) == (None, None, None)
     for key, value, told in (
-        ("wait", "-1", "expected 0 to 31,622,400 seconds, not -1"),
-        ("wait", "nan", "expected 0 to 31,622,400 seconds, not nan"),
+        ("wait", "-1", "expected 0 to 31,622,400 seconds, got -1"),
+        ("wait", "nan", "expected 0 to 31,622,400 seconds, got nan"),
         ("wait", '"long"', "expected `float`, got `str`"),
-        ("expires_after", "0", "expected 1 to 31,622,400 seconds, not 0"),
-        ("max_open", "0", "expected a number of questions from 1 on, not 0"),
+        ("expires_after", "0", "expected 1 to 31,622,400 seconds, got 0"),
+        ("max_open", "0", "expected a number of questions from 1 up, got 0"),
     ):
         line, reason = mistake(f"[approvals]\n\n{key} = {value}")
         assert (line, reason) == (3, f"key {key!r}: {told}")
     assert mistake("[approvals]\nwate = 3") == (2, "unknown key 'wate'; did you mean 'wait'?")
-    assert mistake("approvals = 3") == (1, "'approvals' is no table; write [approvals]")
+    assert mistake("approvals = 3") == (1, "'approvals' is not a table; write [approvals]")
 
 
 async def test_what_code_prints_goes_aside(write, capsys):
@@ -635,12 +635,16 @@ async def test_an_unknown_key_names_the_nearest(mistake):
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("component = 3", 1, "'component' is no array of tables; write [[component]]"),
-        ("[component]\nuse=1", 1, "'component' is no array of tables; write [[component]]"),
+        ("component = 3", 1, "'component' is not an array of tables; write [[component]]"),
+        ("[component]\nuse=1", 1, "'component' is not an array of tables; write [[component]]"),
         ("[[component]]\n# x\nuse = 5", 3, "key 'use': expected `str`, got `int`"),
-        ('[[component]]\nuse = ""', 2, "key 'use': expected something, got ''"),
+        ('[[component]]\nuse = ""', 2, "key 'use': expected a value that is not empty, got ''"),
         ('[[component]]\nuse="x"\ntools=["a",\n5]', 4, "key 'tools': expected `str`, got `int`"),
-        ('[[component]]\nuse="x"\ntools=[]', 3, "key 'tools': expected something, got []"),
+        (
+            '[[component]]\nuse="x"\ntools=[]',
+            3,
+            "key 'tools': expected a value that is not empty, got []",
+        ),
         ('[[component]]\nuse="x"\npriority="a"', 3, "key 'priority': expected `int`, got `str`"),
         ('[[component]]\nuse="x"\nenabled=1', 3, "key 'enabled': expected `bool`, got `int`"),
         ('[[component]]\nuse="x"\nsettings=1', 3, "key 'settings': expected `object`, got `int`"),

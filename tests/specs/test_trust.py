@@ -699,7 +699,7 @@ async def test_personal_settings_are_refused(place, trust, setting, line):
     error = refused()
 
     assert error.startswith(f"{file}:{line}: component './policy.py': setting '")
-    assert "is no project's to give; put the component into your own configuration" in error
+    assert "may not be set by a project; put the component into your own configuration" in error
     assert names(load("toolbus.toml")) == ["Keyed"]
 
 

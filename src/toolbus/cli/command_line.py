@@ -39,6 +39,7 @@ COMMANDS = (
     "proxy",
     "replay",
     "run",
+    "schema",
     "sessions",
     "setup",
     "show",
@@ -68,6 +69,7 @@ commands:
   proxy       run handlers in front of an MCP server
   replay      run recorded sessions through other handlers
   run         let an agent with tools work on a prompt
+  schema      print the JSON schema of toolbus.toml or of a policy
   sessions    list the sessions of a store
   setup       activate a policy, redaction and hooks for coding agents
   show        print the messages and interventions of a session
@@ -81,6 +83,7 @@ examples:
   toolbus trust                      trust this project's toolbus.toml, too
   toolbus run "what is in here?" --tools files     work, with your model
   toolbus sessions agent.db          the sessions in the store agent.db
+  toolbus schema > toolbus.schema.json       for your editor
   toolbus show agent.db 3f9a         the session with an id that begins so
   toolbus explain agent.db 8c01      a message's history, with all reasons
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.documents import NAME, Document, find, read_document
-from toolbus.config.entries import TABLES, Entry, read_entries
+from toolbus.config.entries import Entry, read_entries
 from toolbus.config.entry_points import find_maker
 from toolbus.config.factory import make_component
 from toolbus.config.named_files import component_source
@@ -35,6 +35,7 @@ from toolbus.config.prices import read_prices
 from toolbus.config.python_modules import LOADING
 from toolbus.config.servers import read_servers
 from toolbus.config.store_key import read_store_key
+from toolbus.config.tables import COMPONENT
 from toolbus.config.trust import (
     PERSONAL_SETTINGS,
     EffectiveConfig,
@@ -259,7 +260,7 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
 def _made(layer: _Layer, entry: Entry) -> AgentComponent:
     """Return the component that *entry* describes."""
     document = layer.document
-    place, folder = (TABLES, entry.index), document.file.parent
+    place, folder = (COMPONENT, entry.index), document.file.parent
     try:
         maker = find_maker(entry.use, folder, layer.judged)
     except LoadError as error:
@@ -296,12 +297,12 @@ def _refuse_personal(document: Document, entry: Entry, maker: object) -> None:
             pairs = list(enumerate(settings))
         for key, value in pairs:
             if isinstance(key, str) and key.replace("-", "_").lower() in personal:
-                reason = f"component {entry.name!r}: setting {key!r} is no project's to give"
+                reason = f"component {entry.name!r}: setting {key!r} may not be set by a project"
                 way_out = "put the component into your own configuration, or name this file"
                 raise document.error(f"{reason}; {way_out}", *path, key)
             search(value, *path, key)
 
-    search(entry.settings, TABLES, entry.index, "settings")
+    search(entry.settings, COMPONENT, entry.index, "settings")
 
 
 def _below(key: str, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
@@ -325,8 +326,8 @@ def _in_order(
             others = [other for other in ranked if isinstance(other.component, wanted)]
             if not others and not any(isinstance(each.component, wanted) for each in before):
                 reason = f"component {configured.entry.name!r} requires {wanted.__name__}"
-                way_out = f"add a [[{TABLES}]] for that"
-                raise document.error(f"{reason}; {way_out}", TABLES, configured.entry.index)
+                way_out = f"add a [[{COMPONENT}]] for that"
+                raise document.error(f"{reason}; {way_out}", COMPONENT, configured.entry.index)
             for other in others:
                 place(other)
         placed.append(configured)

@@ -62,6 +62,18 @@ def _arguments(
     }
 
 
+def setting_types(maker: Callable[..., Any]) -> dict[str, Any]:
+    """Return the type of each setting of *maker*, Any for an unreadable hint."""
+    types: dict[str, Any] = {}
+    for each in inspect.signature(maker).parameters.values():
+        if each.kind in _NAMED:
+            try:
+                types[each.name] = _type_of(maker, each)
+            except MisfitError:
+                types[each.name] = Any
+    return types
+
+
 def _required(parameters: Iterable[Parameter]) -> Iterator[str]:
     for parameter in parameters:
         if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:

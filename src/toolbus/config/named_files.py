@@ -9,7 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.config.entries import TABLES, named_uses
+from toolbus.config.entries import named_uses
+from toolbus.config.tables import COMPONENT
 from toolbus.config.trust import judge
 from toolbus.errors import LoadError
 from toolbus.settings.private_files import writable_by_others
@@ -57,7 +58,7 @@ def _files_of(document: Document, digests: Mapping[str, str] | None) -> list[Pat
 
 def _setting_files(document: Document) -> Iterator[str]:
     """Yield what settings called `file` say: a policy, or a lock file of pins by any name."""
-    tables = document.table.get(TABLES)
+    tables = document.table.get(COMPONENT)
     for table in tables if isinstance(tables, list) else ():
         settings = table.get("settings") if isinstance(table, dict) else None
         file = settings.get("file") if isinstance(settings, dict) else None

@@ -1,12 +1,12 @@
-"""What a configuration says of the prices of models, for what a run tells of its cost.
+"""The `[[price]]` tables of a configuration: prices of models, for the cost of a run.
 
 [[price]]
-model = "anthropic:NAME"        # as it is given to `--model`; a glob pattern for several
+model = "anthropic:NAME"        # as for `--model`; a glob pattern for several
 input = 3.0                     # for a million tokens
 output = 15.0
-cache_read = 0.3                # of the input, what was read from a cache, or written to it
+cache_read = 0.3                # for the input read from a cache, or written to it
 cache_write = 3.75
-currency = "EUR"                # USD if not given
+currency = "EUR"                # by default USD
 """
 
 from __future__ import annotations
@@ -17,28 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from toolbus.config.tables import PRICE, PriceTable, key_types, read_array, read_values
 from toolbus.settings.hints import unknown_key
-from toolbus.toml.values import MisfitError, fit
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from toolbus.config.documents import Document
 
-PRICES = "price"
 _MILLION = 1_000_000
-_KINDS: dict[str, Any] = {
-    "model": str,
-    "input": float,
-    "output": float,
-    "cache_read": float,
-    "cache_write": float,
-    "currency": str,
-}
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """What a million tokens of the models that fit *model* cost; None where nobody said."""
+    """The prices of a million tokens of the models that match *model*; None for unknown ones."""
 
     model: str = "*"
     input: float | None = None
@@ -48,9 +40,9 @@ class Price(Struct, frozen=True, kw_only=True):
     currency: str = "USD"
 
     def cost(self, usage: Mapping[str, int]) -> tuple[float, tuple[str, ...]]:
-        """Return what *usage* costs, and the kinds of tokens in it that have no price.
+        """Return the cost of *usage*, and its kinds of tokens without a price.
 
-        The counts are those of `toolbus.formats.usage`: what concerns the cache is in the input.
+        The counts are those of `toolbus.formats.usage`: input tokens include those of the cache.
         """
         read, written = usage.get("cache_read_tokens", 0), usage.get("cache_write_tokens", 0)
         counts = {
@@ -70,45 +62,39 @@ class Price(Struct, frozen=True, kw_only=True):
 
 
 def make_price(values: Mapping[str, Any]) -> Price:
-    """Return the price that *values* say; raises `MisfitError`."""
+    """Return the price of *values*; raises `MisfitError`."""
+    types = key_types(PriceTable)
     for key in values:
-        if key not in _KINDS:
-            raise MisfitError(unknown_key(key, _KINDS), key)
+        if key not in types:
+            raise MisfitError(unknown_key(key, types), key)
     for key, value in values.items():
-        if _KINDS[key] is float and not (isfinite(value) and value >= 0):
-            raise MisfitError(f"key {key!r}: expected a price, not {value!r}", key)
+        if isinstance(value, float) and not (isfinite(value) and value >= 0):
+            raise MisfitError(f"key {key!r}: expected a price, got {value!r}", key)
     if not ("input" in values and "output" in values):
         raise MisfitError("a price needs `input` and `output`, for a million tokens")
     if not values.get("currency", "USD").isalpha():
-        reason = f"key 'currency': expected letters such as USD, not {values['currency']!r}"
+        reason = f"key 'currency': expected letters such as USD, got {values['currency']!r}"
         raise MisfitError(reason, "currency")
     return Price(**values)
 
 
 def read_prices(document: Document) -> tuple[Price, ...]:
-    """Return the prices that *document* gives, in its order; raises `ConfigurationError`."""
-    tables = document.table.get(PRICES, [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise document.error(f"{PRICES!r} is no array of tables; write [[{PRICES}]]", PRICES)
-    return tuple([_price(document, index, table) for index, table in enumerate(tables)])
+    """Return the prices of *document*, in its order; raises `ConfigurationError`."""
+    tables = enumerate(read_array(document, PRICE))
+    return tuple([_price(document, index, table) for index, table in tables])
 
 
 def find_price(prices: Iterable[Price], model: str) -> Price | None:
-    """Return the first of *prices* that is for the model *model*, None if there is none."""
+    """Return the first of *prices* that matches *model*, None without any."""
     return next((price for price in prices if fnmatchcase(model, price.model)), None)
 
 
 def _price(document: Document, index: int, table: dict[str, Any]) -> Price:
-    if "model" not in table:
-        reason = "the price has no `model`; it says whose: PROVIDER:NAME, or a pattern"
-        raise document.error(reason, PRICES, index)
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        try:
-            values[key] = fit(value, _KINDS.get(key, object), document.file.parent)
-        except MisfitError as error:
-            raise document.error(f"key {key!r}: {error.reason}", PRICES, index, key) from None
+    values = read_values(document, PriceTable, table, PRICE, index)
+    if "model" not in values:
+        reason = "the price has no `model`; add `model`, PROVIDER:NAME or a pattern"
+        raise document.error(reason, PRICE, index)
     try:
         return make_price(values)
     except MisfitError as error:
-        raise document.error(error.reason, PRICES, index, *error.path) from None
+        raise document.error(error.reason, PRICE, index, *error.path) from None

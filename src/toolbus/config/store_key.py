@@ -1,45 +1,35 @@
-"""What a configuration says of stores: the key of a deployment that has several machines.
+"""The `[store]` of a configuration: the key that several machines share.
 
-[store]                  # in your own file, or one that is named
-key = "env:TOOLBUS_KEY"  # a variable with 32 to 64 letters, or
+[store]                  # in your own file, or a named one
+key = "env:TOOLBUS_KEY"  # a variable with 32 to 64 characters, or
 key = "store.key"        # a file with 32 to 64 bytes, in the folder of your own configuration
 
-All machines that have it give a hidden value the same placeholder, and know a call again.
+All machines with the key use the same placeholders for hidden values, and recognize repeated calls.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.settings.hints import unknown_key
+from toolbus.config.tables import STORE, StoreTable, read_single, read_values
 from toolbus.settings.user_key import KeySettingError, named_key
 
 if TYPE_CHECKING:
     from toolbus.config.documents import Document
 
-STORE = "store"
-
 
 def read_store_key(document: Document, *, is_project: bool = False) -> bytes | None:
-    """Return the key that *document* names, None if it names none.
+    """Return the key that *document* names, None without one.
 
-    One that *is_project* names none. Raises `ConfigurationError`.
+    A file that *is_project* must not name a key. Raises `ConfigurationError`.
     """
-    table = document.table.get(STORE, {})
-    if not isinstance(table, dict):
-        raise document.error(f"{STORE!r} is not a table; write [{STORE}]", STORE)
-    for name in table:
-        if name != "key":
-            raise document.error(unknown_key(name, ("key",)), STORE, name)
-    if "key" not in table:
-        return None
-    if is_project:
+    table = read_single(document, STORE)
+    if is_project and "key" in table:
         way_out = "put it into your own configuration, or name this file"
-        reason = f"key 'key' is no project's to give; {way_out}"
-        raise document.error(reason, STORE, "key")
-    setting = table["key"]
-    if not isinstance(setting, str):
-        raise document.error(f"key 'key': expected a string, got {setting!r}", STORE, "key")
+        raise document.error(f"key 'key' may not be set by a project; {way_out}", STORE, "key")
+    setting = read_values(document, StoreTable, table, STORE).get("key")
+    if setting is None:
+        return None
     try:
         return named_key(setting)
     except KeySettingError as error:

@@ -9,7 +9,8 @@ sys.modules["h11"] = None
 from pathlib import Path
 from toolbus import approvals
 from toolbus.cli import main
-from toolbus.config.approvals import ApprovalSettings, WebhookSettings
+from toolbus.config.approvals import ApprovalSettings
+from toolbus.config.tables import WebhookSettings
 from toolbus.errors import RegistrationError
 
 assert callable(approvals.receive_answer)

@@ -61,7 +61,7 @@ def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
 @pytest.mark.parametrize("words", [["run", "go", "--model=m"], ["proxy", "--", "cat"]])
 def test_who_waits_for_an_answer_needs_a_store(capsys, words):
     assert cli.main([words[0], "--approval-wait=5", *words[1:]]) == 2
-    assert "--approval-wait needs the store where questions are kept" in capsys.readouterr().err
+    assert "--approval-wait needs a store for the questions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["approvals", "hosts", "policy"])

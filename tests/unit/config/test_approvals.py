@@ -1,7 +1,8 @@
 import pytest
 
-from toolbus.config.approvals import ApprovalSettings, WebhookSettings, read_approvals
+from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.documents import read_document
+from toolbus.config.tables import WebhookSettings
 from toolbus.errors import ConfigurationError, RegistrationError
 from toolbus.store import MemoryStore
 
@@ -24,7 +25,7 @@ def test_a_project_does_not_say_where_questions_go(tmp_path):
     named = read_approvals(document, ApprovalSettings())
 
     assert named.webhook == WebhookSettings(url="https://x.example", secret_file=tmp_path / "key")
-    with pytest.raises(ConfigurationError, match="no project's to give"):
+    with pytest.raises(ConfigurationError, match="may not be set by a project"):
         read_approvals(document, ApprovalSettings(), is_project=True)
 
 

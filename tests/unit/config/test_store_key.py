@@ -18,7 +18,7 @@ def test_a_project_names_no_key(tmp_path, monkeypatch):
     named = document(tmp_path, '[store]\nkey = "env:STORE_KEY"')
 
     assert read_store_key(named) == b"k" * 32
-    with pytest.raises(ConfigurationError, match=r"toolbus\.toml:2: key 'key' is no project's"):
+    with pytest.raises(ConfigurationError, match=r"toolbus\.toml:2: key 'key' may not be set"):
         read_store_key(named, is_project=True)
 
 
@@ -27,7 +27,7 @@ def test_a_project_names_no_key(tmp_path, monkeypatch):
     [
         ("store = 5", "'store' is not a table"),
         ("[store]\nkeys = 5", "unknown key 'keys'; did you mean 'key'"),
-        ("[store]\nkey = 5", "expected a string, got 5"),
+        ("[store]\nkey = 5", "expected `str`, got `int`"),
         ('[store]\nkey = ""', "may be read by tools"),
     ],
 )
