@@ -733,7 +733,7 @@ async def test_it_shows_what_is_trusted(place, trust):
     ]
     assert (shown.splitlines()[-1], report.splitlines()[-1]) == (
         "not trusted",
-        "✓ trusted, until something changes in these 3 files",
+        "✓ trusted, until one of 3 files changes",
     )
     assert not place.mark.exists()
 
@@ -783,10 +783,10 @@ async def test_the_list_says_what_changed(place, trust):
 
     lines = trust("--list").splitlines()
 
-    assert empty == "nothing is trusted\n"
+    assert empty == "no file is trusted\n"
     assert lines[::2] == [f"{place.here}/{name}/toolbus.toml" for name in ("a", "b", "c")]
-    assert lines[1:4:2] == ["  trusted", "  not: policy.py changed"]
-    assert lines[5].startswith("  not: there is no such file")
+    assert lines[1:4:2] == ["  trusted", "  not trusted: policy.py changed"]
+    assert lines[5].startswith("  not trusted: there is no such file")
 
 
 async def test_trust_is_taken_back(place, trust):
@@ -795,7 +795,7 @@ async def test_trust_is_taken_back(place, trust):
 
     first, again = trust("--revoke"), main(["trust", "--revoke"])
 
-    assert first == f"{file} is not trusted any more\n"
+    assert first == f"{file} is no longer trusted\n"
     assert again == 1
     assert "is not trusted, so" in refused()
 

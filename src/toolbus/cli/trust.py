@@ -1,4 +1,4 @@
-"""`toolbus trust`: let a project's configuration be in force."""
+"""`toolbus trust`: trust in the configurations of projects, and its end."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from toolbus.cli.handlers import (
     show_components,
     summarize,
 )
+from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.config.documents import find
@@ -23,73 +24,45 @@ from toolbus.config.servers import read_servers
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import judge, read_trusted, revoke, trust
 from toolbus.errors import ConfigurationError, LoadError
-from toolbus.messages.records import encode
 from toolbus.presence.person import require_person
 from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
     import argparse
 
+    from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
 
 _EPILOG = """\
 examples:
-  toolbus trust --dry-run        only show what the nearest toolbus.toml names
-  toolbus trust                  show it, and trust it
+  toolbus trust --dry-run        show the components of the nearest toolbus.toml
+  toolbus trust                  show them, and trust the file
   toolbus trust work/our.toml    the same with another file
-  toolbus trust --list           what is trusted, and what has changed since
-  toolbus trust --revoke         trust the nearest one no more
+  toolbus trust --list           all trusted files, and changes since
+  toolbus trust --revoke         stop trusting the nearest file
 
-A configuration names code, and whoever reads it runs that. So your own, in
-~/.config/toolbus/toolbus.toml, is always in force, and one that a project
-ships only once you trust it: it, the files it names and what they import from
-beside them, byte for byte. Change one, and it is untrusted again. Nothing is
-imported to find that out. A file that you name (--config, --with) needs no
-trust; one that others may write gets none.
+A configuration names code, and loading it runs that code. Your own,
+~/.config/toolbus/toolbus.toml, is always active. A project's is active only
+while you trust it: this file, the files it names and their local imports, byte
+for byte; nothing is imported to check them. A file named by --config or --with
+needs no trust. A file that other users can write is never trusted.
 
-A trusted project stands behind your own configuration: its handlers come after
-yours, and what is yours it cannot switch off. But its code is code: read it.
+Handlers of a trusted project run after yours and cannot switch them off. But
+its code is code: read it first.
 
-Only a person trusts, or takes it back: at a terminal, and at none in which an
-agent runs. A script that sets up a machine makes one with script(1)."""
+Only a person at a terminal in which no agent runs trusts or revokes.
+
+exit codes: 0 done; 1 nothing to revoke; 2 wrong use"""
 
 _DIGITS = 16
-"""Of a digest, for a person's eye; all of them are compared."""
-
-
-def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser(
-        "toolbus trust", "Show what a project's configuration names, and trust it.", _EPILOG
-    )
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the nearest one, if not given")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--dry-run", action="store_true", help="show it, and store nothing")
-    which.add_argument("--list", action="store_true", help="list what is trusted")
-    which.add_argument("--revoke", action="store_true", help="take the trust back")
-    parser.add_argument("--json", action="store_true", help="write one JSON document")
-
-    def run(parsed: argparse.Namespace, output: Output) -> int:
-        if parsed.list:
-            if parsed.file:
-                parser.error("--list lists all; give it no file")
-            return list_trusted(output, as_json=parsed.json)
-        if not parsed.dry_run:
-            require_person()
-        if parsed.revoke:
-            if parsed.json:
-                parser.error("--revoke prints no data; leave out --json")
-            return revoke_trust(output, parsed.file)
-        return run_trust(output, parsed.file, dry_run=parsed.dry_run, as_json=parsed.json)
-
-    return parser, run
+"""Digits of a digest that a person sees; all are compared."""
 
 
 class TrustReport(Struct, frozen=True, kw_only=True):
-    """What the configuration *file* names; *digests* are SHA-256 in hex, by real paths.
+    """The contents of the configuration *file*; *digests* are SHA-256 in hex, by real paths.
 
-    *servers* are the commands and addresses of MCP servers that `toolbus run` opens, by name.
+    *servers* are the commands and URLs of the MCP servers that `toolbus run` opens, by name.
     """
 
     file: str
@@ -100,83 +73,37 @@ class TrustReport(Struct, frozen=True, kw_only=True):
 
 
 class TrustState(Struct, frozen=True, kw_only=True):
-    """Whether the configuration *file*, which was trusted, still is; *reason* says why not."""
+    """Whether a configuration *file* is still trusted; *reason* says why not."""
 
     file: str
     trusted: bool
     reason: str = ""
 
 
-def run_trust(
-    output: Output, file: str | None, *, dry_run: bool = False, as_json: bool = False
-) -> int:
-    """Print what *file*, else the nearest configuration, names, and trust it; return 0.
+def command() -> Command:
+    """Return the parser and the function of this command."""
+    summary = "Trust a project's configuration, after showing its components."
+    parser = make_parser("toolbus trust", summary, _EPILOG)
+    parser.add_argument("file", metavar="FILE", nargs="?", help="by default the nearest one")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--dry-run", action="store_true", help="show it, and store nothing")
+    which.add_argument("--list", action="store_true", help="list the trusted files")
+    which.add_argument("--revoke", action="store_true", help="stop trusting the file")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
 
-    With *dry_run* nothing is stored. Nothing of it is imported. Raises `LoadError`.
-    """
-    snapshot = take_snapshot(_chosen(file))
-    components = summarize(read_entries(snapshot.document))
-    servers = {
-        entry.name: entry.url or shlex.join(entry.command)
-        for entry in read_servers(snapshot.document)
-    }
-    if not dry_run:
-        trust(snapshot)
-    path = snapshot.document.file
-    is_trusted = not dry_run or read_trusted().get(str(path)) == snapshot.digests
-    if as_json:
-        report = TrustReport(
-            file=str(path),
-            trusted=is_trusted,
-            components=components,
-            servers=servers,
-            digests=snapshot.digests,
-        )
-        output.write(f"{encode(report).decode()}\n")
-        return 0
-    screen = open_screen(output)
-    screen.whole(str(path), style="strong")
-    if components:
-        show_components(components, screen)
-    if servers:
-        screen.line()
-        screen.line(Span("MCP servers that `toolbus run` opens", "strong"))
-        for name, address in servers.items():
-            screen.whole(f"{name}: {address}", indent=2)
-    screen.line()
-    screen.line(Span("files", "strong"), right=[Span("SHA-256", "dim")])
-    for name, digest in snapshot.digests.items():
-        screen.whole(f"{digest[:_DIGITS]}  {short_place(name)}", indent=2)
-    screen.line()
-    files = "1 file" if len(snapshot.digests) == 1 else f"these {len(snapshot.digests)} files"
-    text = f"trusted, until something changes in {files}" if is_trusted else "not trusted"
-    screen.line(Span(f"✓ {text}" if is_trusted else text, "good" if is_trusted else "bad"))
-    return 0
+    def run(parsed: argparse.Namespace, output: Output) -> int:
+        if parsed.list:
+            if parsed.file:
+                parser.error("--list lists all files; leave out FILE")
+            return _list(output, as_json=parsed.json)
+        if not parsed.dry_run:
+            require_person()
+        path = _chosen(parsed.file)
+        if parsed.revoke:
+            return _revoke(output, path, as_json=parsed.json)
+        return _trust(output, path, dry_run=parsed.dry_run, as_json=parsed.json)
 
-
-def list_trusted(output: Output, *, as_json: bool = False) -> int:
-    """Print each configuration that was trusted, and whether it still is; return 0."""
-    states = tuple([_state(file) for file in sorted(read_trusted())])
-    if as_json:
-        output.write(f"{encode(states).decode()}\n")
-        return 0
-    screen = open_screen(output)
-    if not states:
-        screen.line("nothing is trusted")
-    for state in states:
-        style: Style = "good" if state.trusted else "bad"
-        screen.whole(state.file, style="strong")
-        screen.prose("trusted" if state.trusted else f"not: {state.reason}", indent=2, style=style)
-    return 0
-
-
-def revoke_trust(output: Output, file: str | None) -> int:
-    """Take back the trust in *file*, else in the nearest configuration; return 0, 1 without any."""
-    chosen = _chosen(file)
-    path, is_revoked = os.path.realpath(chosen), revoke(chosen)
-    text = "is not trusted any more" if is_revoked else "was not trusted"
-    open_screen(output).whole(f"{path} {text}")
-    return 0 if is_revoked else 1
+    return parser, run
 
 
 def _chosen(file: str | None) -> Path:
@@ -186,6 +113,67 @@ def _chosen(file: str | None) -> Path:
     return path
 
 
+def _trust(output: Output, path: Path, *, dry_run: bool, as_json: bool) -> int:
+    """Show the configuration *path* and, unless *dry_run*, trust it, without importing it."""
+    snapshot = take_snapshot(path)
+    if not dry_run:
+        trust(snapshot)
+    file = str(snapshot.document.file)
+    report = TrustReport(
+        file=file,
+        trusted=not dry_run or read_trusted().get(file) == snapshot.digests,
+        components=summarize(read_entries(snapshot.document)),
+        servers={
+            entry.name: entry.url or shlex.join(entry.command)
+            for entry in read_servers(snapshot.document)
+        },
+        digests=snapshot.digests,
+    )
+    if as_json:
+        print_json(output, report)
+    else:
+        _show(report, open_screen(output))
+    return 0
+
+
+def _show(report: TrustReport, screen: Screen) -> None:
+    screen.whole(report.file, style="strong")
+    if report.components:
+        show_components(report.components, screen)
+    if report.servers:
+        screen.line()
+        screen.line(Span("MCP servers that `toolbus run` opens", "strong"))
+        for name, address in report.servers.items():
+            screen.whole(f"{name}: {address}", indent=2)
+    screen.line()
+    screen.line(Span("files", "strong"), right=[Span("SHA-256", "dim")])
+    for name, digest in report.digests.items():
+        screen.whole(f"{digest[:_DIGITS]}  {short_place(name)}", indent=2)
+    screen.line()
+    if report.trusted:
+        files = count_things(len(report.digests), "file")
+        screen.line(Span(f"✓ trusted, until one of {files} changes", "good"))
+    else:
+        screen.line(Span("not trusted", "bad"))
+
+
+def _list(output: Output, *, as_json: bool) -> int:
+    """Print each configuration that was trusted, and whether it still is."""
+    states = [_state(file) for file in sorted(read_trusted())]
+    if as_json:
+        print_json(output, states)
+        return 0
+    screen = open_screen(output)
+    if not states:
+        screen.line("no file is trusted")
+    for state in states:
+        style: Style = "good" if state.trusted else "bad"
+        screen.whole(state.file, style="strong")
+        text = "trusted" if state.trusted else f"not trusted: {state.reason}"
+        screen.prose(text, indent=2, style=style)
+    return 0
+
+
 def _state(file: str) -> TrustState:
     try:
         snapshot, changed = judge(file)
@@ -193,3 +181,14 @@ def _state(file: str) -> TrustState:
         return TrustState(file=file, trusted=False, reason=error.reason)
     reason = "" if snapshot is not None else f"{', '.join(changed or ())} changed"
     return TrustState(file=file, trusted=snapshot is not None, reason=reason)
+
+
+def _revoke(output: Output, path: Path, *, as_json: bool) -> int:
+    """Stop trusting *path*; return 1 if it was not trusted."""
+    file, is_revoked = os.path.realpath(path), revoke(path)
+    if as_json:
+        print_json(output, TrustState(file=file, trusted=False))
+    else:
+        text = "is no longer trusted" if is_revoked else "was not trusted"
+        open_screen(output).whole(f"{file} {text}")
+    return 0 if is_revoked else 1
