@@ -18,36 +18,35 @@ if TYPE_CHECKING:
     from toolbus.hosts.run.event_answer import WaitingHost
 
 _STOPPED = 2
-"""The exit code by which most hosts stop, behind no answer or a part of one."""
+"""The exit code that stops most hosts, after no answer or a part of one."""
 
 _EPILOG = """\
 examples:
-  toolbus hook claude-code PreToolUse < event.json    what Claude Code would
-                                                      be told
+  toolbus hook claude-code PreToolUse < event.json    the answer to Claude Code
   toolbus hook gemini-cli AfterTool --config rules.toml < event.json
   toolbus hook codex PreToolUse --store try.db < event.json
 
-It reads the JSON of one event from standard input, and answers in the host's
-words. Your own toolbus.toml is in force, and that of the project in which the
-session began, if you trust it. Whatever fails is answered by the host's block:
-garbage, a broken configuration, a full disk, an event that takes longer than
---limit. What handlers print goes nowhere: a host keeps the output of its hooks.
-The sessions are in the store: toolbus sessions, show, explain, export, replay.
-`toolbus hosts install HOST` writes a faster one into a host's settings."""
+It reads the JSON of one event from standard input and writes the answer in the
+host's format. Your own toolbus.toml applies, and after it the one of the
+session's project if you trust it. Every failure blocks: garbage, a broken
+configuration, a full disk, an event beyond --limit. Prints of handlers are
+dropped, because a host would read them. `toolbus sessions`, `show`, `explain`,
+`export` and `replay` read its store. `toolbus hosts install HOST` installs a
+faster client."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
+    """Return the parser and the function of this command."""
     summary = "Answer one event of a coding agent's hooks."
     parser = make_parser("toolbus hook", summary, _EPILOG)
     parser.add_argument("host", metavar="HOST", help="claude-code, codex, gemini-cli, ...")
-    parser.add_argument("event", metavar="EVENT", help="what the host calls it: PreToolUse, ...")
-    parser.add_argument("--config", metavar="FILE", help="this configuration, and no other")
+    parser.add_argument("event", metavar="EVENT", help="the host's name of it: PreToolUse, ...")
+    parser.add_argument("--config", metavar="FILE", help="this configuration alone")
     parser.add_argument(
-        "--store", metavar="FILE", help="keep sessions there, not in the state folder"
+        "--store", metavar="FILE", help="file of the sessions, not in the state folder"
     )
     parser.add_argument(
-        "--limit", metavar="SECONDS", type=seconds, help="that an event may take (20)"
+        "--limit", metavar="SECONDS", type=seconds, help="most seconds for the event (20)"
     )
 
     def run(parsed: argparse.Namespace, _: Output) -> int:
@@ -59,13 +58,13 @@ def command() -> Command:
             from toolbus.hosts.run.requests import LIMIT  # noqa: PLC0415 - as above
 
             host = event_answer.WaitingHost(parsed.host, parsed.event, parsed.limit or LIMIT)
-            # First of all: where it is closed, the next file that is opened would take its place.
+            # First: if standard input is closed, the next file to be opened would take its place.
             host.read_event()
             host.hide_outputs()
             host.write(_answer(parsed, host))
-        except BaseException:  # noqa: BLE001, S110 - also a component's exit: hosts read our code
+        except BaseException:  # noqa: BLE001, S110 - also SystemExit of a component: hosts read our code
             pass
-        # What hangs in a thread would be waited for.
+        # A normal exit would wait for a thread that hangs.
         os._exit(_STOPPED if host is None else host.exit_code)
 
     return parser, run

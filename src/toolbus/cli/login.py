@@ -1,98 +1,92 @@
-"""`toolbus login`: get tokens of an MCP server that wants to know who asks."""
+"""`toolbus login`: tokens for a remote MCP server that needs OAuth."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import sys
 import time
+import webbrowser
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, positive
+from toolbus.mcp.oauth.logins import Logins, server_address, shown
 from toolbus.settings.extras import needs_extra
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.output.stream import Output
-    from toolbus.cli.parser import Command, Parser
+    from toolbus.cli.parser import Command
     from toolbus.mcp.oauth.logins import Login
 
 _EPILOG = """\
 examples:
   toolbus login https://example.com/mcp                in the browser
-  toolbus login https://example.com/mcp --no-browser   print what to open
-  toolbus login --list                                 where you are logged in
+  toolbus login https://example.com/mcp --no-browser   print the URL to open
+  toolbus login --list                                 your logins
   toolbus proxy -- https://example.com/mcp             uses the login
-  toolbus logout https://example.com/mcp               forget its tokens
+  toolbus logout https://example.com/mcp               delete its tokens
 
-The browser comes back to a port of this machine, 127.0.0.1, so it has to run
-here; from elsewhere forward that port. The tokens stand in a file that only you
-can read, below $XDG_STATE_HOME/toolbus/logins or ~/.local/state/toolbus/logins,
-hold for this very address, and are renewed when they end. TOOLBUS_PROXY_TOKEN
-and `--header 'Authorization: …'` come before them."""
+The browser returns to a port of 127.0.0.1, so it must run on this machine; from
+another one forward that port. Tokens are in a file that only you can read, in
+~/.local/state/toolbus/logins or below $XDG_STATE_HOME. They apply to exactly
+this URL and are renewed when they expire. TOOLBUS_PROXY_TOKEN and `--header
+'Authorization: …'` take precedence."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser("toolbus login", "Log in at an MCP server at an address.", _EPILOG)
-    parser.add_argument(
-        "address", metavar="ADDRESS", nargs="?", help="https://…, as a proxy gets it"
-    )
-    parser.add_argument("--no-browser", action="store_true", help="print the address to open")
+    """Return the parser and the function of this command."""
+    parser = make_parser("toolbus login", "Log in to a remote MCP server.", _EPILOG)
+    parser.add_argument("address", metavar="URL", nargs="?", help="as a proxy gets it")
+    parser.add_argument("--no-browser", action="store_true", help="print the URL to open")
     parser.add_argument(
         "--timeout", type=positive, default=300, metavar="S", help="seconds to agree in (300)"
     )
-    parser.add_argument("--list", action="store_true", help="print where you are logged in")
-    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+    parser.add_argument("--list", action="store_true", help="list your logins")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        return _run(parser, parsed, output)
+        if parsed.list == (parsed.address is not None):
+            parser.error("give a URL, or --list")
+        if parsed.list:
+            return _list(output, as_json=parsed.json)
+        return _log_in(parsed, output)
 
     return parser, run
 
 
-def _run(parser: Parser, parsed: argparse.Namespace, output: Output) -> int:
-    if parsed.list == (parsed.address is not None):
-        parser.error("give an ADDRESS, or --list")
-    if parsed.list:
-        return _list(output, as_json=parsed.json)
-    import asyncio  # noqa: PLC0415 - the list needs none of it
-
-    from toolbus.mcp.oauth.logins import Logins, server_address, shown  # noqa: PLC0415 - as above
-
+def _log_in(parsed: argparse.Namespace, output: Output) -> int:
     address = server_address(parsed.address)
     try:
         from toolbus.mcp.client.login import log_in  # noqa: PLC0415 - the SDK is an extra
     except ImportError as error:
         raise UsageError(needs_extra("to log in needs the MCP SDK", "mcp")) from error
+    # With --json the document alone goes to standard output.
+    person = Output(sys.stderr) if parsed.json else output
 
     def lead(place: str) -> None:
-        _lead(output, place, browser=not parsed.no_browser)
+        opened = not parsed.no_browser and webbrowser.open(place)
+        person.write(f"{'your browser opens' if opened else 'open'} {place}\n")
 
     login = asyncio.run(log_in(address, lead, parsed.timeout))
-    if login is None:
-        output.write(f"{shown(address)} asks for no login; nothing is kept\n")
-    else:
+    if login is not None:
         Logins().write(login)
+    if parsed.json:
+        print_json(output, {"address": address, "logged_in": login is not None})
+    elif login is None:
+        output.write(f"{shown(address)} needs no login; nothing is stored\n")
+    else:
         output.write(f"logged in at {shown(address)}\n")
     return 0
 
 
-def _lead(output: Output, place: str, *, browser: bool) -> None:
-    import sys  # noqa: PLC0415 - as above
-    import webbrowser  # noqa: PLC0415 - as above
-
-    opened = browser and webbrowser.open(place)
-    output.write(f"{'your browser opens' if opened else 'open'} {place}\n")
-    sys.stdout.flush()
-
-
 def _list(output: Output, *, as_json: bool) -> int:
-    from toolbus.mcp.oauth.logins import Logins  # noqa: PLC0415 - as above
-
     logins = Logins().all()
     if as_json:
-        logins_json = [
+        listed = [
             {
                 "address": login.server,
                 "issuer": login.issuer,
@@ -102,19 +96,20 @@ def _list(output: Output, *, as_json: bool) -> int:
             }
             for login in logins
         ]
-        output.write(json.dumps(logins_json, indent=2) + "\n")
+        print_json(output, listed)
         return 0
-    for login in logins:
-        output.write(f"{login.server}  of {login.issuer}, {_state(login)}\n")
-    if not logins:
-        output.write("you are logged in nowhere\n")
+    screen = open_screen(output)
+    if logins:
+        screen.table([(login.server, login.issuer, _state(login)) for login in logins])
+    else:
+        screen.line("you have no logins")
     return 0
 
 
 def _state(login: Login) -> str:
     if login.refresh_token is not None:
-        return "renewed when it ends"
+        return "renewed automatically"
     if login.expires_at is None:
-        return "without an end"
+        return "does not expire"
     minutes = int((login.expires_at - time.time()) // 60)
-    return f"ends in {minutes} min" if minutes >= 0 else "ended; log in anew"
+    return f"expires in {minutes} min" if minutes >= 0 else "expired; log in again"

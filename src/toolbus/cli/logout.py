@@ -1,11 +1,12 @@
-"""`toolbus logout`: forget the tokens of an MCP server."""
+"""`toolbus logout`: deletion of the tokens of a remote MCP server."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.blocks import print_json
 from toolbus.cli.parser import make_parser
+from toolbus.mcp.oauth.logins import Logins, server_address, shown
 
 if TYPE_CHECKING:
     import argparse
@@ -15,29 +16,28 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus logout https://example.com/mcp     forget its tokens
-  toolbus logout "$SERVER" --json            say in JSON whether there were any
-  toolbus login --list                       where you are logged in
-  toolbus logout http://127.0.0.1:8000/mcp   one on this machine
+  toolbus logout https://example.com/mcp     delete its tokens
+  toolbus logout http://127.0.0.1:8000/mcp   of a server on this machine
+  toolbus logout "$SERVER" --json            for programs
+  toolbus login --list                       your logins
 
-The file with the tokens is deleted. The server is not told: until they end they
-hold for whoever has a copy; it may have a page on which you can take them back."""
+The server is not told: until the tokens expire, any copy of them works. Its
+website may have a page to revoke them.
+
+exit codes: 0 deleted; 1 there were none; 2 wrong use"""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser("toolbus logout", "Forget the tokens of an MCP server.", _EPILOG)
-    parser.add_argument("address", metavar="ADDRESS", help="as `toolbus login --list` prints it")
-
-    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+    """Return the parser and the function of this command."""
+    parser = make_parser("toolbus logout", "Delete the tokens of a remote MCP server.", _EPILOG)
+    parser.add_argument("address", metavar="URL", help="as `toolbus login --list` prints it")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.mcp.oauth.logins import Logins, server_address, shown  # noqa: PLC0415 - for few
-
         address = server_address(parsed.address)
         removed = Logins().remove(address)
         if parsed.json:
-            output.write(json.dumps({"address": address, "removed": removed}) + "\n")
+            print_json(output, {"address": address, "removed": removed})
         else:
             done = "logged out of" if removed else "you are not logged in at"
             output.write(f"{done} {shown(address)}\n")
