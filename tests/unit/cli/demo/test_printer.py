@@ -51,7 +51,7 @@ def story(status, did, *, approved=None):
 def test_a_refusal_by_a_person_is_told():
     text = shown(story("denied", "asked", approved=False))
 
-    assert "? Rules.judge asked a person" in text
+    assert "? Rules.judge required approval of" in text
     assert "no, said the approver\n" in text
 
 
