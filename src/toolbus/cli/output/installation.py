@@ -115,7 +115,8 @@ def show_edit(screen: Screen, edit: SettingsEdit, *, whole: bool) -> None:
         ours = "our lines are taken out; all other lines stay"
         screen.line("all of it is ours" if edit.after is None else ours, indent=4)
     elif not whole:
-        for text in (*edit.summary, f"{len(edit.added)} lines added; all other lines stay"):
+        stay = "" if edit.file.data is None else "; all other lines stay"
+        for text in (*edit.summary, f"{len(edit.added)} lines added{stay}"):
             show_text(screen, text, indent=4)
     elif edit.is_program:
         # A person need not read a program of ours from the first to the last line.
