@@ -81,8 +81,10 @@ def test_a_whole_installation_is_well(patient):
 
     text, data = patient.examine(sends=True)
 
-    assert re.search("workers of toolbus .* that run: 1", text)
-    assert text.count("garbage were sent through, and answered as they must be") == len(ALL_FORMS)
+    assert re.search("running workers of toolbus .*: 1", text)
+    assert text.count("its result and an unreadable event were answered correctly") == len(
+        ALL_FORMS
+    )
     assert [host["host"] for host in data["hosts"]] == sorted(ALL_FORMS, key=ALL_FORMS.index)
     assert not TOKEN.search(text + json.dumps(data))
     store = patient.path / ".local/state/toolbus/hooks.db"
@@ -102,9 +104,9 @@ def test_a_configuration_that_fails_is_broken(patient):
 
     text, data = patient.examine(code=1, sends=True)
 
-    assert "✗ broken: every event is stopped" in text
+    assert "✗ broken: every event is blocked" in text
     assert "gone.py" in text
-    assert any("nothing could judge it" in each for each in findings(data, "broken"))
+    assert any("could not be judged" in each for each in findings(data, "broken"))
 
 
 @FULL
@@ -115,7 +117,7 @@ def test_a_secret_that_is_let_through_is_open(patient):
     text, data = patient.examine(code=1, sends=True)
 
     assert findings(data, "open") == [
-        "a made-up secret in a result was not taken out, though redact-secrets is installed"
+        "a made-up secret in a result was not redacted, though redact-secrets is installed"
     ]
     assert not TOKEN.search(text + json.dumps(data))
 
@@ -204,7 +206,7 @@ def test_trust_that_codex_lacks(patient, change):
 
     _, data = patient.examine("codex", code=1)
 
-    assert "Codex trusts our hooks, by what it stores" in trusted
+    assert "Codex trusts our hooks, according to its configuration" in trusted
     finding = findings(data, "open")[-1]
     assert finding.startswith("Codex does not trust our hooks for pre_tool_use")
     assert "toolbus hosts install codex" in finding
@@ -224,7 +226,7 @@ def test_a_project_that_a_host_does_not_trust(patient, host):
     _, after = patient.examine(host)
 
     assert findings(before, "open") == [
-        f"{host} does not trust {project}, and so runs no hooks of it; start it there"
+        f"{host} does not trust {project}, so it runs no hooks of it; start {host} there"
     ]
     assert findings(after, "open") == []
 
@@ -245,7 +247,7 @@ def test_hooks_of_an_interpreter_that_is_gone(patient, gone):
     assert data["hosts"][0]["states"][0]["presence"] == "broken"
     problem = data["hosts"][0]["states"][0]["problems"][0]
     missing = "/gone/python" if gone == "python" else gone
-    assert f"{missing}', which the hooks run, is gone; run: toolbus hosts" in problem
+    assert f"{missing}', which the hooks use, is missing; run: toolbus hosts" in problem
     assert "sent through" not in text
 
 
@@ -272,7 +274,7 @@ def test_a_hostile_environment_is_named(patient):
 
     (finding,) = findings(data, "open")
     assert "sets 'LD_PRELOAD', which loads other code" in finding
-    idle = [each for each in findings(data, "fact") if "take nothing from it" in each]
+    idle = [each for each in findings(data, "fact") if "our hooks ignore it" in each]
     assert [name in each for name, each in zip(["PYTHONPATH", "PATH"], idle, strict=True)] == [
         True
     ] * 2
@@ -306,8 +308,8 @@ def test_another_hook_is_named(patient):
     claude, vibe, pi = [others(data, host) for host in range(3)]
     assert len(claude) == len(vibe) == len(pi) == 1
     assert "another hook for PostToolUse" in claude[0]
-    assert "chance decides which the model reads" in claude[0]
-    assert "the last one has the last word" in vibe[0]
+    assert "the model reads either" in claude[0]
+    assert "the last one decides" in vibe[0]
     assert "other.ts" in pi[0]
     assert text.isprintable()
     assert "x" * 100 not in text
@@ -334,7 +336,7 @@ def test_a_hook_that_looks_like_ours_is_named(patient):
     [
         ("pipe", "it is not a regular file"),
         ("symlink", "is a symlink to"),
-        ("broken", "this is not JSON"),
+        ("broken", "invalid JSON"),
         ("large", "it is longer than"),
     ],
 )
@@ -363,7 +365,7 @@ def test_a_program_of_the_project_is_not_run(patient, monkeypatch):
 
     text, _ = patient.examine("gemini-cli")
 
-    assert f"{program} is the project's, so it is not run" in text
+    assert f"{program} belongs to the project, so it is not run" in text
     assert not mark.exists()
 
 
@@ -388,7 +390,7 @@ def test_a_hostile_project_runs_nothing(patient, monkeypatch):
 
     assert done.returncode == 0, done.stdout
     assert "is not trusted, so nothing of it is in force" in " ".join(done.stdout.split())
-    assert "answered as they must be" in " ".join(done.stdout.split())
+    assert "were answered correctly" in " ".join(done.stdout.split())
     assert not mark.exists()
 
 
@@ -410,7 +412,7 @@ def test_deliveries_differ_by_host(patient):
     assert gemini["redact-secrets"]["delivered"] == ["deny", "replace_result", "replace_failure"]
     assert gemini["policy"]["undelivered"] == ["ask"]
     assert "put the proxy in front of MCP servers" in text
-    assert "the question waits for `toolbus approvals`" in text
+    assert "the question waits in `toolbus approvals`" in text
 
 
 def test_a_key_that_cannot_be_used(patient):
@@ -431,7 +433,7 @@ def test_a_key_that_cannot_be_used(patient):
         warnings[kind] = [each["text"] for each in told["configuration"]["findings"]]
 
     ((shared,), (short,)) = warnings["shared"], warnings["short"]
-    assert "another placeholder" in shared
+    assert "a new placeholder" in shared
     assert f"chmod 600 {file}" in shared
     assert "expected 32 bytes; remove it" in short
     assert (warnings["none"], file.exists()) == ([], False)
@@ -440,7 +442,7 @@ def test_a_key_that_cannot_be_used(patient):
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        (None, "no configuration is in force here"),
+        (None, "no configuration is active here"),
         ("", "names no component that judges"),
         ('[[component]]\nuse = "./plain.py"\n', "names no component that judges"),
     ],
@@ -470,7 +472,7 @@ def test_a_lost_configuration_is_broken(patient, left):
     _, data = patient.examine("gemini-cli", code=1)
 
     (finding,) = findings(data, "broken")
-    assert finding.startswith(f"every event is stopped: {file} was active when")
+    assert finding.startswith(f"every event is blocked: {file} was active when")
     assert "toolbus setup" in finding
     assert findings(data, "open") == []
 

@@ -430,7 +430,7 @@ def test_a_symlink_in_a_project_is_refused(home, link):
 
     said = home.run("install", "gemini-cli", "--project", "--yes", code=2)
 
-    assert f"is a symlink, and it leads to '{place.resolve()}'" in said
+    assert f"is a symlink to '{place.resolve()}'" in said
     assert real.read_text() == '{"a": 1}'
 
 
@@ -452,15 +452,15 @@ def test_files_of_others_are_refused(home, what):
 @pytest.mark.parametrize(
     ("host", "data", "hint"),
     [
-        ("gemini-cli", b'{\n"a": 1,\n}', "settings.json:3: this is not JSON"),
-        ("gemini-cli", b'{"hooks": []}', "'hooks' in it is not an object"),
+        ("gemini-cli", b'{\n"a": 1,\n}', "settings.json:3: invalid JSON"),
+        ("gemini-cli", b'{"hooks": []}', "'hooks' is not an object"),
         (
             "gemini-cli",
             b'{"hooks": {"AfterTool": {}}}',
-            "'AfterTool' of its 'hooks' is not an array",
+            "'AfterTool' of 'hooks' is not an array",
         ),
-        ("gemini-cli", b"[]", "it is not a JSON object"),
-        ("gemini-cli", b"{\n\xff}", "settings.json:2: this is not UTF-8"),
+        ("gemini-cli", b"[]", "expected a JSON object"),
+        ("gemini-cli", b"{\n\xff}", "settings.json:2: expected UTF-8"),
         ("vibe", b"hooks = []\n", "edit it by hand"),
         ("vibe", b"a =\n", "hooks.toml:1"),
         ("pi", b"// mine\n", "was not written by toolbus"),
@@ -635,7 +635,7 @@ def test_installing_another_host_opens_none(home):
     def told(states):
         return [state["problems"][0][:22] for state in states if state["presence"] == "installed"]
 
-    assert told(closed) == ["every event is stopped"] * 2
+    assert told(closed) == ["every event is blocked"] * 2
     assert told(opened) == ["nothing is judged yet,"] * 2
 
 
@@ -652,7 +652,10 @@ def test_trust_that_codex_stored_itself(home):
     said = home.run("install", "codex", "--yes", code=2)
 
     assert trusted == text
-    assert f"{config}: it holds another trust for a hook of ours; take out [hooks.state." in said
+    assert (
+        f"{config}: it stores a different trust for our hook; remove the table [hooks.state."
+        in said
+    )
 
 
 def test_status_tells_what_is_damaged(home):
@@ -666,15 +669,15 @@ def test_status_tells_what_is_damaged(home):
 
     def damage():
         (folder / "hook.py").rename(folder / "away")
-        yield "hook.py', which the hooks run, is gone"
+        yield "hook.py', which the hooks use, is missing"
         (folder / "away").rename(folder / "hook.py")
         (folder / "settings").chmod(0o644)
         yield "others may read or write"
         (folder / "settings").chmod(0o600)
         file.write_text(installed.replace("exit 0", "exit 1", 1))
-        yield "are not those that this toolbus writes"
+        yield "differ from those that this toolbus writes"
         file.write_text("{}")
-        yield "lost the hooks that were installed"
+        yield "no longer contains the installed hooks"
 
     for expected in damage():
         shown = " ".join(home.run("status", code=1).split())

@@ -99,7 +99,7 @@ def test_one_yes_protects_an_agent(home):
     assert json.loads(denied)["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert "updatedToolOutput" in hidden
     assert secret not in hidden
-    assert "answered as they must be" in " ".join(shown.split())
+    assert "were answered correctly" in " ".join(shown.split())
     assert shown.rstrip().endswith("ask it to `git push -f`: the policy denies it")
 
 
@@ -188,7 +188,7 @@ def test_settings_of_the_machine_stay(home, machine):
     wrong = home.run("gemini-cli", "--yes", "--managed", code=2)
     other = home.run("pi", "--yes", "--managed", code=2)
 
-    assert f"{file}: it is there already" in wrong
+    assert f"{file}: the file exists already" in wrong
     assert '{"hooksConfig": {"enabled": true}}' in wrong
     assert "the hooks of Gemini CLI" in wrong
     assert file.read_text() == '{"theme": "dark"}'

@@ -1,4 +1,4 @@
-"""The trust of Codex in our hooks: as it is stored, and as the program tells it."""
+"""The trust of Codex in our hooks: as stored in its files, and as its program reports it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 _LAST_ID = 2
 _WAIT = 20
 """Seconds for the program's answer."""
-_AGAIN = "without a word it skips them; run: toolbus hosts install codex"
+_AGAIN = "it skips them silently; run: toolbus hosts install codex"
 
 
 def inspect_codex_trust(
     program: str | None, state: InstalledState, folder: Path
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the trust in the hooks of *state*, as Codex sees it in *folder*.
+    """Yield findings about Codex's trust in the hooks of *state*, as it applies in *folder*.
 
-    Its *program* is asked if it is there, else its files tell.
+    The *program* of Codex reports it; without one, its files are read.
     """
     path, config = Path(state.file), host_folder("codex") / "config.toml"
     expected: dict[str, str] = {}
@@ -57,8 +57,8 @@ def inspect_codex_trust(
         project = "" if state.project is None else " --project, and trust the project in Codex"
         yield Finding(severity="open", text=text + project)
     elif expected:
-        source = "what it stores" if hooks_of_codex is None else "what it says itself"
-        yield Finding(severity="fact", text=f"Codex trusts our hooks, by {source}")
+        source = "its configuration" if hooks_of_codex is None else "its own report"
+        yield Finding(severity="fact", text=f"Codex trusts our hooks, according to {source}")
 
 
 def _is_trusted(stored: Any, expected: str) -> bool:
@@ -68,7 +68,7 @@ def _is_trusted(stored: Any, expected: str) -> bool:
 
 
 def hooks_of_program(program: str, folder: Path) -> list[dict[str, Any]] | None:
-    """Return what `codex app-server` answers to `hooks/list` in *folder*; None if it does not."""
+    """Return the hooks that `codex app-server` lists for *folder*; None without an answer."""
     client = {"name": "toolbus", "version": "1"}
     requests = [
         {"id": 1, "method": "initialize", "params": {"clientInfo": client}},
@@ -99,7 +99,7 @@ def _answer(server: subprocess.Popen[bytes], requests: bytes) -> list[dict[str, 
     assert server.stdin is not None  # noqa: S101 - for mypy: both are pipes
     assert server.stdout is not None  # noqa: S101 - as above
     server.stdin.write(requests)
-    # It ends, without an answer, as soon as nobody can ask any more: so this stays open.
+    # Standard input stays open: the server ends without an answer when it is closed.
     server.stdin.flush()
     for line in server.stdout:
         with suppress(ValueError, KeyError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""What reaches the model of each configured component in a host, and what cannot."""
+"""The abilities that each configured component needs in a host, and that the host provides."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import Delivery
 
 _UNHEARD = (MODEL_CALL_BEFORE, MODEL_CALL_ERROR, MODEL_CALL_DELTA, TOOL_CALL_ERROR)
-"""Events of an agent that no host tells of."""
+"""Events of an agent that no host reports."""
 
 WAYS_ROUND: Mapping[Ability, str] = {
-    "ask": "what would be asked is denied; the question waits for `toolbus approvals`",
-    "rewrite_arguments": "a call that is to be rewritten is denied",
-    "replace_result": "what a tool wrote stays in front of the model; put the proxy in front of "
+    "ask": "calls that require approval are denied; the question waits in `toolbus approvals`",
+    "rewrite_arguments": "calls that would be rewritten are denied",
+    "replace_result": "the model reads the original results of tools; put the proxy in front of "
     "MCP servers: toolbus proxy",
-    "replace_failure": "what a failed tool wrote stays in front of the model; put the proxy in "
+    "replace_failure": "the model reads the original output of failed tools; put the proxy in "
     "front of MCP servers (toolbus proxy), deny commands that would print secrets, or have the "
     "model end commands that may fail with `|| true`",
     "add_context": "texts for the model are not delivered",
-    "block_prompt": "a prompt cannot be stopped",
-    "deny": "a call cannot be denied",
+    "block_prompt": "prompts cannot be blocked",
+    "deny": "calls cannot be denied",
     "observe": "its events are not seen",
 }
-"""What happens instead of what a host cannot be told, and what a person can do."""
+"""The effect of each missing ability, and the workaround for a person."""
 
 
 class ComponentDelivery(Struct, frozen=True, kw_only=True):
-    """The abilities that a component needs in a host, and those that it has.
+    """The abilities that a component needs, by whether a host provides them.
 
     Args:
         component: its name in the configuration.
-        delivered: abilities that reach the model, always.
-        mcp_only: abilities that do for tools of MCP servers only.
-        commands_only: abilities that do for commands of a shell only.
-        undelivered: abilities that do not.
-        unheard: names of events that it handles and that are never there.
+        delivered: abilities that always work.
+        mcp_only: abilities that work for tools of MCP servers only.
+        commands_only: abilities that work for shell commands only.
+        undelivered: abilities that never work.
+        unheard: names of the events that it handles and that the host never reports.
     """
 
     component: str
@@ -70,7 +70,7 @@ class ComponentDelivery(Struct, frozen=True, kw_only=True):
 def component_deliveries(
     loaded: LoadedTarget, abilities: Mapping[Ability, Delivery]
 ) -> tuple[ComponentDelivery, ...]:
-    """Return for each component of the *loaded* configuration what a host of *abilities* gives."""
+    """Return the deliveries of each *loaded* component, in a host with *abilities*."""
     if loaded.configuration is None:
         return ()
     deliveries = []
@@ -99,10 +99,10 @@ def component_deliveries(
 def _handled(
     bus: EventBus, component: AgentComponent
 ) -> Iterator[tuple[Event, tuple[Ability, ...]]]:
-    """Yield the events that *component* handles, each with the abilities that it needs for that."""
+    """Yield the events that *component* handles, each with the abilities that it needs."""
     for event in CATALOGUE:
         for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
-            # A host runs the tool itself, so nothing is filled in as the last step.
+            # A host runs the tool itself, so no parameter is filled in as the last step.
             is_idle = isinstance(function, AdapterHandler) and all(
                 method.__name__ == "fill_parameters" for _, method in function.methods()
             )

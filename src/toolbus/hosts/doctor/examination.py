@@ -1,4 +1,4 @@
-"""`toolbus doctor`: what works in each host that is found, what does not, and the way out."""
+"""The examination of `toolbus doctor`: the hooks of each host, their problems and ways out."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from toolbus.config.targets import LoadedTarget
 
     Loaded: TypeAlias = tuple[LoadedTarget | None, ConfigurationReport]
-    """A configuration, and what is said about it."""
+    """A configuration, and the report about it."""
 
 _MOST_FOLDERS = 200
-"""Folders of earlier sessions whose settings are looked into."""
+"""The most folders of earlier sessions whose settings are examined."""
 _WAIT = 20
-"""Seconds; a program that takes longer to say its version is not asked again."""
+"""Seconds for a program to print its version."""
 _VERSION = re.compile(rb"\d+\.\d+(?:[.+-]?\w+)*")
 _DIGITS = 16
-"""Of the settings' digest, with which the name of a worker's socket begins."""
+"""The digits of the settings' digest at the beginning of a socket's name."""
 
 
 class HostReport(Struct, frozen=True, kw_only=True):
@@ -56,12 +56,12 @@ class HostReport(Struct, frozen=True, kw_only=True):
 
     Args:
         host: the dialect's name.
-        title: what its makers call it.
-        program: where its program is; None if it is not on the PATH.
-        version: what that says of itself.
-        states: our hooks, the user's and the project's.
-        findings: what was found out.
-        deliveries: for each component what reaches the model.
+        title: the vendor's name of the host.
+        program: the path of its program; None if it is not on the PATH.
+        version: the version that the program prints.
+        states: the states of our hooks, for the user and for the project.
+        findings: the findings about the hooks.
+        deliveries: the abilities that each component gets.
     """
 
     host: str
@@ -74,22 +74,22 @@ class HostReport(Struct, frozen=True, kw_only=True):
 
 
 class DoctorReport(Struct, frozen=True, kw_only=True):
-    """All that was found out in the current folder."""
+    """The findings in the current folder."""
 
     configuration: ConfigurationReport
     hosts: tuple[HostReport, ...]
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is open that was promised closed, and nothing is broken."""
+        """Whether no finding is open or broken."""
         findings = [*self.configuration.findings, *[f for h in self.hosts for f in h.findings]]
         return not any(finding.severity in {"open", "broken"} for finding in findings)
 
 
 def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
-    """Return the state of *hosts*, by default of all that are found or installed.
+    """Return the report on *hosts*, by default on all with a program or with our hooks.
 
-    With *sends* made-up events go through the hooks. Raises `LoadError` for an unknown host.
+    With *sends*, made-up events are sent through the hooks. Raises `LoadError` for an unknown host.
     """
     for host in hosts:
         host_files(host)
@@ -140,17 +140,17 @@ def _examine(host: str, in_force: Loaded, *, sends: bool) -> HostReport:
 
 
 def _program(host: str, project: Path) -> tuple[str | None, list[Finding]]:
-    """Return where the program of *host* is; one that a *project* brings is told, and not run."""
+    """Return the path of the program of *host*; None with a warning if *project* contains it."""
     program = which(HOSTS[host].program)
     if program is None or not Path(os.path.realpath(program)).is_relative_to(project):
         return program, []
-    text = f"{program} is the project's, so it is not run; its version is not known"
+    text = f"{program} belongs to the project, so it is not run; its version is unknown"
     return None, [Finding(severity="warning", text=text)]
 
 
 def _program_version(program: str) -> str | None:
-    """Return what *program* says of its version; None if it does not say."""
-    # From nowhere in particular: a project may configure programs.
+    """Return the version that *program* prints; None if it prints none."""
+    # In an empty folder: a project may configure programs.
     with tempfile.TemporaryDirectory(prefix="toolbus-") as folder:
         try:
             ended = subprocess.run(  # noqa: S603 - the person's own program
@@ -168,25 +168,25 @@ def _program_version(program: str) -> str | None:
 
 
 def _states(host: str, root: Path) -> tuple[list[InstalledState], list[Finding]]:
-    """Return the state of our hooks for the user and in the project, and what cannot be read."""
+    """Return the states of our hooks for the user and in the project, and read errors."""
     states: list[InstalledState] = []
     findings: list[Finding] = []
     for project in (None,) if root == Path.home().resolve() else (None, root):
         try:
             states.append(installed_state(host, project))
         except ConfigurationError as error:
-            findings.append(Finding(severity="warning", text=f"not looked into: {error}"))
+            findings.append(Finding(severity="warning", text=f"not examined: {error}"))
     return states, findings
 
 
 def _examine_settings(
     host: str, installed: Sequence[InstalledState], here: Path, root: Path
 ) -> Iterator[Finding]:
-    """Yield what the host's settings do to our hooks, here and where its sessions began."""
+    """Yield findings about the host's settings, here and in the folders of its sessions."""
     if not dialect(host).facts.version:
         yield Finding(severity="warning", text=untested_notice(host))
     if len(installed) > 1:
-        text = f"installed for you and in {root}: every event is judged twice; take out one"
+        text = f"installed for you and in {root}: every event is judged twice; uninstall one"
         yield Finding(severity="warning", text=text)
     folders = [here, root]
     try:
@@ -194,7 +194,7 @@ def _examine_settings(
             with open_reader(store, live=True) as reader:
                 folders += read_session_folders(reader, host)[-_MOST_FOLDERS:]
     except (StoreError, RuntimeError) as error:
-        text = f"the folders of earlier sessions are not looked into: {error}"
+        text = f"the folders of earlier sessions are not examined: {error}"
         yield Finding(severity="warning", text=text)
     whole = [Path(state.file) for state in installed if state.presence == "installed"]
     yield from inspect_settings(host, tuple(dict.fromkeys(folders)), whole)
@@ -204,7 +204,7 @@ def _examine_settings(
 
 
 def _examine_protection(state: InstalledState, loaded: Loaded) -> Iterator[Finding]:
-    """Yield that nothing judges the events of *state*, or that their loss would be open."""
+    """Yield that no component judges the events of *state*, or that none would be required."""
     fault = protection_fault(state.host, state.required, *loaded)
     if fault is not None:
         if fault not in loaded[1].findings:
@@ -212,14 +212,14 @@ def _examine_protection(state: InstalledState, loaded: Loaded) -> Iterator[Findi
         return
     if state.required is None and (required := required_now(state.config)) is not None:
         again = install_again(state.host, in_project=state.project is not None)
-        text = f"the hooks were installed before {required}: without it everything would pass"
+        text = f"the hooks were installed before {required}; if it is lost, everything passes"
         yield Finding(severity="warning", text=f"{text}; {again}")
 
 
 def _examine_client(
     state: InstalledState, folder: Path, loaded: LoadedTarget | None, *, sends: bool
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the client that the hooks of *state* run, and with its answers."""
+    """Yield findings about the client that the hooks of *state* run, and about its answers."""
     for problem in state.problems:
         is_broken = state.presence == "broken"
         yield Finding(severity="broken" if is_broken else "open", text=problem)
@@ -231,7 +231,7 @@ def _examine_client(
 
 
 def _redacts(loaded: LoadedTarget | None) -> bool:
-    """Return whether a component looks for secrets in the results of all tools."""
+    """Return whether a component redacts secrets in the results of all tools."""
     if loaded is None or loaded.configuration is None:
         return False
     return any(
@@ -241,9 +241,9 @@ def _redacts(loaded: LoadedTarget | None) -> bool:
 
 
 def _examine_workers(state: InstalledState, script: Path) -> Finding:
-    """Return how many workers run for the client of *state*, or why none is asked.
+    """Return the number of workers that run for the client of *state*, or why none is used.
 
-    Without them each event is judged by a process of its own, so nothing here is open.
+    Without a worker each event is judged by a process of its own, so nothing here is open.
     """
     settings = hook_client.read_settings(str(script.parent / "settings"))
     folder = Path(os.fsdecode(settings[b"sockets"][0]))
@@ -251,17 +251,17 @@ def _examine_workers(state: InstalledState, script: Path) -> Finding:
     if not os.path.lexists(folder):
         return Finding(severity="fact", text="no worker runs; the first event starts one")
     if not is_private(folder.lstat()):
-        text = f"{str(folder)!r} is not yours alone, so that no worker is asked, and hooks are slow"
+        text = f"others have access to {str(folder)!r}, so no worker is used, and hooks are slow"
         return Finding(severity="warning", text=text)
     running = [lock.name for lock in folder.glob("*.lock") if _is_held(lock)]
     ours = [name for name in running if name.startswith(digest)]
-    others = f", and {len(running) - len(ours)} of other settings" if running != ours else ""
-    text = f"workers of toolbus {state.version} that run: {len(ours)}{others}"
+    others = f", and {len(running) - len(ours)} with other settings" if running != ours else ""
+    text = f"running workers of toolbus {state.version}: {len(ours)}{others}"
     return Finding(severity="fact", text=text)
 
 
 def _is_held(lock: Path) -> bool:
-    """Return whether a worker has the file *lock*."""
+    """Return whether a worker holds *lock*."""
     try:
         with lock_file(lock) as number:
             return not try_lock(number)

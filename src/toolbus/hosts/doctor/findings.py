@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 Severity: TypeAlias = Literal["open", "broken", "warning", "fact"]
-"""Something passes that was promised to be stopped; everything is stopped; something to know that
-a person can change; something that is so."""
+"""Open: something passes that should be blocked. Broken: everything is blocked. Warning: a risk
+that a person can change. Fact: everything else."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A fact about an installation, worded for a person, with the way out."""
+    """A fact about an installation, as a sentence for a person, with the way out."""
 
     severity: Severity
     text: str

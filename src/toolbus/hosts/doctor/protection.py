@@ -1,4 +1,4 @@
-"""The configuration that judges a host's events: in force now, and at the installation."""
+"""The configuration that judges a host's events: the active one, and the one at installation."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class ConfigurationReport(Struct, frozen=True, kw_only=True):
     """The configuration that judges the events here.
 
     Args:
-        file: the configuration that is in force; None without one.
-        components: their names, as they are installed.
-        findings: the faults of the configuration.
+        file: the active configuration; None without one.
+        components: the names of its components, in the order of installation.
+        findings: the problems of the configuration.
     """
 
     file: str | None
@@ -42,7 +42,7 @@ class ConfigurationReport(Struct, frozen=True, kw_only=True):
 
 
 def configuration_here(file: str | None) -> tuple[LoadedTarget | None, ConfigurationReport]:
-    """Return what the configuration *file* names, else what hooks find here, and its faults."""
+    """Load the configuration *file*, else the one that hooks find here; return it with a report."""
     refusal = ""
     try:
         if file is not None:
@@ -54,11 +54,11 @@ def configuration_here(file: str | None) -> tuple[LoadedTarget | None, Configura
                 "" if project is None or loaded is not None else effective_config(project).refusal
             )
     except (LoadError, ToolbusError) as error:
-        text = sanitize(f"every event is stopped: {error}")
+        text = sanitize(f"every event is blocked: {error}")
         broken = Finding(severity="broken", text=text)
         return None, ConfigurationReport(file=file, findings=(broken,))
     if loaded is None or loaded.configuration is None:
-        text = "no configuration is in force here; write one: toolbus setup"
+        text = "no configuration is active here; write one: toolbus setup"
         missing = Finding(severity="warning", text=text)
         return None, ConfigurationReport(file=None, findings=(missing, *_refusals(refusal)))
     configuration = loaded.configuration
@@ -76,20 +76,20 @@ def protection_fault(
     loaded: LoadedTarget | None,
     report: ConfigurationReport,
 ) -> Finding | None:
-    """Return why hooks of *host* judge nothing, or stop everything; None if they judge.
+    """Return why hooks of *host* judge nothing, or block everything; None if they judge.
 
-    *loaded* and *report* are of the configuration that counts for them, *required* is the
-    one that their installation recorded.
+    *loaded* and *report* belong to their configuration, *required* is the one that their
+    installation recorded.
     """
     broken = [each for each in report.findings if each.severity == "broken"]
     if broken:
         return broken[0]
     configuration = None if loaded is None else loaded.configuration
     if reason := missing_required(required, configuration):
-        return Finding(severity="broken", text=f"every event is stopped: {reason}")
+        return Finding(severity="broken", text=f"every event is blocked: {reason}")
     if loaded is not None and _judges(host, loaded):
         return None
-    why = "no configuration is in force here"
+    why = "no configuration is active here"
     if report.file is not None:
         why = f"{report.file} names no component that judges"
     text = f"nothing is judged yet, so every call and every result passes: {why}"
@@ -107,7 +107,7 @@ def _refusals(refusal: str) -> Iterator[Finding]:
 
 
 def _unknown_values(configuration: Configuration) -> Iterator[Finding]:
-    """Yield why hidden values are not known again, which a hook itself has nobody to tell."""
+    """Yield why redacted values are not recognized again, which a hook itself cannot report."""
     kinds = RedactSecrets, RedactPersonalData
     hides = any(isinstance(each.component, kinds) for each in configuration.configured)
     if not hides or configuration.approvals.key is not None:
@@ -115,5 +115,5 @@ def _unknown_values(configuration: Configuration) -> Iterator[Finding]:
     try:
         check_user_key(value_key_file())
     except (UserKeyError, RuntimeError) as error:
-        text = "each process gives a hidden value another placeholder, and asks about it anew"
+        text = "each process gives a redacted value a new placeholder, and asks about it again"
         yield Finding(severity="warning", text=sanitize(f"{text}: {error}"))

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from toolbus.hosts.install.state import InstalledState
 
 SAMPLE_ID = "toolbus-doctor"
-"""The id of the session, of the call, and of whatever else has one."""
+"""The id of the session, the call and everything else that needs an id."""
 
 _FAILURE = "toolbus: "
-"""The beginning of the words where something failed, and nothing was judged."""
+"""The beginning of an answer to an event that was not judged because of a failure."""
 _WAIT = 120
-"""Seconds; the command ends long before by itself."""
+"""Seconds; the command has a much shorter limit of its own."""
 _LONGEST = 300
 
 
 class TrialAnswer(NamedTuple):
     """The answer of a hook: *words* without the secret.
 
-    A failure stopped the event because nothing could judge it; a silent answer lets it pass as it
-    is; *shows_secret* tells whether the answer repeated the secret.
+    *is_failure* is whether the event was blocked because it could not be judged; *is_silent* is
+    whether it passes unchanged; *shows_secret* is whether the answer repeated the secret.
     """
 
     words: str
@@ -49,9 +49,9 @@ class TrialAnswer(NamedTuple):
 
 
 def inspect_trial(state: InstalledState, folder: Path, *, redacts: bool) -> Iterator[Finding]:
-    """Send a call and a result through the hooks of *state*, as from *folder*; yield what is wrong.
+    """Send a call and a result through the hooks of *state*, as from *folder*; yield findings.
 
-    *redacts* tells whether the made-up secret in the result has to be taken out.
+    *redacts* is whether the made-up secret in the result must be redacted.
     """
     try:
         garbage, call, result = _try_hooks(state, folder)
@@ -60,26 +60,26 @@ def inspect_trial(state: InstalledState, folder: Path, *, redacts: bool) -> Iter
         return
     wrong = []
     if garbage.is_silent:
-        wrong.append(_open("an event that nobody can read is let through; install the hooks again"))
+        wrong.append(_open("an unreadable event passes; install the hooks again"))
     for name, each in (("call", call), ("result", result)):
         if each.shows_secret:
-            wrong.append(_open(f"the answer of our hook to a {name} holds the secret to take out"))
+            wrong.append(_open(f"our hook's answer to a {name} contains the secret to redact"))
         if each.is_failure:
-            text = f"a made-up {name} was stopped, for nothing could judge it: {each.words}"
+            text = f"a made-up {name} was blocked, since it could not be judged: {each.words}"
             wrong.append(Finding(severity="broken", text=text))
     if not (call.is_silent or call.is_failure):
-        text = f"the made-up call of `true` was not simply let through: {call.words}"
+        text = f"the made-up call of `true` did not pass unchanged: {call.words}"
         wrong.append(Finding(severity="warning", text=text))
     can_replace = dialect(state.host).facts.abilities["replace_result"] == "yes"
     if redacts and can_replace and result.is_silent:
-        text = "a made-up secret in a result was not taken out, though redact-secrets is installed"
+        text = "a made-up secret in a result was not redacted, though redact-secrets is installed"
         wrong.append(_open(text))
-    well = "a call, its result and garbage were sent through, and answered as they must be"
+    well = "a made-up call, its result and an unreadable event were answered correctly"
     yield from wrong or [Finding(severity="fact", text=well)]
 
 
 def sample_event(host: str, folder: Path, result: str | None = None) -> dict[str, Any]:
-    """Return the JSON that *host* sends for a call in *folder*, or for its plain *result*."""
+    """Return the JSON that *host* sends for a call in *folder*, or for its text *result*."""
     samples = json.loads(Path(__file__).with_name("samples.json").read_text("utf-8"))[host]
     values = {
         "{id}": SAMPLE_ID,
@@ -95,16 +95,16 @@ def sample_event(host: str, folder: Path, result: str | None = None) -> dict[str
 
 
 def made_up_secret() -> str:
-    """Return a text that looks like a token of GitLab, and is none."""
+    """Return a random text with the format of a GitLab token."""
     letters = string.ascii_letters + string.digits
     return "glpat-" + "".join([secrets.choice(letters) for _ in range(20)])
 
 
 def _try_hooks(state: InstalledState, folder: Path) -> list[TrialAnswer]:
-    """Return the answers to garbage, to a call and to its result.
+    """Return the answers to an unreadable event, to a call and to its result.
 
-    Garbage goes through the installed command itself, and is kept by nobody. The others go through
-    a copy of the client with another store: all that is kept of them is deleted.
+    The unreadable event goes through the installed command, which stores nothing of it. The others
+    go through a copy of the client with a temporary store.
     """
     script, secret = Path(state.script or ""), made_up_secret()
     host, (call, result) = state.host, HOSTS[state.host].tool_events[:2]
@@ -126,7 +126,7 @@ def _try_hooks(state: InstalledState, folder: Path) -> list[TrialAnswer]:
 
 
 def _run(line: str, data: bytes, folder: Path, block: HookAnswer, secret: str) -> TrialAnswer:
-    """Return the answer of the shell's *line* to *data*; *block* is that to an event not judged."""
+    """Return the answer of the shell's *line* to *data*; *block* is the fail-closed answer."""
     try:
         ended = subprocess.run(  # noqa: S603 - our own command, as the host's shell runs it
             ["/bin/sh", "-c", line],
@@ -142,7 +142,7 @@ def _run(line: str, data: bytes, folder: Path, block: HookAnswer, secret: str) -
     blocked = (block.stdout.rstrip(), block.stderr.rstrip(), block.exit_code)
     same = (ended.stdout.rstrip(), ended.stderr.rstrip(), ended.returncode)
     hidden = sanitize(words.replace(secret, "…"))
-    # A host that cannot be told of a failure is silent about it, too.
+    # The fail-closed answer is silent, too, for a host that cannot be told of a failure.
     is_silent = ended.returncode == 0 and words in {"", "{}"}
     return TrialAnswer(
         words=hidden if len(hidden) <= _LONGEST else f"{hidden[:_LONGEST]}…",

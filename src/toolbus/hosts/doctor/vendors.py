@@ -1,6 +1,6 @@
-"""Settings of hosts that end or weaken our hooks: `vendors.toml` names them, this reads them.
+"""Settings of hosts that disable or weaken our hooks, as `vendors.toml` lists them.
 
-They are read, and nothing in them is believed or run: a project's may be hostile.
+Settings are only read: a project's may be hostile, so nothing in them is trusted or run.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ _MACOS = {
     "/etc/claude-code": "/Library/Application Support/ClaudeCode",
     "/etc/gemini-cli": "/Library/Application Support/GeminiCli",
 }
-"""The folders of a machine's settings that are others on macOS."""
+"""The folders of a machine's settings on Linux and on macOS, where they differ."""
 
 _ENVIRONMENTS = ("env", "shell_environment_policy.set")
-"""Keys of the variables that Claude Code, Gemini CLI and Codex give to hooks."""
+"""The keys of environment variables that Claude Code, Gemini CLI and Codex pass to hooks."""
 
 _LOADED_INTO_US = re.compile(r"(?:LD|DYLD)_[A-Z_]+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|GLIBC_\w+")
-"""Variables that load code into any program, ours too."""
+"""Variables that load code into any program, including ours."""
 _IDLE_FOR_US = re.compile(
     r"PYTHON\w*|PATH|NODE_\w+|HOME|XDG_\w+|TOOLBUS_\w+|VIRTUAL_ENV"
     r"|CLAUDE_CODE_SHELL\w*"
 )
-"""Variables that would change other hooks; ours takes nothing from them."""
+"""Variables that affect other hooks; ours ignores them."""
 
 _VARIABLE = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=")
-"""A line of the files of variables that Gemini CLI reads."""
+"""An assignment in the `.env` files that Gemini CLI reads."""
 
 _WIDTH = 80
 
 
 class Managed(Struct, frozen=True, kw_only=True):
-    """The setting *key*, which is *on* where hooks run, and a machine's *file* that keeps it so.
+    """The setting *key*, which is *on* if hooks run, and the machine's *file* that enforces it.
 
-    *file* is ours where the host reads a folder of files, else the only one of its kind.
+    *file* is ours alone if the host reads a folder of files, else the host's only one.
     """
 
     key: str
@@ -68,12 +68,12 @@ class Managed(Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> Path:
-        """The file on this system; *file* is that on Linux."""
+        """The file on this system; *file* is its path on Linux."""
         return Path(on_this_system(self.file))
 
 
 class Trusted(Struct, frozen=True, kw_only=True):
-    """The files with the folders that a host trusts; see `vendors.toml`."""
+    """The files that list the folders a host trusts; see `vendors.toml`."""
 
     files: tuple[str, ...]
     key: str = ""
@@ -81,7 +81,7 @@ class Trusted(Struct, frozen=True, kw_only=True):
 
 
 class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of a host, as `vendors.toml` explains them."""
+    """The settings of a host that affect hooks; `vendors.toml` explains the fields."""
 
     user: tuple[str, ...]
     project: tuple[str, ...]
@@ -95,7 +95,7 @@ class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class HostSettings(Struct, frozen=True, kw_only=True):
-    """The content of a file of settings; *problem* is why it is not known."""
+    """The content of a settings file; *problem* is why it could not be read."""
 
     file: Path
     origin: Origin
@@ -103,7 +103,7 @@ class HostSettings(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
     def value_at(self, key: str) -> Any:
-        """Return the value at *key*, names with dots between; None without one."""
+        """Return the value at the dotted *key*; None if it is missing."""
         value: Any = self.value
         for name in key.split("."):
             value = value.get(name) if isinstance(value, dict) else None
@@ -112,26 +112,26 @@ class HostSettings(Struct, frozen=True, kw_only=True):
 
 @cache
 def vendors() -> Mapping[str, Vendor]:
-    """Return the table, by the names of hosts."""
+    """Return the settings by host."""
     text = Path(__file__).with_name("vendors.toml").read_text("utf-8")
     return convert(tomllib.loads(text), dict[str, Vendor])
 
 
-# --- what ends or weakens our hooks --------------------------------------------------------------
+# --- findings ------------------------------------------------------------------------------------
 
 
 def inspect_settings(
     host: str, projects: Sequence[Path], whole: Collection[Path] = ()
 ) -> Iterator[Finding]:
-    """Yield what the settings of *host* do to our hooks in it, in each of *projects*.
+    """Yield findings about the settings of *host*, also in each of *projects*.
 
-    *whole* are the files in which a hook that looks like ours is ours: they were compared.
+    *whole* are the files whose hooks of ours are verified to be ours.
     """
     settings = [*read_settings_files(host, projects)]
     kept_on = is_kept_on(host)
     for each in settings:
         if each.problem:
-            yield _warning(f"not looked into: {each.problem}")
+            yield _warning(f"not examined: {each.problem}")
         if each.origin == "project" and each.file.is_symlink():
             yield _warning(f"{each.file} is a symlink to {os.path.realpath(each.file)}")
         yield from _switches(host, each, kept_on=kept_on)
@@ -142,11 +142,11 @@ def inspect_settings(
     for each in settings:
         yield from _foreign_hooks(host, each, is_compared=each.file in whole)
     yield from _foreign_programs(host, projects)
-    yield from [_warning(f"not seen: {each}") for each in dialect(host).facts.blind_spots]
+    yield from [_warning(f"blind spot: {each}") for each in dialect(host).facts.blind_spots]
 
 
 def inspect_folder_trust(host: str, project: str) -> Iterator[Finding]:
-    """Yield that *host* does not trust the folder *project*, if it is one that asks about that."""
+    """Yield a finding if *host* requires trust in the folder *project*, and does not trust it."""
     trusted, folder = vendors()[host].trusted, host_folder(host)
     if trusted is None:
         return
@@ -167,14 +167,14 @@ def inspect_folder_trust(host: str, project: str) -> Iterator[Finding]:
             folders += [Path(each)] * (trust == "TRUST_FOLDER")
             folders += [Path(each).parent] * (trust == "TRUST_PARENT")
     if not any(Path(project).is_relative_to(each) for each in folders):
-        text = f"{host} does not trust {project}, and so runs no hooks of it; start it there"
+        text = f"{host} does not trust {project}, so it runs no hooks of it; start {host} there"
         yield Finding(severity="open", text=text)
 
 
 def is_kept_on(host: str) -> bool:
-    """Return whether the machine's settings keep the hooks of *host* on, whatever a project says.
+    """Return whether the machine's settings keep the hooks of *host* on, overriding projects.
 
-    What cannot be read keeps nothing on.
+    Unreadable settings do not.
     """
     managed = vendors()[host].managed
     if managed is None:
@@ -188,18 +188,18 @@ def is_kept_on(host: str) -> bool:
 
 
 def switch_warning(host: str) -> str | None:
-    """Return the sentence that a project can switch the hooks of *host* off, None if it cannot."""
+    """Return the warning that a project can switch the hooks of *host* off; None if it cannot."""
     managed = vendors()[host].managed
     if managed is None or is_kept_on(host):
         return None
     return (
-        f"{managed.key} in a project's {managed.project_file} switches the hooks of "
-        f"{dialect(host).facts.title} off; `toolbus setup {host} --managed` prevents that"
+        f"a project can switch the hooks of {dialect(host).facts.title} off by {managed.key} in "
+        f"{managed.project_file}; `toolbus setup {host} --managed` prevents that"
     )
 
 
 def _switches(host: str, settings: HostSettings, *, kept_on: bool) -> Iterator[Finding]:
-    """Yield what switches hooks off; a project does so, too, unless the machine has *kept_on*."""
+    """Yield the settings that switch hooks off; with *kept_on* only the machine's own can."""
     vendor = vendors()[host]
     for key, value in vendor.off.items():
         if settings.value_at(key) is not value:
@@ -208,7 +208,7 @@ def _switches(host: str, settings: HostSettings, *, kept_on: bool) -> Iterator[F
             text = f"{key} in {settings.file} has no effect: the machine keeps hooks on"
             yield Finding(severity="fact", text=text)
         else:
-            text = f"hooks are switched off: {key} in {settings.file}; take that out"
+            text = f"hooks are switched off by {key} in {settings.file}; remove it"
             yield Finding(severity="open", text=text)
     names = settings.value_at(vendor.names_off) if vendor.names_off else ()
     for name in names if isinstance(names, list) else ():
@@ -224,7 +224,7 @@ def _names_us(host: str, name: str) -> bool:
 
 
 def _environment(host: str, settings: HostSettings) -> Iterator[Finding]:
-    """Yield the variables that *settings* give to hooks, without their values."""
+    """Yield the environment variables that *settings* pass to hooks, without their values."""
     for key in _ENVIRONMENTS:
         variables = settings.value_at(key)
         for name in variables if isinstance(variables, dict) else ():
@@ -234,24 +234,24 @@ def _environment(host: str, settings: HostSettings) -> Iterator[Finding]:
                 is_open = settings.origin == "project"
                 yield Finding(severity="open" if is_open else "warning", text=text)
             elif _IDLE_FOR_US.fullmatch(name) and settings.origin == "project":
-                yield Finding(severity="fact", text=f"{place}; our hooks take nothing from it")
+                yield Finding(severity="fact", text=f"{place}; our hooks ignore it")
 
 
 def _counted_results(host: str, settings: Sequence[HostSettings]) -> Iterator[Finding]:
-    """Yield which large results Claude Code sends away, to have them counted, before any hook."""
+    """Yield the limits above which Claude Code uploads results for counting before any hook."""
     for variable, uncounted in HOSTS[host].variables.items():
         known = [each.value_at(f"env.{variable}") for each in settings if each.origin != "project"]
         if not any(
             re.fullmatch("[0-9]{1,18}", str(each)) and int(each) >= int(uncounted) for each in known
         ):
             yield _warning(
-                f"what has more than a quarter of {variable} goes to the model's server before any "
-                f'hook, to be counted: set env.{variable} to "{uncounted}" in the user\'s settings'
+                f"Claude Code uploads results above a quarter of {variable} tokens for counting, "
+                f'before any hook: set env.{variable} to "{uncounted}" in the user\'s settings'
             )
 
 
 def _foreign_hooks(host: str, settings: HostSettings, *, is_compared: bool) -> Iterator[Finding]:
-    """Yield the hooks of others for calls and results, where they may rewrite as ours do."""
+    """Yield other hooks for calls and results, which may rewrite them as ours do."""
     hooks, files = settings.value.get("hooks"), HOSTS[host]
     if files.form == "toml":
         pairs = [(str(hook.get("type")), hook) for hook in _dicts(hooks)]
@@ -260,10 +260,10 @@ def _foreign_hooks(host: str, settings: HostSettings, *, is_compared: bool) -> I
         pairs = [(event, group) for event, groups in events.items() for group in _dicts(groups)]
     for event, group in pairs:
         for hook in _dicts(group.get("hooks", [group])) if event in files.tool_events else ():
-            # In other files a hook may only look like ours.
+            # In a file that was not compared a hook may only look like ours.
             if not (is_compared and is_ours(hook, host)):
-                what = hook.get("command") or hook.get("bash") or hook.get("url") or "a hook"
-                yield _foreign(host, event, settings.file, str(what))
+                name = hook.get("command") or hook.get("bash") or hook.get("url") or "a hook"
+                yield _foreign(host, event, settings.file, str(name))
 
 
 def _foreign_programs(host: str, projects: Sequence[Path]) -> Iterator[Finding]:
@@ -276,15 +276,15 @@ def _foreign_programs(host: str, projects: Sequence[Path]) -> Iterator[Finding]:
                     yield _foreign(host, "all", file, file.name)
 
 
-def _foreign(host: str, event: str, file: Path, what: str) -> Finding:
-    text = f"another hook for {event} in {file}: {_short(what)}"
+def _foreign(host: str, event: str, file: Path, name: str) -> Finding:
+    text = f"another hook for {event} in {file}: {_short(name)}"
     if HOSTS[host].form in {"toml", "bridge"}:
-        return _warning(f"{text}; both run in turn, and the last one has the last word")
+        return _warning(f"{text}; both run in turn, and the last one decides")
     if event == HOSTS[host].tool_events[0]:
-        return _warning(f"{text}; both see the call as it came, and one of two rewritings is lost")
+        return _warning(f"{text}; both get the original call, and if both rewrite it, one is lost")
     return _warning(
-        f"{text}; both see the original, and if both replace it, chance decides which the model "
-        "reads: let one command run both"
+        f"{text}; both get the original result, and if both replace it, the model reads either: "
+        "let one command run both"
     )
 
 
@@ -292,7 +292,7 @@ def _foreign(host: str, event: str, file: Path, what: str) -> Finding:
 
 
 def read_settings_files(host: str, projects: Sequence[Path]) -> Iterator[HostSettings]:
-    """Yield the content of each file of settings of *host* that is there."""
+    """Yield the content of each existing settings file of *host*."""
     vendor = vendors()[host]
     for pattern in vendor.user:
         yield from _read_all(host_folder(host).glob(pattern), "user")
@@ -304,7 +304,7 @@ def read_settings_files(host: str, projects: Sequence[Path]) -> Iterator[HostSet
 
 
 def on_this_system(path: str) -> str:
-    """Return where this system has the machine's file *path*, which is named as on Linux."""
+    """Return the path on this system of the machine's file *path* on Linux."""
     if sys.platform == "darwin":
         for folder, other in _MACOS.items():
             path = path.replace(folder, other)
@@ -340,6 +340,6 @@ def _warning(text: str) -> Finding:
 
 
 def _short(text: str) -> str:
-    # Whoever wrote it chose the text for a person's terminal.
+    # The text may be hostile, and is printed on a terminal.
     text = sanitize(text)
     return repr(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")

@@ -1,4 +1,4 @@
-"""The command of an installed hook: a small client in a folder of ours, and the shell's line."""
+"""The files of an installed hook's client, and the shell command that runs it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 SCRIPT = "hook.py"
 CLIENT_FILES = ("hook_client.py", "settings")
-"""The files beside the script, besides the one with the blocks of a host."""
+"""The files beside the script, except the host's file of fail-closed answers."""
 IDLE = 1800.0
 """Seconds without an event after which a worker ends."""
 
 _OFFSET = 100
-"""What the client adds to the exit code of an answer: no program that breaks ends with these."""
+"""The offset of the exit codes of answers, which differ from those of failing programs."""
 
 _VARIABLES = ("HOME", "PATH", "LANG", "LC_ALL", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR")
 _PROBE = (
@@ -58,19 +58,19 @@ except BaseException:
 
 
 class ClientSettings(Struct, frozen=True, kw_only=True):
-    """The settings of a hook's client, its workers and its children: they take nothing elsewhere.
+    """All settings of a hook's client, its workers and its children.
 
     Args:
-        python: the interpreter, absolute.
-        search_path: where it finds what it imports, in addition to its own places.
-        version: that of toolbus.
-        variables: all of the environment that workers and children have.
-        sockets: the folder of the workers' sockets, ours alone, made when it is needed.
+        python: the absolute path of the interpreter.
+        search_path: additional entries for its `sys.path`.
+        version: the version of toolbus.
+        variables: the whole environment of workers and children.
+        sockets: the private folder of the workers' sockets, created on demand.
         store: the SQLite file of all sessions.
-        config: the configuration that was named; None: those that are in force.
-        limit: seconds that an event may take; then it is blocked.
+        config: the configuration named at the installation; None: the active ones.
+        limit: seconds after which an event is blocked.
         idle: seconds without an event after which a worker ends.
-        required: the configuration without whose components every event is stopped.
+        required: the configuration without which every event is blocked.
     """
 
     python: str
@@ -86,9 +86,9 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
 
 
 def client_settings(config: str | None = None, required: str | None = None) -> ClientSettings:
-    """Return the settings that this process, its interpreter and its environment suggest.
+    """Return the settings for this interpreter and environment.
 
-    Raises `UsageError` if that interpreter would not find this toolbus, or another one, by them.
+    Raises `UsageError` if the interpreter does not import this very toolbus with them.
     """
     path = tuple(each for each in sys.path if each.startswith("/") and ":" not in each)
     variables = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
@@ -104,31 +104,31 @@ def client_settings(config: str | None = None, required: str | None = None) -> C
     )
     if _place_of_toolbus(settings.python, settings.search_path) != str(toolbus.__file__):
         raise UsageError(
-            f"{settings.python!r} alone finds no toolbus of {settings.version}; "
+            f"{settings.python!r} does not import this toolbus {settings.version}; "
             "install it in a virtual environment of its own"
         )
     return settings
 
 
 def interpreter() -> str:
-    """Return the absolute path of this Python, a virtual environment's own if it is one.
+    """Return the absolute path of this Python, inside its virtual environment if it has one.
 
-    Raises `UsageError` for a version manager's script, which another version could answer,
-    ten times as slowly.
+    Raises `UsageError` for a version manager's shim, which may run another version, and ten times
+    as slowly.
     """
     path = Path(sys.executable or "/")
     way_out = "install toolbus in a virtual environment, and run its own toolbus"
     if not path.is_absolute() or not path.is_file():
-        raise UsageError(f"no interpreter at {str(path)!r}; {way_out}")
+        raise UsageError(f"there is no interpreter at {str(path)!r}; {way_out}")
     with path.open("rb") as stream:
         is_script = stream.read(2) == b"#!"
     if is_script or "shims" in path.parts or not path.resolve().name.startswith(("python", "pypy")):
-        raise UsageError(f"{str(path)!r} is of a version manager, not an interpreter; {way_out}")
+        raise UsageError(f"{str(path)!r} is a version manager's shim; {way_out}")
     return str(path)
 
 
 def copied_files(script: Path, host: str, changes: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the files of the client of *script* by name, its settings with *changes*."""
+    """Return copies of the files of the client *script* by name, with *changes* of settings."""
     names = (*CLIENT_FILES, f"{host}.blocks", script.name)
     files = {name: (script.parent / name).read_bytes() for name in names}
     pairs = [line.partition("=")[::2] for line in os.fsdecode(files["settings"]).splitlines()]
@@ -137,7 +137,7 @@ def copied_files(script: Path, host: str, changes: Mapping[str, str]) -> dict[st
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Write the *files* of a client to *folder*, for their owner alone; return the script."""
+    """Write the *files* of a client to *folder*, private to the user; return the script."""
     for name, data in files.items():
         write_private(folder / name, data)
     return folder / SCRIPT
@@ -161,10 +161,10 @@ def client_files(
 
 
 def shell_line(python: str, script: Path, host: str, event: str, block: HookAnswer) -> str:
-    """Return the line for a POSIX shell that runs *script* for *event*, or else answers *block*.
+    """Return the POSIX shell command that runs *script* for *event*, and else answers *block*.
 
-    Only exit codes that an answer has are taken for one: whatever else ends the client, a missing
-    interpreter, an empty script, a signal, is followed by the host's block.
+    Only the exit codes of answers count: after any other end of the client, such as a missing
+    interpreter, an empty script or a signal, the shell gives the fail-closed answer *block*.
     """
     code = block.exit_code
     words = [python, "-I", "-S", str(script), host, event, str(_OFFSET)]
@@ -178,7 +178,7 @@ def shell_line(python: str, script: Path, host: str, event: str, block: HookAnsw
 
 
 def _lines(settings: ClientSettings) -> Iterator[tuple[str, str]]:
-    """Yield keys and values; raises `UsageError` for what no line can hold."""
+    """Yield keys and values; raises `UsageError` for a value of several lines."""
     pairs = [
         ("python", settings.python),
         ("path", ":".join(settings.search_path)),
@@ -193,7 +193,7 @@ def _lines(settings: ClientSettings) -> Iterator[tuple[str, str]]:
     ]
     for key, value in pairs:
         if len(value.splitlines()) > 1 or "\0" in value:
-            raise UsageError(f"{value!r} has more than one line: no {key} of a hook")
+            raise UsageError(f"the setting {key!r} of a hook must be one line, got {value!r}")
         yield key, value
 
 
@@ -208,7 +208,7 @@ def _block_line(event: str, answer: HookAnswer) -> str:
 
 
 def _sockets_folder() -> Path:
-    """Return the folder of the system for what lives as long as a login, else one of ours."""
+    """Return a folder in the system's runtime directory, else one in our state folder."""
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "")
     with suppress(OSError):
         if runtime.is_absolute() and is_private(runtime.stat()):
@@ -218,7 +218,7 @@ def _sockets_folder() -> Path:
 
 @cache
 def _place_of_toolbus(python: str, search_path: tuple[str, ...]) -> str:
-    """Return which toolbus *python* imports, alone but for *search_path*; "" if none."""
+    """Return the file of the toolbus that *python* imports with *search_path*; "" if none."""
     probe = subprocess.run(  # noqa: S603 - our own interpreter
         [python, "-I", "-c", _PROBE, ":".join(search_path)],
         cwd="/",

@@ -1,8 +1,8 @@
-"""The trust that Codex stores for each hook: a hook without it is skipped in silence.
+"""The trust that Codex stores for each hook: hooks without it are skipped silently.
 
-Found by running Codex 0.169.0: `hooks.state` of its `config.toml` has a table for each key
+Tested with Codex 0.169.0: `hooks.state` of its `config.toml` has a table for each key
 `FILE:EVENT:GROUP:HOOK`, and `trusted_hash` in it is the SHA-256 of the hook as JSON with sorted
-names. Codex tells its own view as the answer to `hooks/list` of `codex app-server`.
+names. Codex reports its own view as the answer to `hooks/list` of `codex app-server`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULT_TIMEOUT = 600
 
 
 def trusted_hashes(file: Path, hooks: dict[str, Any]) -> dict[str, str]:
-    """Return by its key the hash of each hook of ours in *hooks*, which stand in *file*."""
+    """Return the hashes of our hooks in *hooks*, the content of *file*, by their keys."""
     return {
         f"{file}:{_event_key(event)}:{group_index}:{index}": _hash(event, group, index)
         for event, groups in hooks.items()
@@ -34,29 +34,28 @@ def trusted_hashes(file: Path, hooks: dict[str, Any]) -> dict[str, str]:
 
 
 def without_stored(file: Path, text: str, hashes: dict[str, str]) -> dict[str, str]:
-    """Return those of *hashes* that the *text* of `config.toml`, at *file*, does not store yet.
+    """Return the *hashes* that the *text* of `config.toml`, at *file*, does not store yet.
 
-    Raises `ConfigurationError` where it stores another one for the same hook.
+    Raises `ConfigurationError` if it stores a different one for a hook.
     """
     states = stored_states(file, text)
     for key, state in states.items():
         if key in hashes and state != {"trusted_hash": hashes[key]}:
-            reason = (
-                f"it holds another trust for a hook of ours; take out [hooks.state.{_toml(key)}]"
-            )
-            raise ConfigurationError(f"{reason} and what stands below it, and try again", str(file))
+            reason = "it stores a different trust for our hook"
+            way_out = f"remove the table [hooks.state.{_toml(key)}], and try again"
+            raise ConfigurationError(f"{reason}; {way_out}", str(file))
     return {key: value for key, value in hashes.items() if key not in states}
 
 
 def stored_states(file: Path, text: str) -> dict[str, Any]:
-    """Return by the keys of hooks what the *text* of `config.toml`, at *file*, stores of them."""
+    """Return the states that the *text* of `config.toml`, at *file*, stores, by keys of hooks."""
     hooks = parse_toml(file, text.replace("\r\n", "\n")).get("hooks")
     states = hooks.get("state") if isinstance(hooks, dict) else None
     return states if isinstance(states, dict) else {}
 
 
 def trust_block(hashes: dict[str, str]) -> str:
-    """Return the lines for `config.toml` that store the trust in *hashes*, by their keys."""
+    """Return the lines for `config.toml` that store *hashes*, by their keys."""
     tables = [
         f"[hooks.state.{_toml(key)}]\ntrusted_hash = {_toml(value)}\n"
         for key, value in hashes.items()

@@ -1,4 +1,4 @@
-"""Values added to a JSON text and removed from it by position: everything else stays."""
+"""Additions to a JSON text, and removals from it, by position: all other text stays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from toolbus.hosts.install.json_positions import JsonNode
 
     Path: TypeAlias = tuple[str, ...]
-    """Names of members and indices of items, from the root on."""
+    """Names of members and indices of items, from the root."""
 
     Cut: TypeAlias = tuple[int, int, str]
-    """A span of a text, and the text in its place."""
+    """A span of a text, and its replacement."""
 
 _INDENT = re.compile(r"\n([ \t]+)\S")
 _REST_OF_LINE = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\n]*)?")
@@ -27,10 +27,10 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def add_values(text: str, root: JsonNode, additions: Mapping[str, Any]) -> str:
-    """Return *text* with *additions* behind the members and items that *root* has.
+    """Return *text* with *additions* after the existing members and items of *root*.
 
-    An object or array that is present gets what it lacks; a plain value that is present stays.
-    Text is only inserted, so `remove_values` can restore each byte.
+    An existing object or array gets its missing parts; an existing plain value stays. Text is only
+    inserted, so `remove_values` can restore each byte.
     """
     return _replace(
         text, [(start, start, new) for start, new in _insertions(text, root, additions)]
@@ -38,7 +38,7 @@ def add_values(text: str, root: JsonNode, additions: Mapping[str, Any]) -> str:
 
 
 def added_lines(text: str, root: JsonNode, additions: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the lines that `add_values` adds; none holds anything else of *text*."""
+    """Return the lines that `add_values` adds, without other parts of *text*."""
     inserted = "\n".join([new for _, new in sorted(_insertions(text, root, additions))])
     lines = [line.removeprefix(", ") for line in inserted.splitlines()]
     return tuple([line for line in lines if line.strip(" \t,")])
@@ -47,9 +47,9 @@ def added_lines(text: str, root: JsonNode, additions: Mapping[str, Any]) -> tupl
 def present_parts(
     text: str, node: JsonNode, additions: Any, path: Path = ()
 ) -> Iterator[tuple[str, str]]:
-    """Yield path and text of the parts of *additions* that *text* has already, below *node*.
+    """Yield path and text of the parts of *additions* that exist in *text* below *node*.
 
-    These are the plain values, and the objects and arrays that are empty.
+    These are the plain values, and empty objects and arrays.
     """
     if not node.children:
         yield _pointer(path), text[node.start : node.end]
@@ -59,7 +59,7 @@ def present_parts(
 
 
 def _insertions(text: str, node: JsonNode, additions: Any) -> Iterator[tuple[int, str]]:
-    """Yield positions in *text*, each with the piece that is inserted there."""
+    """Yield positions in *text*, each with the text to insert there."""
     if isinstance(additions, list):
         yield from _insertion(text, node, [("", value) for value in additions])
         return
@@ -77,9 +77,9 @@ def _insertions(text: str, node: JsonNode, additions: Any) -> Iterator[tuple[int
 def _insertion(
     text: str, node: JsonNode, pairs: list[tuple[str, Any]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield where and how values with their names ("" in an array) come behind those of *node*.
+    """Yield the insertions of values with their names ("" in an array) after those of *node*.
 
-    They get lines of their own, unless all of *node* is on one line and holds something.
+    They get lines of their own, unless *node* is nonempty and on one line.
     """
     end = node.children[-1].end if node.children else node.start + 1
     if node.children and "\n" not in text[node.start : node.end]:
@@ -94,13 +94,13 @@ def _insertion(
     ]
     block = ",".join(lines)
     if node.children:
-        # A comment behind the last child belongs to it, so the new lines come below that.
+        # A comment after the last child belongs to it, so the new lines come below the comment.
         line_end = _end_of_line(text, end)
         yield from [(end, f",{block}")] if line_end == end else [(end, ","), (line_end, block)]
         return
     inside = text[end : node.end - 1]
     comments = inside.rstrip()
-    # A comment may reach to the end of its line, so that end stays in front of the bracket.
+    # A comment may extend to the end of its line, so the newline stays before the bracket.
     closing = "" if "\n" in inside[len(comments) :] else f"{newline}{outer}"
     yield end + len(comments), f"{block}{closing}"
 
@@ -114,11 +114,10 @@ def remove_values(
     is_ours: Callable[[Path, Any], bool],
     parts: Mapping[str, str],
 ) -> str:
-    """Return *text* without the values below *root* for which *is_ours* is true, by their paths.
+    """Return *text* without the values below *root* for which *is_ours* is true.
 
-    *parts* are those of `present_parts`, from before the values were added. A value among them
-    stays. An object or array of which nothing is left gets its text back, or goes as well if it
-    is not among them.
+    *parts* are those of `present_parts` before the values were added; a value among them stays. An
+    object or array that becomes empty gets its earlier text from *parts*, or is removed as well.
     """
     cuts = _removals(text, root, (), is_ours, parts)
     return _replace(text, [(root.start, root.end, "{}")] if cuts is None else cuts)
@@ -131,7 +130,7 @@ def _removals(
     is_ours: Callable[[Path, Any], bool],
     parts: Mapping[str, str],
 ) -> list[Cut] | None:
-    """Return the cuts below *node*; None if the whole of it goes."""
+    """Return the cuts below *node*; None if all of it is removed."""
     cuts: list[Cut] = []
     gone: list[int] = []
     for index, child in enumerate(node.children):
@@ -160,7 +159,7 @@ def _pointer(path: Path) -> str:
 
 
 def _runs(indices: list[int]) -> list[range]:
-    """Return the neighbours among *indices*, together."""
+    """Return the runs of consecutive *indices*."""
     runs: list[range] = []
     for index in indices:
         if runs and runs[-1].stop == index:
@@ -171,14 +170,14 @@ def _runs(indices: list[int]) -> list[range]:
 
 
 def _cuts(text: str, node: JsonNode, run: range) -> Iterator[Cut]:
-    """Yield the cuts of the children of *node* in *run*, others being left, and of their commas."""
+    """Yield the cuts of the children in *run*, with their commas; other children of *node* stay."""
     is_last = run.stop == len(node.children)
     ends = [child.end for child in node.children]
     commas = [after_blanks(text, ends[index - is_last]) for index in run]
     tail = ends[-1] if is_last else commas[-1] + 1
     line_goes_on = bool(text[tail:].partition("\n")[0].strip())
     gaps = [text[ends[i - 1] if i else node.start : node.child_start(i)] for i in run]
-    # What follows in the same line must not come behind a comment of the line above.
+    # The rest of the line must not be appended to a comment on the line above.
     keeps_lines = line_goes_on and any("//" in gap for gap in gaps)
     for index, comma in zip(run, commas, strict=True):
         start = node.child_start(index)
@@ -218,7 +217,7 @@ def _render(text: str, value: Any, indent: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return by how much *text* moves a level to the right: what its first such line has."""
+    """Return the indentation of a level in *text*, taken from its first indented line."""
     match = _INDENT.search(_COMMENT.sub("", text))
     return "  " if match is None else match[1]
 
@@ -228,13 +227,13 @@ def _newline(text: str) -> str:
 
 
 def _indent_at(text: str, position: int) -> str:
-    """Return the blanks at the beginning of the line in which *position* is."""
+    """Return the indentation of the line of *position*."""
     line = text[text.rfind("\n", 0, position) + 1 :]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _end_of_line(text: str, position: int) -> int:
-    """Return where a comment behind *position* ends, if only that stands there; else *position*."""
+    """Return the end of a comment that fills the line after *position*; else *position*."""
     match = _REST_OF_LINE.match(text, position)
     if match is None or not match[0].strip():
         return position

@@ -1,7 +1,7 @@
-"""Positions of values in a JSON text that may have both kinds of JavaScript's comments.
+"""Positions of the values in a JSON text, which may have both kinds of JavaScript comments.
 
-`json` tells values without their positions. Settings of hosts are edited by position, so that all
-else of the text, its comments and its layout, stays as a person wrote it.
+The module `json` gives no positions. Settings of hosts are edited by position, so that the rest of
+the text, with its comments and its layout, stays as a person wrote it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
 class JsonNode(NamedTuple):
-    """A value of a text, from *start* to *end*; *children* are an object's or an array's.
+    """A value in a text, from *start* to *end*; *children* are those of an object or array.
 
-    *value* is what Python has for it; *keys* are the names of an object's children, with where
-    each name begins; None for what is no object.
+    *value* is the decoded value; *keys* are the names of an object's children, each with its
+    position; None unless it is an object.
     """
 
     start: int
@@ -34,7 +34,7 @@ class JsonNode(NamedTuple):
     keys: tuple[tuple[str, int], ...] | None = None
 
     def child(self, *path: str) -> JsonNode | None:
-        """Return what stands at *path*, names of members from here on; None if nothing does."""
+        """Return the descendant at *path*, a sequence of member names; None if it is missing."""
         node = self
         for name in path:
             names = [key for key, _ in node.keys or ()]
@@ -44,30 +44,29 @@ class JsonNode(NamedTuple):
         return node
 
     def child_start(self, index: int) -> int:
-        """Return where the child of that *index* begins, with its name if it has one."""
+        """Return the start of the child *index*, including its name if it has one."""
         return self.keys[index][1] if self.keys is not None else self.children[index].start
 
 
 def locate(file: Path, text: str) -> JsonNode:
-    """Return the one value of *text* of *file*; raises `ConfigurationError` with the line.
+    """Return the single value in *text* of *file*; raises `ConfigurationError` with the line.
 
-    A name that an object has twice is refused, and a comma in front of a closing bracket: hosts
-    do not agree on what they mean.
+    Duplicate names in an object and trailing commas are refused: hosts interpret them differently.
     """
     try:
         return _Locator(file, text).whole()
     except RecursionError:
-        raise ConfigurationError("it is nested too deeply to be edited", str(file)) from None
+        raise ConfigurationError("the JSON is nested too deeply to edit", str(file)) from None
 
 
 def after_blanks(text: str, position: int) -> int:
-    """Return where the blanks and comments that begin at *position* end."""
+    """Return the end of the blanks and comments at *position*."""
     match = _BLANK.match(text, position)
     return position if match is None else match.end()
 
 
 class _Locator:
-    """Reads one text from its first to its last character."""
+    """A recursive-descent parser of one text."""
 
     def __init__(self, file: Path, text: str) -> None:
         self._file, self._text, self._position = file, text, 0
@@ -113,12 +112,12 @@ class _Locator:
         names = [name for name, _ in keys]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise self._broken(f"an object has the name {twice!r} twice")
+            raise self._broken(f"duplicate name {twice!r} in an object")
         value = dict(zip(names, values, strict=True))
         return JsonNode(start, self._position, value, tuple(children), tuple(keys))
 
     def _key(self) -> tuple[str, int]:
-        """Return the name of a member with its position, and go to the value."""
+        """Return the name of a member with its position, and move to its value."""
         start = self._position
         match = _STRING.match(self._text, start)
         if match is None:
@@ -139,4 +138,4 @@ class _Locator:
 
     def _broken(self, reason: str) -> ConfigurationError:
         line = self._text.count("\n", 0, self._position) + 1
-        return ConfigurationError(f"this is not JSON: {reason}", str(self._file), line)
+        return ConfigurationError(f"invalid JSON: {reason}", str(self._file), line)

@@ -1,8 +1,8 @@
-"""Files of the whole machine that keep a project from switching hooks off; they belong to root.
+"""Machine-wide settings that keep projects from switching hooks off; they belong to root.
 
-One line that a repository commits, such as `"disableAllHooks": true`, switches the hooks of three
-hosts off, and their settings of the machine win over a project's: found by running Claude Code
-2.1.329, Gemini CLI 0.61.0 and Codex 0.169.0 with each file of `vendors.toml`.
+One committed line, such as `"disableAllHooks": true`, switches off the hooks of three hosts, whose
+machine-wide settings override a project's: tested with Claude Code 2.1.329, Gemini CLI 0.61.0 and
+Codex 0.169.0 and each file of `vendors.toml`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from toolbus.hosts.doctor.vendors import Managed
 
 _SUDO = 'umask 022 && mkdir -p -- "$1" && set -C && cat > "$2"'
-"""Writes standard input to a file that is not there yet; its arguments are a folder and a file."""
+"""Writes standard input to a new file; its arguments are the folder and the file."""
 
 
 class MachineFileError(ToolbusError):
-    """The machine's settings in *file* cannot be written, for *reason*."""
+    """A failure to write the machine-wide settings in *file*, because of *reason*."""
 
     def __init__(self, file: str, reason: str) -> None:
         self.file, self.reason = file, reason
@@ -36,20 +36,19 @@ class MachineFileError(ToolbusError):
 
 
 def write_machine_file(managed: Managed) -> Path:
-    """Write the file of *managed*, with the person's rights, else by `sudo`, which may ask.
+    """Write the file of *managed*, with the user's rights, else by `sudo`, which may prompt.
 
-    Nothing is written over: raises `MachineFileError`, with the lines to add, if the file is there,
-    or cannot be written.
+    Raises `MachineFileError`, with the lines to add, if the file exists or cannot be written.
     """
     file, text = managed.path, managed.text
     if os.path.lexists(file):
-        reason = f"it is there already, and belongs to the machine; add to it: {text.strip()}"
+        reason = f"the file exists already; add to it: {text.strip()}"
         raise MachineFileError(str(file), reason)
     try:
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text)
-        file.chmod(0o644)  # Whatever the mask of this process is: each user's host reads it.
+        file.chmod(0o644)  # Each user's host reads it, whatever the umask of this process.
     except PermissionError:
         _write_as_root(file, text)
     except OSError as error:

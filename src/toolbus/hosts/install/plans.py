@@ -1,4 +1,4 @@
-"""The plan of an installation, or of its end: made first, then written as a whole or not at all."""
+"""The plan of an installation or a removal, and its atomic execution."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
 
 
 class SettingsEdit(Struct, frozen=True, kw_only=True):
-    """The change of a file.
+    """The edit of a file.
 
     Args:
         file: the file as it was read.
-        after: its new content; None: it goes.
-        before: what removal has to know of it.
-        added: the lines that are put in, none where something is only taken out.
-        summary: the same, shorter.
-        is_program: whether the lines are a program of ours, which nobody reads here.
-        is_closed: whether others lose their rights in it.
+        after: its new content; None: the file is removed.
+        before: the record for the removal of our hooks.
+        added: the added lines, none if something is only removed.
+        summary: a short form of *added*.
+        is_program: whether the lines are a program of ours, too long to show.
+        is_closed: whether others lose access to it.
     """
 
     file: SettingsFile
@@ -72,7 +72,7 @@ class SettingsEdit(Struct, frozen=True, kw_only=True):
 
     @property
     def is_change(self) -> bool:
-        """Whether anything of the file is to be written."""
+        """Whether the edit changes the file."""
         return self.is_closed or self.after != self.file.data
 
 
@@ -83,11 +83,11 @@ class InstallPlan(Struct, frozen=True, kw_only=True):
         host: the dialect's name.
         project: the project's folder, None for the user's own configuration.
         script: the client, in the folder of the installation.
-        settings: what the client is given; None: it is to be removed.
-        edits: the host's files.
-        client: the files of ours: those of the client, and the record.
-        made: folders that an installation made for the host's files: they go if they are empty.
-        notes: what the person has to know or to do besides.
+        settings: the client's settings; None: the client is removed.
+        edits: the edits of the host's files.
+        client: the edits of our own files: the client and the record.
+        made: folders that an installation created for the host's files; removed once empty.
+        notes: sentences for the person about further conditions and steps.
     """
 
     host: str
@@ -101,12 +101,12 @@ class InstallPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything is to be written."""
+        """Whether the plan changes any file."""
         return any(edit.is_change for edit in self.in_order)
 
     @property
     def in_order(self) -> tuple[SettingsEdit, ...]:
-        """All edits as they are written."""
+        """All edits, in the order of writing."""
         if self.settings is None:
             return (*self.edits, *self.client)
         return (*self.client, *self.edits)
@@ -122,11 +122,11 @@ def plan_install(
     *,
     required: str | None = None,
 ) -> InstallPlan:
-    """Return what an installation for *host* writes; nothing is written yet.
+    """Return the plan of an installation for *host*; nothing is written yet.
 
-    *config* names a configuration that counts instead of those in force; *required* is one that is
-    written before the plan, if it is not there yet. Raises `LoadError`, `UsageError` for an
-    interpreter that cannot be named, `ConfigurationError` for a file that cannot be edited safely.
+    *config* replaces the active configurations; *required* is a configuration that the caller
+    writes before the plan, if it does not exist yet. Raises `LoadError`, `UsageError` for an
+    unusable interpreter, and `ConfigurationError` for a file that cannot be edited safely.
     """
     host_files(host)
     if config is not None:
@@ -143,7 +143,7 @@ def plan_install(
         edits.append(_plan_trust(edits[0], record, project))
     made = tuple(dict.fromkeys([*record.folders, *_missing_folders(edits)]))
     files = {str(edit.file.path): edit.before for edit in edits}
-    # The script is the last: without it a command answers the block.
+    # The script is the last: without it the command gives the fail-closed answer.
     contents = {
         RECORD: encode(InstallRecord(files=files, folders=made)),
         **client_files(settings, host, fail_closed_answers(host)),
@@ -160,7 +160,7 @@ def plan_install(
 
 
 def plan_removal(host: str, project: Path | None = None) -> InstallPlan:
-    """Return what is written to take all of ours out again; raises as `plan_install`."""
+    """Return the plan that removes everything of ours; raises as `plan_install`."""
     host_files(host)
     folder = install_folder(host, project)
     record = read_record(folder) or InstallRecord()
@@ -176,7 +176,7 @@ def plan_removal(host: str, project: Path | None = None) -> InstallPlan:
 
 
 def _plan_edit(target: EditTarget, record: InstallRecord, project: Path | None) -> SettingsEdit:
-    """Return the edit that puts *target* in the place of an older installation's part."""
+    """Return the edit that replaces an older installation's part by *target*."""
     end = _plan_end(target, record, project)
     installed = target.install(None if end.after is None else end.after.decode())
     if end.file.text is not None and target.holds(end.file.text):
@@ -192,7 +192,7 @@ def _plan_edit(target: EditTarget, record: InstallRecord, project: Path | None) 
 
 
 def _plan_trust(hooks: SettingsEdit, record: InstallRecord, project: Path | None) -> SettingsEdit:
-    """Return the edit of the file in which Codex stores its trust, with *hooks* as planned."""
+    """Return the edit of the file with Codex's trust, for the planned *hooks*."""
     *_, place = removal_targets("codex", project)
     end = _plan_end(place, record, project)
     text = (hooks.after or b"{}").decode()
@@ -201,9 +201,9 @@ def _plan_trust(hooks: SettingsEdit, record: InstallRecord, project: Path | None
 
 
 def _plan_end(target: EditTarget, record: InstallRecord, project: Path | None) -> SettingsEdit:
-    """Return the edit that takes *target* out of its file."""
+    """Return the edit that removes *target* from its file."""
     path = target.path
-    # In a project nothing may be a symlink; what is kept for a person beside it may.
+    # Symlinks are refused in a project, but not in the user's own files.
     is_inside = project is not None and path.is_relative_to(project)
     file = read_settings(path, project if is_inside else None)
     if file.text is None:
@@ -213,16 +213,16 @@ def _plan_end(target: EditTarget, record: InstallRecord, project: Path | None) -
 
 
 def _own_edit(path: Path, data: bytes | None) -> SettingsEdit:
-    """Return the edit of a file of ours, for its owner alone; it may be no symlink."""
+    """Return the edit of a file of ours, private to its owner; it must not be a symlink."""
     file = read_settings(path, path.parent)
     closed = replace(file, mode=0o600)
     return SettingsEdit(file=closed, after=data, is_closed=data is not None and file != closed)
 
 
 def _required_of_others(folder: Path, config: str | None) -> str | None:
-    """Return what other installations of the same person or project require: it is not taken away.
+    """Return the configuration that other installations of the same user or project require.
 
-    Another host's installation must not open theirs.
+    An installation for another host must not weaken them.
     """
     for file in folder.parent.glob(f"*{folder.suffix}/settings"):
         with suppress(OSError):
@@ -234,7 +234,7 @@ def _required_of_others(folder: Path, config: str | None) -> str | None:
 
 
 def _notes(host: str, project: Path | None) -> Iterator[str]:
-    """Yield, a sentence each, what a person has to know or to do, and no edit does."""
+    """Yield sentences about conditions and steps that no edit covers."""
     files = HOSTS[host]
     if (warning := switch_warning(host)) is not None:
         yield warning
@@ -245,18 +245,18 @@ def _notes(host: str, project: Path | None) -> Iterator[str]:
     if project is not None and files.project_note:
         yield files.project_note
     if project is not None and files.is_committed:
-        yield "the command names files of this machine: do not commit it"
+        yield "the hook's command contains paths of this machine: do not commit it"
 
 
 # --- writing -------------------------------------------------------------------------------------
 
 
 def apply_plans(plans: Sequence[InstallPlan]) -> None:
-    """Write all that *plans* say, or nothing.
+    """Write all edits of *plans*, or none.
 
-    Raises `ConfigurationError` where a file changed since it was read. The client and the record
-    come before the commands that run it, and go after them: after a kill in between, removal knows
-    what was there.
+    Raises `ConfigurationError` if a file changed since it was read. The client and the record are
+    written before the commands that run it, and removed after them, so that removal works after a
+    kill in between.
     """
     write_edits([edit for plan in plans for edit in plan.in_order])
     for plan in plans:
@@ -288,13 +288,13 @@ def write_edits(edits: Iterable[SettingsEdit]) -> None:
 
 
 def _missing_folders(edits: Iterable[SettingsEdit]) -> list[str]:
-    """Return the folders that writing *edits* makes, the outermost first."""
+    """Return the folders that writing *edits* creates, the outermost first."""
     folders = {each for edit in edits if edit.is_change for each in edit.file.real.parents}
     return sorted([str(each) for each in folders if not each.exists()], key=len)
 
 
 def _remove_empty(folders: Sequence[str]) -> None:
-    """Remove *folders*, the outermost first among them, unless other things are kept in one."""
+    """Remove the empty ones of *folders*, which are listed outermost first."""
     for folder in reversed(folders):
         with suppress(OSError):
             Path(folder).rmdir()

@@ -1,4 +1,4 @@
-"""The folder of an installation, and the record in it: what removal cannot see in a file."""
+"""The folder of an installation, and the record of the edited files' previous state in it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RECORD = "record.json"
 
 
 class RecordedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file before it was edited.
+    """The state of a file before it was edited.
 
     Args:
-        existed: whether it was there.
-        blank: all of its text, if it was there and held blanks at most.
-        parts: by path in its JSON the text of what was there of the parts that were added: empty
+        existed: whether the file existed.
+        blank: its whole text, if it existed and was blank.
+        parts: the texts of added parts that existed before, by their paths in the JSON: empty
             objects and arrays, which stay, and variables, which are not ours.
     """
 
@@ -32,14 +32,14 @@ class RecordedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstallRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The *files* that were edited, by path, and the *folders* that were made, outermost first."""
+    """The edited *files* by path, and the created *folders*, outermost first."""
 
     files: dict[str, RecordedFile] = {}
     folders: tuple[str, ...] = ()
 
 
 def install_folder(host: str, project: Path | None) -> Path:
-    """Return the folder of ours for *host*, the user's or that for *project*.
+    """Return the folder of the installation for *host*, of the user or of *project*.
 
     It has the client, its settings and the record. Raises `RuntimeError` without a home folder.
     """
@@ -50,7 +50,7 @@ def install_folder(host: str, project: Path | None) -> Path:
 
 
 def read_record(folder: Path) -> InstallRecord | None:
-    """Return the record in *folder*; None if there is none, or it cannot be read."""
+    """Return the record in *folder*; None if it is missing or unreadable."""
     try:
         return msgspec.json.decode((folder / RECORD).read_bytes(), type=InstallRecord)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

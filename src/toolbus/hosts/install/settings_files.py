@@ -1,7 +1,7 @@
-"""A host's file of settings: read with care, and replaced whole or not at all.
+"""The settings files of hosts: read with checks, and replaced atomically.
 
-Of the user's own files symlinks are followed, for people keep such files elsewhere; where they
-lead is said. In a project nothing may be a symlink: who wrote the project would choose the file.
+Symlinks of the user's own files are followed, since people keep such files elsewhere; the plan
+shows their targets. A project's symlinks are refused: its author would choose the edited file.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from toolbus.settings.private_files import (
 )
 
 LARGEST = 2_000_000
-"""Bytes of a file that is edited; those of people have some thousands."""
+"""The most bytes of an edited file; usual ones have some thousands."""
 
 
 class SettingsFile(Struct, frozen=True, kw_only=True):
     """A file as it was read.
 
     Args:
-        path: as the host calls it.
-        real: where it really is; another one if *path* is a symlink.
-        data: its bytes; None if there is no such file.
-        mode: its permissions, or those that it is to get.
+        path: the host's path of the file.
+        real: the real path of the file; it differs if *path* is a symlink.
+        data: the content; None if the file does not exist.
+        mode: the permissions of the file, or of the new file.
     """
 
     path: Path
@@ -41,21 +41,21 @@ class SettingsFile(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str | None:
-        """The text, with its ends of lines; raises `ConfigurationError` if it is not UTF-8."""
+        """The text with original line ends; raises `ConfigurationError` if it is not UTF-8."""
         if self.data is None:
             return None
         try:
             return self.data.decode()
         except UnicodeDecodeError as error:
             line = self.data.count(b"\n", 0, error.start) + 1
-            raise ConfigurationError("this is not UTF-8", str(self.path), line) from None
+            raise ConfigurationError("expected UTF-8", str(self.path), line) from None
 
 
 def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
-    """Return the file at *path*, there or not; *project* is the real folder of a project's file.
+    """Return the file at *path*, existing or not; *project* is the real folder of its project.
 
     Raises `ConfigurationError` for a file that others may change, for a symlink in a project, and
-    for anything but a regular file of at most 2 MB.
+    unless it is a regular file of at most 2 MB.
     """
     if project is not None:
         _refuse_symlinks(path, project)
@@ -72,9 +72,9 @@ def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
 
 
 def read_any(path: Path) -> SettingsFile:
-    """Return the file at *path*, whoever may write it: for a look that changes nothing.
+    """Return the file at *path* for reading only, even if others may write it.
 
-    Raises `ConfigurationError` for anything but a regular file of at most 2 MB.
+    Raises `ConfigurationError` unless it is a regular file of at most 2 MB.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -90,14 +90,14 @@ def read_any(path: Path) -> SettingsFile:
 
 
 def replace_settings(file: SettingsFile, data: bytes | None) -> None:
-    """Put *data* in the place of what *file* held when it was read; None removes it.
+    """Replace the content of *file* by *data*; None removes it.
 
-    Raises `ConfigurationError` if it has changed since, or cannot be written.
+    Raises `ConfigurationError` if it has changed since it was read, or cannot be written.
     """
     try:
         current = file.real.read_bytes() if file.real.exists() else None
         if current != file.data or Path(os.path.realpath(file.path)) != file.real:
-            raise ConfigurationError("it has changed meanwhile; try again", str(file.path))
+            raise ConfigurationError("the file has changed meanwhile; try again", str(file.path))
         if data is None:
             file.real.unlink(missing_ok=True)
         else:
@@ -112,6 +112,6 @@ def _refuse_symlinks(path: Path, project: Path) -> None:
     for length in range(1, len(parts) + 1):
         part = project.joinpath(*parts[:length])
         if part.is_symlink():
-            leads_to = f"it leads to {os.path.realpath(part)!r}"
-            text = f"refused: {str(part)!r} is a symlink, and {leads_to}; make it a plain file"
+            target = os.path.realpath(part)
+            text = f"refused: {str(part)!r} is a symlink to {target!r}; make it a plain file"
             raise ConfigurationError(text, str(path))

@@ -20,13 +20,13 @@ from toolbus.hosts.run import hook_client
 from toolbus.settings.private_files import is_private
 
 Presence: TypeAlias = Literal["installed", "changed", "broken", "absent"]
-"""All is as it was written; something in the host's file is not; what the hooks run is not there
-or not as it must be; nothing of ours is there."""
+"""Installed: as written. Changed: our part of the host's file differs. Broken: the client is
+missing or damaged. Absent: no hooks of ours."""
 
 
 _NO_FILTER = (
-    ", installed with --filter-shell, which is gone: what a failed command wrote reaches the model "
-    "as it is"
+    ", installed with --filter-shell, which was removed: the output of failed commands reaches the "
+    "model unfiltered"
 )
 
 
@@ -37,13 +37,13 @@ class InstalledState(Struct, frozen=True, kw_only=True):
         host: the dialect's name.
         project: the project's folder, None for the user's own configuration.
         file: the host's file.
-        presence: whether they are there.
-        problems: what is wrong, each with its way out.
-        script: the client that they run; None if nothing is there.
-        config: the configuration that was named.
-        version: that of the toolbus that installed them.
+        presence: their presence.
+        problems: the problems, each with its way out.
+        script: the client that they run; None if they are absent.
+        config: the configuration named at the installation.
+        version: the version of the toolbus that installed them.
         python: the interpreter that they run.
-        required: the configuration that was in force then; the hooks stop every event without it.
+        required: the configuration active at the installation; without it every event is blocked.
     """
 
     host: str
@@ -59,9 +59,9 @@ class InstalledState(Struct, frozen=True, kw_only=True):
 
 
 def installed_state(host: str, project: Path | None = None) -> InstalledState:
-    """Return the state of *host*, for the user or in *project*; changes nothing.
+    """Return the state of our hooks in *host*, for the user or in *project*.
 
-    Raises `ConfigurationError` for a file that is not to be read.
+    Raises `ConfigurationError` for a file that must not be read.
     """
     path, folder = hooks_file(host, project), install_folder(host, project)
     text = read_settings(path, project).text
@@ -75,7 +75,7 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
     if text is None or not next(removal_targets(host, project)).is_present(text):
         if read_record(folder) is None:
             return state
-        lost = f"{path} lost the hooks that were installed; {again}"
+        lost = f"{path} no longer contains the installed hooks; {again}"
         return replace(state, presence="changed", problems=(lost,))
     if f"/{folder.name}/{SCRIPT}" not in text:
         filters = _NO_FILTER if "-filter/hook.py" in text else ""
@@ -88,7 +88,7 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
     changed: list[str] = []
     python = _value(settings, b"python")
     if python and not install_target(host, project, folder / SCRIPT, python).holds(text):
-        changed.append(f"the hooks in {path} are not those that this toolbus writes; {again}")
+        changed.append(f"the hooks in {path} differ from those that this toolbus writes; {again}")
     return replace(
         state,
         presence="broken" if broken else "changed" if changed else "installed",
@@ -102,30 +102,30 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
 
 
 def install_again(host: str, *, in_project: bool) -> str:
-    """Return the command that installs the hooks of *host* anew, as a way out."""
+    """Return the command that reinstalls the hooks of *host*, as a way out."""
     return f"run: toolbus hosts install {host}{' --project' if in_project else ''}"
 
 
 def _problems_of_client(folder: Path, host: str, settings: hook_client.Settings) -> list[str]:
-    """Return the parts of the client that are gone, changed or open to others."""
+    """Return the problems of client files that are missing, changed or open to others."""
     problems = []
     for name in (SCRIPT, *CLIENT_FILES, f"{host}.blocks"):
         file = folder / name
         if not file.is_file() or file.is_symlink():
-            problems.append(f"{str(file)!r}, which the hooks run, is gone")
+            problems.append(f"{str(file)!r}, which the hooks use, is missing")
         elif not is_private(file.lstat()):
-            problems.append(f"others may read or write {str(file)!r}, which the hooks run")
+            problems.append(f"others may read or write {str(file)!r}, which the hooks use")
     if problems:
         return problems
     python, installed = _value(settings, b"python") or "", _value(settings, b"version")
     if not os.access(python, os.X_OK):
-        problems.append(f"the interpreter {python!r}, which the hooks run, is gone")
+        problems.append(f"the interpreter {python!r}, which the hooks use, is missing")
     if installed != version("toolbus"):
         problems.append(
-            f"the hooks are those of toolbus {installed}, and this is {version('toolbus')}"
+            f"toolbus {installed} installed the hooks, and this is {version('toolbus')}"
         )
     elif (folder / "hook_client.py").read_bytes() != Path(hook_client.__file__).read_bytes():
-        problems.append(f"{str(folder / 'hook_client.py')!r} is not that of this toolbus")
+        problems.append(f"{str(folder / 'hook_client.py')!r} differs from the one of this toolbus")
     return problems
 
 

@@ -1,4 +1,4 @@
-"""The hooks of each host as parts of its files: put in, recognised, and taken out again."""
+"""The hooks of each host as parts of its files: how they are added, recognised and removed."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import HookAnswer
 
 BRIDGE_MARK = "// Written by `toolbus hosts install`; `toolbus hosts uninstall` removes it.\n"
-"""The first line of a file that is all ours."""
+"""The first line of a file that belongs to us."""
 
 
 class Installed(NamedTuple):
-    """The *text* of a file with ours in it, the lines *added*, and the record for removal."""
+    """The *text* of a file with our hooks, the *added* lines, and the record for removal."""
 
     text: str
     added: tuple[str, ...]
@@ -53,8 +53,8 @@ class Installed(NamedTuple):
 class JsonHooks(Struct, frozen=True, kw_only=True):
     """Hooks below `hooks` of a JSON file; *entries* are pairs of an event and its hook.
 
-    A file that is missing or blank begins as *initial*. *variables* are put below `env`, unless
-    the person has set them.
+    A missing or blank file begins as *initial*. *variables* are added below `env`, unless the user
+    has set them.
     """
 
     path: Path
@@ -65,17 +65,17 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """The additions in a few lines, for a person who decides about them."""
+        """The additions in a few lines, for a person's approval."""
         events = ", ".join([event for event, _ in self.entries])
         variables = [f"variable {name}={value}" for name, value in self.variables.items()]
         return (f"hooks for {len(self.entries)} events: {events}", *variables)
 
     def is_present(self, text: str) -> bool:
-        """Return whether *text* holds any hook of ours."""
+        """Return whether *text* contains any hook of ours."""
         return any(is_ours(items, self.host) for items in self.events(text).values())
 
     def holds(self, text: str) -> bool:
-        """Return whether exactly the *entries* are our hooks in *text*, whatever else it holds."""
+        """Return whether our hooks in *text* are exactly *entries*."""
         installed = [
             (event, entry)
             for event, items in self.events(text).items()
@@ -87,7 +87,7 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
         return has_variables and _in_order(installed) == _in_order(self.entries)
 
     def install(self, text: str | None) -> Installed:
-        """Return *text*, which holds nothing of ours, with the entries behind all others."""
+        """Return *text*, which has no hooks of ours, with the entries added after all others."""
         additions: dict[str, Any] = {"hooks": {event: [entry] for event, entry in self.entries}}
         if self.variables:
             additions["env"] = self.variables
@@ -105,9 +105,9 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
         )
 
     def remove(self, text: str, before: RecordedFile | None) -> str | None:
-        """Return *text* without anything of ours; None: the file goes.
+        """Return *text* without our hooks; None: the file is removed.
 
-        *before* is what the installation recorded, None if that is not known.
+        *before* is the record of the installation, None if it is unknown.
         """
         parts = {} if before is None else before.parts
 
@@ -131,30 +131,28 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
         return None if before is None else before.blank
 
     def events(self, text: str) -> dict[str, list[Any]]:
-        """Return hooks by event; raises `ConfigurationError` if they have another shape."""
+        """Return hooks by event; raises `ConfigurationError` for any other shape."""
         document = self._root(text).value
         hooks = document.get("hooks", {})
         if not isinstance(hooks, dict):
-            raise ConfigurationError(
-                "'hooks' in it is not an object; mend it first", str(self.path)
-            )
+            raise ConfigurationError("'hooks' is not an object; fix it first", str(self.path))
         for event, items in hooks.items():
             if not isinstance(items, list):
-                reason = f"{event!r} of its 'hooks' is not an array; mend it first"
+                reason = f"{event!r} of 'hooks' is not an array; fix it first"
                 raise ConfigurationError(reason, str(self.path))
         if self.variables and not isinstance(document.get("env", {}), dict):
-            raise ConfigurationError("'env' in it is not an object; mend it first", str(self.path))
+            raise ConfigurationError("'env' is not an object; fix it first", str(self.path))
         return hooks
 
     def _root(self, text: str) -> JsonNode:
         root = locate(self.path, text if text.strip() else "{}")
         if root.keys is None:
-            raise ConfigurationError("it is not a JSON object", str(self.path))
+            raise ConfigurationError("expected a JSON object", str(self.path))
         return root
 
 
 class TomlBlock(Struct, frozen=True, kw_only=True):
-    """Tables of TOML between two marks, at the end of a file; each matches *pattern*."""
+    """TOML tables between two marker lines at the end of a file; each matches *pattern*."""
 
     path: Path
     label: str
@@ -162,29 +160,29 @@ class TomlBlock(Struct, frozen=True, kw_only=True):
     pattern: str
 
     def is_present(self, text: str) -> bool:
-        """Return whether *text* has the two marks."""
+        """Return whether *text* has the two marker lines."""
         return find_block(self.path, text, self.label, self.pattern) is not None
 
     def holds(self, text: str) -> bool:
-        """Return whether exactly this block is in *text*."""
+        """Return whether *text* contains exactly this block."""
         installed = find_block(self.path, text, self.label, self.pattern)
         return installed == self.block.rstrip("\n")
 
     def install(self, text: str | None) -> Installed:
-        """Return *text*, which holds no such block, with it."""
+        """Return *text*, which has no such block, with the block added."""
         new = append_block(self.path, text or "", self.block, self.label)
         added = new.removeprefix(text or "").strip().splitlines()
         return Installed(new, tuple(added), RecordedFile(existed=text is not None))
 
     def remove(self, text: str, before: RecordedFile | None) -> str | None:
-        """Return *text* without the block; None: the file goes, as nothing was there before."""
+        """Return *text* without the block; None: remove the file, which did not exist before."""
         rest = remove_block(self.path, text, self.label, self.pattern)
         is_new = before is None or not before.existed
         return None if text and not rest and is_new else rest
 
 
 class OwnFile(Struct, frozen=True, kw_only=True):
-    """A file that is all ours: its first line, `BRIDGE_MARK`, says so."""
+    """A file that belongs to us, by its first line, `BRIDGE_MARK`."""
 
     path: Path
     content: str
@@ -194,7 +192,7 @@ class OwnFile(Struct, frozen=True, kw_only=True):
         return text.startswith(BRIDGE_MARK)
 
     def holds(self, text: str) -> bool:
-        """Return whether *text* is what would be written."""
+        """Return whether *text* equals the content to write."""
         return text == self.content
 
     def install(self, text: str | None) -> Installed:
@@ -213,7 +211,7 @@ EditTarget: TypeAlias = JsonHooks | TomlBlock | OwnFile
 
 
 def install_target(host: str, project: Path | None, script: Path, python: str) -> EditTarget:
-    """Return the part of the file of hooks that runs *script* of our client by *python*."""
+    """Return the part of the hooks file that runs our client *script* by *python*."""
     files = host_files(host)
     if files.form == "bridge":
         command = [python, "-I", "-S", str(script), host]
@@ -227,7 +225,7 @@ def install_target(host: str, project: Path | None, script: Path, python: str) -
 
 
 def removal_targets(host: str, project: Path | None) -> Iterator[EditTarget]:
-    """Yield each part of a file that may be ours, that with the hooks first."""
+    """Yield the parts of files that may be ours, the part with the hooks first."""
     path = hooks_file(host, project)
     if host_files(host).form == "bridge":
         yield OwnFile(path=path, content="")
@@ -238,9 +236,9 @@ def removal_targets(host: str, project: Path | None) -> Iterator[EditTarget]:
 
 
 def fail_closed_answers(host: str) -> dict[str, HookAnswer]:
-    """Return by event of *host* the answer that stops it when nothing of ours can judge it."""
+    """Return the fail-closed answer to each event of *host*, for events that cannot be judged."""
     host_dialect = dialect(host)
-    reason = "toolbus could not judge this event, so it is stopped; see: toolbus doctor"
+    reason = "toolbus could not judge this event, so it is blocked; see: toolbus doctor"
     return {
         event: host_dialect.fail_closed_answer(event, None, reason)
         for event in host_files(host).events
@@ -248,9 +246,9 @@ def fail_closed_answers(host: str) -> dict[str, HookAnswer]:
 
 
 def codex_trust(path: Path, text: str, stored: str) -> TomlBlock | None:
-    """Return the trust of Codex in our hooks in the *text* of the file at *path*.
+    """Return the block that stores Codex's trust in our hooks in the *text* of the file at *path*.
 
-    None if *stored*, its configuration without anything of ours, holds that trust already.
+    None if *stored*, its configuration without our block, has that trust already.
     """
     hooks = locate(path, text).value.get("hooks", {})
     config = host_folder("codex") / "config.toml"

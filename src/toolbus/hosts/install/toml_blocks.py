@@ -1,4 +1,4 @@
-"""Blocks of lines between two marks at the end of a TOML file: added, found and removed."""
+"""Blocks of lines between two marker lines at the end of a TOML file: added, found, removed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 def append_block(file: Path, text: str, block: str, label: str) -> str:
-    """Return *text* of *file* with the lines of *block* at its end, between marks with *label*.
+    """Return *text* of *file* with *block* added at its end, between markers with *label*.
 
-    Raises `ConfigurationError` for a text that is not TOML, or that does not take the block.
+    Raises `ConfigurationError` for a text that is not TOML, or not with the block.
     """
     parse_toml(file, text.replace("\r\n", "\n"))
     newline = "\r\n" if "\r\n" in text else "\n"
     begin, end = _marks(label)
     lines = newline.join([begin, *block.splitlines(), end])
-    # A text whose last line has no end gets none behind the block either: so removal can tell.
+    # Without a final newline before there is none after the block: so removal can restore it.
     has_end = not text or text.endswith("\n")
     edited = f"{text}{lines}{newline}" if has_end else f"{text}{newline}{lines}"
     try:
         tomllib.loads(edited.replace("\r\n", "\n"))
     except ValueError as error:
-        reason = f"what is to be added does not fit behind what stands in it: {error}"
+        reason = f"adding the hooks would make the file invalid: {error}"
         raise ConfigurationError(f"{reason}; edit it by hand", str(file)) from None
     return edited
 
@@ -36,9 +36,9 @@ def append_block(file: Path, text: str, block: str, label: str) -> str:
 def remove_block(file: Path, text: str, label: str, pattern: str) -> str:
     """Return *text* without the block with *label*, if there is one.
 
-    Tables between its marks that do not match *pattern* stay: a program that adds one behind all
-    others puts it in front of our last mark, for a comment at the end stays at the end. Raises
-    `ConfigurationError` if one of the marks is gone: nobody knows where the block ends then.
+    Tables between its markers that do not match *pattern* stay: a program that appends a table
+    inserts it before our last marker, since a final comment stays at the end. Raises
+    `ConfigurationError` if a marker is missing, which leaves the end of the block unknown.
     """
     span = _span(file, text, label)
     if span is None:
@@ -51,9 +51,9 @@ def remove_block(file: Path, text: str, label: str, pattern: str) -> str:
 
 
 def find_block(file: Path, text: str, label: str, pattern: str) -> str | None:
-    """Return the tables between the marks with *label* that match *pattern*; None without marks.
+    """Return the tables between the markers of *label* that match *pattern*; None without markers.
 
-    They have one kind of ends of lines, and none at the end.
+    Line ends are normalized, without one at the end.
     """
     span = _span(file, text, label)
     if span is None:
@@ -63,7 +63,7 @@ def find_block(file: Path, text: str, label: str, pattern: str) -> str | None:
 
 
 def _tables(text: str, span: tuple[int, int]) -> list[str]:
-    """Return the tables between the marks of *span*, each with comments right above its header."""
+    """Return the tables between the markers of *span*, each with the comments above its header."""
     tables: list[str] = []
     comments: list[str] = []
     for line in text[span[0] : span[1]].splitlines(keepends=True)[1:-1]:
@@ -88,7 +88,7 @@ def _marks(label: str) -> tuple[str, str]:
 
 
 def _span(file: Path, text: str, label: str) -> tuple[int, int] | None:
-    """Return where the block with its marks begins and ends, with the end of its last line."""
+    """Return the start and the end of the block, with its markers and its last newline."""
     begin, end = _marks(label)
     starts, ends = [
         [match.start() for match in re.finditer(rf"(?m)^{re.escape(mark)}\r?$", text)]
@@ -97,7 +97,7 @@ def _span(file: Path, text: str, label: str) -> tuple[int, int] | None:
     if not starts and not ends:
         return None
     if len(starts) != 1 or len(ends) != 1 or starts[0] > ends[0]:
-        reason = f"the marks {begin!r} and {end!r} are not where they were written"
-        raise ConfigurationError(f"{reason}; take the lines out by hand", str(file))
+        reason = f"the markers {begin!r} and {end!r} are incomplete or out of order"
+        raise ConfigurationError(f"{reason}; remove our lines by hand", str(file))
     newline = text.find("\n", ends[0])
     return starts[0], len(text) if newline < 0 else newline + 1

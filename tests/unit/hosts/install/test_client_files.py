@@ -83,7 +83,7 @@ def test_a_link_is_replaced_and_not_followed(tmp_path):
 
 
 def test_a_value_of_two_lines_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="more than one line"):
+    with pytest.raises(UsageError, match="must be one line"):
         write_client(
             tmp_path / "hooks", settings(tmp_path, variables={"HOME": "/a\nx=y"}), "a", BLOCKS
         )
@@ -137,7 +137,7 @@ def test_a_version_managers_python_is_refused(tmp_path, monkeypatch, name):
     else:
         python.symlink_to(os.path.realpath(sys.executable) if "shims" in name else "/bin/sh")
     monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(UsageError, match="of a version manager"):
+    with pytest.raises(UsageError, match="is a version manager's shim"):
         interpreter()
 
 

@@ -24,6 +24,6 @@ def test_hooks_of_an_older_toolbus_are_to_be_installed_again(
     assert (whole.presence, state.presence, state.script) == ("installed", "changed", None)
     (problem,) = state.problems
     assert "the client of an older toolbus" in problem
-    assert ("--filter-shell, which is gone" in problem) is is_filter
+    assert ("--filter-shell, which was removed" in problem) is is_filter
     assert "run: toolbus hosts install gemini-cli" in problem
     assert installed_state("gemini-cli") == whole
