@@ -274,7 +274,7 @@ async def test_what_is_no_prompt_is_refused():
         "not `int`",
         "not `bytes`",
         "not an empty list",
-        "not `dict` among them",
+        "but one item is `dict`",
         "not `dict`",
         "not a message of role 'assistant'; `agent.append(message)` takes any",
     ]
@@ -358,7 +358,7 @@ async def test_one_run_at_a_time():
     result = await first
 
     way_out = "wait for its end, or use `agent.enqueue(message)`"
-    expected = f"append to session 's': a run is under way; {way_out}"
+    expected = f"append to session 's': a run is in progress; {way_out}"
     assert [*errors, str(refused.value)] == [expected, expected]
     assert texts(result.messages) == ["go", "at last"]
 
@@ -879,7 +879,7 @@ def test_an_enqueued_message_asks_for_nothing():
         agent.enqueue(asks("1"))
     agent.enqueue(AssistantMessage(id="a", content="just saying"))
 
-    reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
+    reason = "its tool calls would never run; use `agent.call_tool(name, arguments)`"
     assert str(refused.value) == f"append to session 's': {reason}"
 
 
@@ -970,7 +970,7 @@ async def test_a_direct_call_waits_for_no_run():
 
     run = asyncio.create_task(agent.run("go"))
     await model.asked.wait()
-    with pytest.raises(AppendError, match="a run is under way"):
+    with pytest.raises(AppendError, match="a run is in progress"):
         await agent.call_tool("echo", text="x")
     model.release.set()
     result = await run
@@ -988,7 +988,7 @@ async def test_a_call_that_was_taken_out():
     ):
         await agent.call_tool("echo", text="x")
 
-    reason = "a handler took the call out of it"
+    reason = "a handler removed the call"
     assert (denied.value.role, denied.value.reason) == ("assistant", reason)
     assert recorder.of(TOOL_CALL_BEFORE) == []
     assert (await agent.run("go")).text == "done"
@@ -1935,7 +1935,7 @@ async def test_an_install_may_use_the_agent():
         ("components", [Marking], "component 'Marking': it is a class; give an instance"),
         ("components", [ToolAdapter], "component 'ToolAdapter': it is a class; "),
         ("components", [print], "component <built-in function print>: expected an AgentComp"),
-        ("components", AgentComponent(), "components: expected several, in a list"),
+        ("components", AgentComponent(), "components: expected a list of components"),
         ("approver", True, "approver True: it must be callable with a question, a call and a"),
         ("approver", lambda ask: True, "it must be callable with a question, a call and a scope"),
         ("bus", "main", "bus 'main': expected an `EventBus`"),
@@ -1943,17 +1943,17 @@ async def test_an_install_may_use_the_agent():
         ("approval_timeout", 0, "approval_timeout: expected a positive number of seconds, not 0"),
         ("approval_timeout", "1", "expected a positive number of seconds, not '1'"),
         ("before_tool_callback", dict, "before_tool_callback <class 'dict'>: it must be callable"),
-        ("tools", print, "tools: expected several, in a list, not <built-in function print>"),
-        ("tools", "echo", "tools: expected several, in a list, not 'echo'"),
+        ("tools", print, "tools: expected a list of tools, not <built-in function print>"),
+        ("tools", "echo", "tools: expected a list of tools, not 'echo'"),
         ("tools", [7], "tool 7: expected a function"),
-        ("max_turns", 0, "max_turns 0: expected how many model calls a run may have, 1 or more"),
-        ("max_turns", "3", "max_turns '3': expected how many model calls"),
+        ("max_turns", 0, "max_turns 0: expected a limit of model calls per run, 1 or more"),
+        ("max_turns", "3", "max_turns '3': expected a limit of model calls"),
         ("model_settings", {"seed": {7}}, "model_settings: "),
         ("keep_originals", "no", "keep_originals 'no': expected True or False"),
         ("clock", 7, "clock 7: it must be callable without an argument"),
         ("ids", 7, "ids 7: it must be callable without an argument"),
-        ("ids", lambda: 7, "each must be a text that is not empty, not 7"),
-        ("session_id", "", "session_id '': it is empty; leave it out to have a fresh one"),
+        ("ids", lambda: 7, "expected ids of non-empty text, not 7"),
+        ("session_id", "", "session_id '': it is empty; leave it out for a fresh id"),
         ("session_id", 7, "session_id 7: expected text, got `int`"),
         ("session_id", "\ud83d", "lone surrogate U+D83D at character 0"),
     ],

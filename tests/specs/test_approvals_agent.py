@@ -516,7 +516,7 @@ async def test_a_sub_agent_whose_messages_are_gone(house):
         result = await agent.resume()
 
     assert (result.status, house.effects) == ("ok", [])
-    assert "its messages are gone with their store" in house.read()["down"]
+    assert "its messages were lost with their store" in house.read()["down"]
     assert await house.states(question.session_id) == ["withdrawn"]
 
 
@@ -534,7 +534,7 @@ async def test_a_sub_agent_with_approvals_of_its_own(house, keeps):
 
     assert waiting.status == ("pending" if keeps else "ok")
     assert house.effects == (["pay 5"] if keeps else [])
-    assert keeps or "its caller keeps no questions" in house.read()["down"]
+    assert keeps or "its caller cannot wait for the answer" in house.read()["down"]
 
 
 async def test_what_is_said_withdraws_below(house):

@@ -790,8 +790,8 @@ async def test_tries_are_in_the_ledger(path, streams, tmp_path):
         stored = [record for record in await store.records("s") if record.reason]
 
     assert [(record.event, record.reason) for record in agent.ledger if record.reason] == [
-        ("model:call:after", "the server was asked again 2 times"),
-        ("model:call:error", "the server was asked again 2 times"),
+        ("model:call:after", "the request was repeated 2 times"),
+        ("model:call:error", "the request was repeated 2 times"),
     ]
     assert stored == [record for record in agent.ledger if record.reason]
     assert [record.subject for record in stored] == [answered.message.id, ""]

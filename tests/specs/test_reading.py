@@ -516,9 +516,9 @@ async def test_retries_and_early_releases_are_told(path, run):
 
     life = told(run("explain", "agent.db", "a-1"))
 
-    assert life["model:call:after: observed"] == ["the server was asked again 2 times"]
+    assert life["model:call:after: observed"] == ["the request was repeated 2 times"]
     note, handler, released = life["model:call:delta: observed"]
-    assert note == "shown before the answer was whole"
+    assert note == "shown before the answer was complete"
     assert "all_but_a_word" in handler
     assert released == "released 6 characters"
 

@@ -108,8 +108,8 @@ async def test_a_session_goes_on(tmp_path, caplog):
         assert texts(result.messages) == ["go on", "and on"]
         assert await store.read("s") == tuple(agent.messages) == (*before, *result.messages)
         assert [one.text for one in agent.messages if isinstance(one, SystemMessage)] == ["old"]
-        told = "session 's' goes on as it began, with another system message: "
-        assert caplog.messages == [f"{told}`system=` is that of a new session"]
+        told = "session 's' keeps another system message: "
+        assert caplog.messages == [f"{told}`system=` applies to new sessions only"]
         again = Agent(ScriptedModel(["3"]), store=store, session_id="s", system="old")
         await again.run("once more")
         assert len(caplog.messages) == 1

@@ -378,7 +378,10 @@ async def test_late_changes_of_shown_text_are_denied(kind):
 
     assert shapes_of(pieces) == [(kind, 0), ("void", 0), "RunResult"]
     assert pieces[-1].status == "denied"
-    assert pieces[-1].reason == "a handler that came in mid-answer changed what was shown already"
+    assert (
+        pieces[-1].reason
+        == "a handler subscribed in mid-answer changed text that was already shown"
+    )
     assert [message.role for message in agent.messages] == ["user"]
 
 
@@ -572,7 +575,7 @@ async def test_what_was_released_is_recorded_once():
     (record,) = [one for one in whole.ledger if one.event == MODEL_CALL_DELTA.name]
     assert (record.subject, record.reason) == (
         whole.messages[1].id,
-        "shown before the answer was whole",
+        "shown before the answer was complete",
     )
     assert noted(broken) == [[("a", f"released {count - len(said[-1])} characters")]]
     assert len(noted(refused)) == 1

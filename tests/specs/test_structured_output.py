@@ -219,7 +219,9 @@ async def test_types_that_cannot_be_are_refused(options):
     with pytest.raises(RegistrationError, match=f"^{name} "):
         Agent(ScriptedModel(["hi"]), **options)
     if name == "output_type":
-        with pytest.raises(RegistrationError, match=r"^output_type .*: no JSON can be read as it"):
+        with pytest.raises(
+            RegistrationError, match=r"^output_type .*: it cannot be read from JSON"
+        ):
             await agent.run("hi", **options)
         with pytest.raises(RegistrationError):
             [item async for item in agent.stream("hi", **options)]
@@ -236,7 +238,10 @@ async def test_types_that_cannot_be_are_refused(options):
         ("{}", "object missing required field `name` - at `$`"),
         ('{"name": "Atlantis"}', "there is no such city - at `$`"),
         ('{"name": "Babel"}', "RuntimeError: that was long ago - at `$`"),
-        (AssistantMessage(content='{"na', stop_reason="length"), "it was cut off at the limit"),
+        (
+            AssistantMessage(content='{"na', stop_reason="length"),
+            "the answer was cut off at the length limit",
+        ),
     ],
 )
 async def test_what_does_not_fit_is_named(said, words):
@@ -332,7 +337,7 @@ async def test_handlers_judge_the_answer_first(streams):
 async def test_a_refusal_is_no_output(path, streams):
     async with provider(path, [("refusal", "5")], [("text", "5")]) as (server, model):
         agent = Agent(model, output_type=int)
-        with pytest.raises(OutputError, match="it refused to answer: '5'") as caught:
+        with pytest.raises(OutputError, match="refused to answer: '5'") as caught:
             await run_through(agent, streams)
 
     assert len(server.requests) == caught.value.attempts == 1

@@ -952,7 +952,7 @@ async def test_a_running_call_belongs_to_its_tool():
     agent = agent_for(asks(("1", "hasty")), "done", tools=[hasty])
     await agent.run("go")
 
-    assert errors == ["call '1' is under way, and its tool will answer it"]
+    assert errors == ["call '1' is running, and its tool will answer it"]
     assert [one.text for one in agent.messages] == ["go", "", "later", "done"]
 
 

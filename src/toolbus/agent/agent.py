@@ -11,7 +11,7 @@ from toolbus.agent.arguments import (
     agent_gate,
     check_config,
     is_owned,
-    made_scope,
+    make_scope,
     model_of,
     store_of,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
     from typing import TypeAlias
 
-    # Type checkers know this library without an installation, and nothing else imports it.
+    # Type checkers know this package without an installation, and nothing else imports it.
     from typing_extensions import TypeVar
 
     from toolbus.agent.options import AgentOptions, RunArguments
@@ -57,40 +57,40 @@ else:
 class Agent(AgentRuntime, Generic[T]):
     """A model that works with tools, every step of it on a bus.
 
-    Use it in `async with`, or call `aclose` at its end: that drains observers and releases
-    what components hold. A store with messages under *session_id* resumes that session. Raises
+    Use it in `async with`, or call `aclose` at its end: that drains observers and releases the
+    resources of components. A store with messages under *session_id* resumes that session. Raises
     `RegistrationError` for arguments that could never work.
 
     Args:
-        model: answers; see `toolbus.models`. A text is a provider and its model,
-            `anthropic:NAME`, `openai:NAME` or `openai-responses:NAME`.
+        model: a model of `toolbus.models`, or text with its provider and name: `anthropic:NAME`,
+            `openai:NAME` or `openai-responses:NAME`.
         tools: tools, plain functions, or toolsets, which may change later.
         components: components and adapters, installed in this order.
-        bus: shared with other agents, if given; else its own, and below another agent the bus of
+        bus: a bus to share with other agents; without one, its own, and as a sub-agent the bus of
             its caller.
-        store: where messages are kept; in memory, if none is given. An address (the path of an
-            SQLite file, `postgresql://HOST/DATABASE`, `service=NAME`) is opened, and closed with
-            the agent.
-        session_id: fresh, if none is given.
-        agent_id: its name in every scope, unique on its bus; fresh, if none is given.
-        system: the system message of a new session; a resumed session keeps its own, and if the
-            two differ, a warning is logged.
-        approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`; or
+        store: the store of messages; in memory by default. An address (the path of an SQLite
+            file, `postgresql://HOST/DATABASE`, `service=NAME`) is opened, and closed with the
+            agent.
+        session_id: fresh by default.
+        agent_id: its name in every scope, unique on its bus; fresh by default.
+        system: the system message of a new session; a resumed session keeps its own, with a
+            warning in the log if they differ.
+        approver: decides the questions of guards: `approver(ask, call, scope) -> bool | Deny`; or
             `toolbus.approvals.StoredApprovals`, whose questions may be answered later: a run then
             ends as "pending", and `resume` goes on.
-        approval_timeout: seconds that an approver may take; no answer in time is a refusal.
+        approval_timeout: the approver's timeout in seconds; without an answer the call is denied.
         before_tool_callback: see `set_before_tool_callback`.
         deps: any object, for its tools and sub-agents alone: `ToolContext.deps`.
         output_type: the type of `RunResult.output` of its runs: any that msgspec or pydantic
-            reads from JSON. The model is told, and asked again after an answer that does not fit.
-        output_retries: how often in one run; then `OutputError` leaves the run.
-        max_turns: model calls in one run.
+            reads from JSON. The model gets its schema, and another try if its answer does not fit.
+        output_retries: the number of such tries in one run; then `OutputError` leaves the run.
+        max_turns: the limit of model calls in one run.
         model_settings: the `ModelRequest.settings` of each model call.
-        ids, clock: makes ids of runs, calls and messages; counts nanoseconds, for durations.
-        grace: seconds that handlers, tools and observers have left after a cancellation or a
-            close; a handler that still hangs is cut off, and its failure policy decides.
-        keep_originals: also store the values that handlers changed or refused, so that
-            `toolbus explain` shows differences; secrets that were taken out are among them.
+        ids, clock: creates ids of runs, calls and messages; counts nanoseconds, for durations.
+        grace: seconds for handlers, tools and observers after a cancellation or a close; a handler
+            that still hangs then is cut off, and its failure policy applies.
+        keep_originals: also store the values that handlers changed or denied, so that
+            `toolbus explain` shows differences; this includes redacted secrets.
 
     >>> agent = Agent(ScriptedModel(["Good morning."]), tools=[greet])
     >>> agent.run_sync("Hello.").text
@@ -146,7 +146,7 @@ class Agent(AgentRuntime, Generic[T]):
 
         owned = OwnedParts(bus is None, is_owned(store), isinstance(model, str))
         sessions = store_of(store)
-        bus, scope = EventBus() if bus is None else bus, made_scope(agent_id, session_id, ids)
+        bus, scope = EventBus() if bus is None else bus, make_scope(agent_id, session_id, ids)
         config = AgentConfig(
             model=model_of(model),
             bus=bus,
@@ -188,19 +188,19 @@ class Agent(AgentRuntime, Generic[T]):
         deps: Any = NO_DEPS,
         output_type: Any = None,
     ) -> RunResult[Any]:
-        """Run on *prompt* until the model answers without a tool call; return how it ended.
+        """Run on *prompt* until the model answers without a tool call; return the result.
 
-        Outside `async with` it also waits for async observers, for the time of grace at most.
+        Outside `async with` it also waits for async observers, at most for the grace period.
 
-        Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
-        `MessageDenied` if the prompt was refused at the transcript.
+        Raises the error of a model or a store if no handler of `RUN_ERROR` answers it, and
+        `MessageDenied` if the prompt was denied at the transcript.
 
         Args:
-            prompt: what the user says: text, a list of texts and parts, or a `UserMessage`, whose
-                id and metadata stay. `RunStart.prompt` has its content.
-            context: who asks and how (user, tenant, language): `Scope.context` of every event.
-            deps: in place of those of the agent, for this run.
-            output_type: in place of that of the agent, for this run; `str`: text.
+            prompt: the user's message: text, a list of texts and parts, or a `UserMessage`, whose
+                id and metadata are kept. `RunStart.prompt` has its content.
+            context: facts about the caller (user, tenant, language): `Scope.context` of events.
+            deps: replaces the agent's for this run.
+            output_type: replaces the agent's for this run; `str`: text.
         """
         return await self._run(prompt, context, deps, output_type)
 
@@ -224,7 +224,7 @@ class Agent(AgentRuntime, Generic[T]):
         deps: Any = NO_DEPS,
         output_type: Any = None,
     ) -> RunResult[Any]:
-        """Do as `run` does, outside any event loop; observers have seen all when it returns."""
+        """Run as `run` does, outside any event loop; observers have seen all events on return."""
         run = partial(self._run, prompt, context, deps, output_type)
         return self._run_alone("run(prompt)", run)
 
@@ -248,13 +248,13 @@ class Agent(AgentRuntime, Generic[T]):
         deps: Any = NO_DEPS,
         output_type: Any = None,
     ) -> Pieces[Any]:
-        """Run as `run` does, and give what happens, piece by piece, at the end the result.
+        """Run as `run` does; yield the pieces of the answers, and at the end the result.
 
-        A `ModelDelta` is a piece of text, of reasoning, or of a tool call as it grows; then come
-        the `ToolMessage` that answers a call, and a `TurnEnd`. What a handler may still change or
-        refuse is held: text until its message was appended, arguments until the call was judged;
-        so without such handlers the pieces are given as they come. Leaving the loop early cancels
-        the run; inside `contextlib.aclosing` it has ended when the block has.
+        A `ModelDelta` is a piece of text, of reasoning, or of a tool call as it grows; a
+        `ToolMessage` answers a call, and a `TurnEnd` follows. Pieces that a handler may still
+        change or deny are held: text until its message was appended, arguments until the call was
+        judged. Without such handlers the pieces are not held. Leaving the loop early cancels the
+        run; inside `contextlib.aclosing` it has ended when the block has.
         """
         return self._stream(prompt, context, deps, output_type)
 
@@ -273,17 +273,16 @@ class Agent(AgentRuntime, Generic[T]):
     async def resume(
         self, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS, output_type: Any = None
     ) -> RunResult[Any]:
-        """Go on from what the store has; return how it ended, as "pending" if a person is awaited.
+        """Go on from the stored session; return the result, "pending" if it waits for a person.
 
-        Calls that wait pass the handlers as they are now, and run once if they were approved; a
-        denial is their result. What has ended is not run again, and what a killed process may
-        have run is answered as interrupted. Then the model goes on. A session whose last answer
-        has no calls is at its end, and this returns that end. `RUN_BEFORE` is not fired again.
+        Waiting calls pass the current handlers, and run once if they were approved; a denial is
+        their result. Ended calls are not run again, and a call that a killed process may have run
+        is answered as interrupted. Then the model goes on. A session whose last answer has no
+        calls is at its end, which is returned. `RUN_BEFORE` is not dispatched again.
 
-        The arguments are those of `run`, and are not kept for it; it has as many turns as a run.
-        A run that waits itself, by a guard of `RUN_BEFORE`, has left nothing: `run` it again, with
-        its prompt. Raises what `run` raises, and `AppendError` for a session in which there is
-        nothing to go on with.
+        The arguments are those of `run`, which are not stored; the limit of turns begins anew. A
+        run that waits at a guard of `RUN_BEFORE` has stored nothing: `run` it again with its
+        prompt. Raises the errors of `run`, and `AppendError` for a session without a run.
         """
         return await self._run(None, context, deps, output_type)
 
@@ -302,7 +301,7 @@ class Agent(AgentRuntime, Generic[T]):
     def resume_sync(
         self, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS, output_type: Any = None
     ) -> RunResult[Any]:
-        """Do as `resume` does, outside any event loop; observers have seen all when it returns."""
+        """Resume as `resume` does, outside any event loop; observers have seen all on return."""
         run = partial(self._run, None, context, deps, output_type)
         return self._run_alone("resume()", run)
 
@@ -321,9 +320,9 @@ class Agent(AgentRuntime, Generic[T]):
     def resume_stream(
         self, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS, output_type: Any = None
     ) -> Pieces[Any]:
-        """Go on as `resume` does, and give what happens, as `stream` does.
+        """Resume as `resume` does, and yield pieces as `stream` does.
 
-        First come the messages that answer the calls that waited, and the end of their turn,
-        which is number 0 here.
+        The first pieces are the messages that answer the waiting calls, and the end of their turn,
+        with the number 0.
         """
         return self._stream(None, context, deps, output_type)

@@ -1,4 +1,4 @@
-"""What an agent is made of: mistakes are named when it is made, and not in its first turn."""
+"""The arguments of an agent, checked when it is created."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AgentConfig(NamedTuple):
-    """What all sessions of one agent share; *has_store* says that it was given its store."""
+    """The configuration of all sessions of one agent; *has_store*: it was given its store."""
 
     model: Model
     bus: EventBus
@@ -46,7 +46,7 @@ class AgentConfig(NamedTuple):
 
 
 def check_config(config: AgentConfig) -> None:
-    """Raise `RegistrationError` for what would fail, or mean something else, in the first run."""
+    """Raise `RegistrationError` for arguments that would fail, or be misread, in the first run."""
     _check_model(config.model)
     if not isinstance(config.bus, EventBus):
         raise RegistrationError(f"bus {config.bus!r}", "expected an `EventBus`")
@@ -54,11 +54,11 @@ def check_config(config: AgentConfig) -> None:
     _check_texts(system=config.system)
     turns, keep_originals = config.max_turns, config.keep_originals
     if type(turns) is not int or turns < 1:
-        reason = "expected how many model calls a run may have, 1 or more"
+        reason = "expected a limit of model calls per run, 1 or more"
         raise RegistrationError(f"max_turns {turns!r}", reason)
     retries = config.output_retries
     if type(retries) is not int or retries < 0:
-        reason = "expected how often an answer that does not fit is asked for again, 0 or more"
+        reason = "expected a number of retries after a misfit, 0 or more"
         raise RegistrationError(f"output_retries {retries!r}", reason)
     if not isinstance(keep_originals, bool):
         raise RegistrationError(f"keep_originals {keep_originals!r}", "expected True or False")
@@ -69,12 +69,12 @@ def check_config(config: AgentConfig) -> None:
         raise RegistrationError("model_settings", str(error)) from None
 
 
-def made_scope(agent_id: str | None, session_id: str | None, ids: Callable[[], str]) -> Scope:
-    """Return a scope of these ids, or fresh ones; raises `RegistrationError` for what is no id."""
+def make_scope(agent_id: str | None, session_id: str | None, ids: Callable[[], str]) -> Scope:
+    """Return a scope of these ids, or fresh ones; raises `RegistrationError` for an invalid id."""
     _check_texts(session_id=session_id, agent_id=agent_id)
     _check_source("ids", ids)
-    agent_id = _made_by(ids) if agent_id is None else agent_id
-    return Scope(agent_id=agent_id, session_id=session_id or _made_by(ids))
+    agent_id = _make_id(ids) if agent_id is None else agent_id
+    return Scope(agent_id=agent_id, session_id=session_id or _make_id(ids))
 
 
 def _check_source(name: str, function: Any) -> None:
@@ -83,22 +83,22 @@ def _check_source(name: str, function: Any) -> None:
         raise RegistrationError(f"{name} {function!r}", reason)
 
 
-def _made_by(ids: Callable[[], Any]) -> str:
+def _make_id(ids: Callable[[], Any]) -> str:
     made = ids()
     if isinstance(made, str) and made:
         return made
-    raise RegistrationError(f"ids {ids!r}", f"each must be a text that is not empty, not {made!r}")
+    raise RegistrationError(f"ids {ids!r}", f"expected ids of non-empty text, not {made!r}")
 
 
 def _check_model(model: Any) -> None:
     check_no_class("model", model)
     what = f"model {model!r}"
-    # Who never streams, or does nothing else, may have but one of the two.
+    # A model that never streams, or only streams, may have one of the two alone.
     if not any(callable(getattr(model, method, None)) for method in ("complete", "stream")):
-        reason = "it has no `complete`; a model is an object as `toolbus.models.Model` says"
+        reason = "it has no `complete`; expected an object like `toolbus.models.Model`"
         raise RegistrationError(what, reason)
     if not isinstance(getattr(model, "name", None), str):
-        raise RegistrationError(what, "it has no `name` that is text")
+        raise RegistrationError(what, "its `name` must be text")
 
 
 def model_of(model: Model | str) -> Model:
@@ -111,12 +111,12 @@ def model_of(model: Model | str) -> Model:
 
 
 def is_owned(store: object) -> bool:
-    """Tell whether *store* is one that its agent opens, and so closes."""
+    """Return whether *store* is opened by its agent, which then closes it."""
     return store is None or isinstance(store, str | PathLike)
 
 
 def store_of(store: Store | str | PathLike[str] | None) -> Store:
-    """Return *store*, that of its address, or one in memory; raises `StoreError`."""
+    """Return *store*, the store of an address, or one in memory; raises `StoreError`."""
     if store is None:
         from toolbus.store.memory import MemoryStore  # noqa: PLC0415 - of stores, the one in use
 
@@ -139,7 +139,7 @@ def agent_gate(
 
     check_timeout(timeout)
     if timeout is not None and isinstance(approver, CallGate):
-        reason = f"`{type(approver).__name__}` has times of its own; leave it out"
+        reason = f"`{type(approver).__name__}` has timeouts of its own; leave it out"
         raise RegistrationError(f"approval_timeout {timeout!r}", reason)
     gate = None if approver is None else gate_of(approver, timeout)
     return gate.for_host(store) if isinstance(gate, ResumeGate) else gate
@@ -156,11 +156,11 @@ def _check_store(store: Any) -> None:
 def _check_texts(**texts: object) -> None:
     """Raise `RegistrationError` unless each of *texts* is None, or text that UTF-8 can carry.
 
-    An id that is empty is most likely a variable that nobody set.
+    An empty id is refused: most likely it is an unset variable.
     """
     for name, value in texts.items():
         if value == "" and name.endswith("_id"):
-            raise RegistrationError(f"{name} ''", "it is empty; leave it out to have a fresh one")
+            raise RegistrationError(f"{name} ''", "it is empty; leave it out for a fresh id")
         if value is not None:
             try:
                 check_text(value, "$")

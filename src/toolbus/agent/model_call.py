@@ -42,7 +42,7 @@ def request_of(
         settings=config.model_settings,
         output_schema=None if output is None else output.schema,
     )
-    # A transcript's messages are not examined once more for each of its model calls.
+    # The messages of a transcript are checked already; a check per model call would be slow.
     return replace_unchecked(request, messages=session.transcript.messages[:])
 
 
@@ -51,8 +51,8 @@ async def call_model(
 ) -> AssistantMessage:
     """Return the model's answer, or that of a handler of `MODEL_CALL_ERROR`.
 
-    Pieces that were shown before the model failed are void. Raises the model's error, and the
-    `refusal` of *streamed*, about which no handler is asked.
+    Pieces shown before a failure are void. Raises the model's error, and the `refusal` of
+    *streamed*, which bypasses the handlers.
     """
     bus, clock = session.config.bus, session.config.clock
     since = clock()
@@ -91,7 +91,7 @@ async def answer_of(bus: EventBus, event: TransformEvent[V, Any], failure: V, sc
 def note_answer(
     session: AgentSession, scope: Scope, message: AssistantMessage, streamed: StreamedAnswer | None
 ) -> None:
-    """Note in the ledger how the answer *message* came, before it is judged as a whole."""
+    """Record in the ledger the retries and increments of *message*, before it is judged whole."""
     retries = message.metadata.get("retries")
     if type(retries) is int and retries > 0:
         note = _record(MODEL_CALL_AFTER.name, scope, message.id, reason=_repeated(retries))
@@ -102,7 +102,7 @@ def note_answer(
 def note_failure(
     session: AgentSession, scope: Scope, attempts: int, streamed: StreamedAnswer | None
 ) -> None:
-    """Note in the ledger that the model failed after so many *attempts*."""
+    """Record in the ledger that the model failed after several *attempts*."""
     if attempts > 1:
         reason = _repeated(attempts - 1)
         session.note(_record(MODEL_CALL_ERROR.name, scope, outcome="raised", reason=reason))
@@ -112,16 +112,16 @@ def note_failure(
 def note_increments(
     session: AgentSession, scope: Scope, streamed: StreamedAnswer | None, message_id: str = ""
 ) -> None:
-    """Note in the ledger how much handlers released of an answer before it was whole."""
+    """Record in the ledger the text that handlers released before the answer was complete."""
     entries = () if streamed is None else streamed.increments.entries()
     if entries:
-        reason = "shown before the answer was whole"
+        reason = "shown before the answer was complete"
         note = _record(MODEL_CALL_DELTA.name, scope, message_id, reason=reason, entries=entries)
         session.note(note)
 
 
 def _repeated(retries: int) -> str:
-    return f"the server was asked again {retries} time{'s'[: retries > 1]}"
+    return f"the request was repeated {retries} time{'s'[: retries > 1]}"
 
 
 def _record(event: str, scope: Scope, subject: str = "", **facts: Any) -> DispatchRecord:

@@ -1,4 +1,4 @@
-"""Calls of a session that have no answer yet: those that wait for a person, and those left open."""
+"""Calls of a session without an answer: waiting for a person, or left open."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolCall
 
-WITHDRAWN = "the question about this call was withdrawn: the conversation went on"
-"""What a model reads of a call that waited when somebody else said something."""
+WITHDRAWN = "the question about this call was withdrawn, because the conversation went on"
+"""A model's text for a waiting call after another message was appended."""
 
 
 async def find_open(session: AgentSession) -> OpenCalls:
-    """Return the calls of *session* that can go on, with what a killed process left put right."""
+    """Return the calls of *session* that can go on, after a repair of a killed process's state."""
     gate, transcript = session.config.gate, session.transcript
     if not isinstance(gate, ResumeGate):
         return OpenCalls()
@@ -33,7 +33,7 @@ async def find_open(session: AgentSession) -> OpenCalls:
 
 
 async def find_pending(session: AgentSession) -> tuple[str, ...]:
-    """Return the ids of the questions that wait in *session* and below it."""
+    """Return the ids of the open questions in *session* and below it."""
     gate = session.config.gate
     if not isinstance(gate, ResumeGate):
         return ()
@@ -53,13 +53,13 @@ async def resume_open_calls(
 async def settle(session: AgentSession, scope: Scope) -> None:
     """Answer the calls that a former process, a failed store or a cancellation left open.
 
-    What waits for a person is withdrawn.
+    Open questions are withdrawn.
     """
     await _answer_ended(session, scope)
     calls = session.transcript.unanswered
     open_calls = await find_open(session)
-    unheard = {*open_calls.waiting, *open_calls.untold}
-    waiting = [call for call in calls if call.id in unheard]
+    withdrawn = {*open_calls.waiting, *open_calls.untold}
+    waiting = [call for call in calls if call.id in withdrawn]
     await withdraw(session, [call.id for call in calls if open_calls.has(call)])
     if waiting:
         await session.runner(scope).close_refused(waiting, WITHDRAWN)
@@ -67,13 +67,13 @@ async def settle(session: AgentSession, scope: Scope) -> None:
 
 
 async def withdraw_answered(session: AgentSession, calls: Iterable[ToolCall]) -> None:
-    """Withdraw what waits for those of *calls* that have their answer without it."""
+    """Withdraw the questions of those of *calls* that were answered without them."""
     unanswered = {call.id for call in session.transcript.unanswered}
     await withdraw(session, [call.id for call in calls if call.id not in unanswered])
 
 
 async def withdraw(session: AgentSession, call_ids: Collection[str]) -> None:
-    """Withdraw what waits for calls of *session*, or below them."""
+    """Withdraw the questions of calls of *session*, or below them."""
     if isinstance(session.config.gate, ResumeGate):
         await session.config.gate.withdraw(session.scope.session_id, call_ids)
 
@@ -85,6 +85,6 @@ async def interrupt(session: AgentSession, scope: Scope, calls: list[ToolCall]) 
 
 
 async def _answer_ended(session: AgentSession, scope: Scope) -> None:
-    """Answer the calls that have ended here already: what is known of questions follows that."""
+    """Answer the calls that have ended here, before their questions are looked up."""
     calls = session.transcript.unanswered
     await interrupt(session, scope, [call for call in calls if session.reported.get(call.id)])

@@ -1,4 +1,4 @@
-"""The options of an agent and of its runs, as type checkers know them."""
+"""The options of an agent and of its runs, typed for type checkers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AgentOptions(TypedDict, total=False):
-    """What `Agent` takes beside its model and `output_type`; see there."""
+    """The options of `Agent` besides its model and `output_type`; see there."""
 
     tools: Iterable[Tool | Callable[..., Any] | Toolset]
     components: Iterable[AgentComponent | ToolAdapter]
@@ -44,7 +44,7 @@ class AgentOptions(TypedDict, total=False):
 
 
 class RunArguments(TypedDict, total=False):
-    """The arguments of `Agent.run` beside its prompt and `output_type`."""
+    """The arguments of `Agent.run` besides its prompt and `output_type`."""
 
     context: JsonObject
     deps: Any

@@ -1,4 +1,4 @@
-"""What the answer of a run must be: a type, and JSON that fits it."""
+"""The output of a run: its type, and the JSON that fits it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 REFUSED = "refusal"
-"""The reason to stop of an answer that is none."""
+"""The stop reason of a refused answer."""
 
 _read_json = decoder(object)
 
@@ -31,9 +31,9 @@ _read_json = decoder(object)
 class OutputType:
     """The type *kind* of a run's output, which msgspec or pydantic reads from JSON.
 
-    *schema* is what a model is told: JSON that is no object is the `value` of one, since providers
-    want an object. *value_schema* is that of the value. Raises `RegistrationError` for a type
-    that nobody can read.
+    *schema* is for the model: a value that is not an object is wrapped as the `value` of one,
+    because providers want an object. *value_schema* is for the value itself. Raises
+    `RegistrationError` for a type that cannot be read from JSON.
     """
 
     def __init__(self, kind: Any) -> None:
@@ -41,30 +41,30 @@ class OutputType:
         try:
             self.value_schema, self._decode = _reader_of(kind)
         except (TypeError, ValueError, NotImplementedError) as error:
-            reason = f"no JSON can be read as it: {str(error).splitlines()[-1]}"
+            reason = f"it cannot be read from JSON: {str(error).splitlines()[-1]}"
             raise RegistrationError(f"output_type {kind!r}", reason) from None
         self._is_wrapped = self.value_schema.get("type") != "object"
         self.schema = _wrapped(self.value_schema) if self._is_wrapped else self.value_schema
 
     def json_of(self, message: AssistantMessage) -> str:
-        """Return the JSON of the value that *message* says; raises `DecodeError`."""
+        """Return the JSON of the value in *message*; raises `DecodeError`."""
         try:
             return self._json_in(message.text.strip())
         except DecodeError:
             if message.stop_reason == "length":
-                reason = "it was cut off at the limit of its length; answer with less"
+                reason = "the answer was cut off at the length limit; give a shorter one"
                 raise DecodeError(reason) from None
             raise
 
     def fitted(self, end: RunResult[Any]) -> RunResult[Any] | None:
-        """Return *end*, which a handler gave, as one with an output; None if that does not fit."""
+        """Return *end*, a handler's result, with an output; None if that does not fit."""
         if end.status != "ok":
             return end
         text = end.text if end.output_json is None else end.output_json
         try:
             output_json = self.json_of(AssistantMessage(content=text))
         except DecodeError as error:
-            logger.warning("the result that a handler gave does not fit: %s", error)
+            logger.warning("a handler's result does not fit the output type: %s", error)
             return None
         return replace(end, output_json=output_json).with_decoder(self.decode)
 
@@ -74,7 +74,7 @@ class OutputType:
             return self._decode(text)
         except DecodeError:
             raise
-        except Exception as error:  # noqa: BLE001 - what the type's own checks raise
+        except Exception as error:  # noqa: BLE001 - the type's own checks may raise anything
             raise DecodeError(f"{type(error).__name__}: {error}", "$") from None
 
     def _json_in(self, text: str) -> str:
@@ -83,7 +83,7 @@ class OutputType:
             try:
                 text = bytes(_read_value(text).value).decode()
             except DecodeError:
-                pass  # Many models give the value alone.
+                pass  # Many models give the value without the object.
             else:
                 return self._checked(text, "$.value")
         return self._checked(text, "$")
@@ -106,12 +106,12 @@ _read_value = decoder(_Value)
 
 
 def output_of(kind: Any) -> OutputType | None:
-    """Return what an answer must be as a *kind*; None: text, as `str` and None say."""
+    """Return the output type of *kind*, None for text (`str` or None)."""
     return None if kind is None or kind is str else OutputType(kind)
 
 
 def _reader_of(kind: Any) -> tuple[JsonObject, Callable[[str], Any]]:
-    """Return the schema of *kind*, and what reads its JSON; raises `TypeError` and others."""
+    """Return the schema of *kind*, and a reader of its JSON; raises `TypeError` and others."""
     if not is_pydantic(kind):
         _check_keys(msgspec.inspect.type_info(kind), set())
         return freeze_object(_inlined(msgspec.json.schema(kind)), "$"), decoder(kind)
@@ -119,18 +119,18 @@ def _reader_of(kind: Any) -> tuple[JsonObject, Callable[[str], Any]]:
     definitions: dict[str, Any] = {}
     schema = adapter.input_schema("output", definitions)
     schema = _inlined({**schema, "$defs": definitions})
-    return freeze_object(schema, "$"), lambda text: _made(adapter, text)
+    return freeze_object(schema, "$"), lambda text: _decode_pydantic(adapter, text)
 
 
 def _check_keys(info: Any, seen: set[int]) -> None:
-    """Raise `TypeError` for keys of objects that no text can be: a schema does not tell of keys."""
+    """Raise `TypeError` for object keys that cannot be text: a schema does not describe keys."""
     if id(info) in seen:
         return
     seen.add(id(info))
     if isinstance(info, msgspec.inspect.DictType) and isinstance(
         info.key_type, msgspec.inspect.CustomType
     ):
-        raise TypeError(f"an object has no keys of {info.key_type.cls!r}")
+        raise TypeError(f"a JSON object cannot have keys of {info.key_type.cls!r}")
     if isinstance(info, tuple):
         for part in info:
             _check_keys(part, seen)
@@ -139,7 +139,7 @@ def _check_keys(info: Any, seen: set[int]) -> None:
             _check_keys(getattr(info, name), seen)
 
 
-def _made(adapter: PydanticType, text: str) -> Any:
+def _decode_pydantic(adapter: PydanticType, text: str) -> Any:
     try:
         return adapter.made(_read_json(text), "$")
     except msgspec.ValidationError as error:
@@ -154,7 +154,7 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
     if list(root) == ["$ref"]:
         name = root["$ref"].rpartition("/")[2]
         root = definitions[name]
-        # It stays where it refers to itself.
+        # The definition stays if it refers to itself.
         if f'"#/$defs/{name}"' not in msgspec.json.encode(schema["$defs"]).decode():
             del definitions[name]
     return {**root, "$defs": definitions} if definitions else root
@@ -168,14 +168,14 @@ def _wrapped(schema: JsonObject) -> JsonObject:
 
 
 def _without_fence(text: str) -> str:
-    """Return *text* if it is JSON, or else the JSON in its block of code; raises `DecodeError`."""
+    """Return *text* if it is JSON, else the JSON in its code block; raises `DecodeError`."""
     try:
         _read_json(text)
     except DecodeError:
         start, end = text.find("```"), text.rfind("```")
         if start == end:
             raise
-        # Behind its language.
+        # After the language of the block.
         text = text[start + 3 : end].partition("\n")[2].strip()
         _read_json(text)
     return text

@@ -1,4 +1,4 @@
-"""What a program may say to an agent: text, text and other parts, or a whole message."""
+"""Prompts of a program for an agent: text, text and other parts, or a complete message."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import RunStart
 
 Prompt: TypeAlias = str | Sequence[str | Part] | UserMessage
-"""What a user says: text, texts and parts (`["what is this?", ImagePart(…)]`), or the message."""
+"""A user's text, texts and parts (`["what is this?", ImagePart(…)]`), or complete message."""
 
 _PARTS = get_args(Part)
 logger = logging.getLogger("toolbus")
 
 
 def content_of(prompt: Prompt, session_id: str) -> str | tuple[Part, ...]:
-    """Return the content of a message that says *prompt*; raises `AppendError` for what is none."""
+    """Return the content of a message for *prompt*; raises `AppendError` for an invalid one."""
     match prompt:
         case str():
             return prompt
@@ -45,12 +45,12 @@ def _problem(prompt: object) -> str:
         return f"not a message of role {prompt.role!r}; `agent.append(message)` takes any"
     if not isinstance(prompt, list | tuple):
         return f"not `{type(prompt).__name__}`"
-    strangers = [part for part in prompt if not isinstance(part, (str, *_PARTS))]
-    return f"not `{type(strangers[0]).__name__}` among them" if strangers else "not an empty list"
+    unfit = [part for part in prompt if not isinstance(part, (str, *_PARTS))]
+    return f"but one item is `{type(unfit[0]).__name__}`" if unfit else "not an empty list"
 
 
 def message_of(prompt: Prompt, start: RunStart, new_id: Callable[[], str]) -> UserMessage:
-    """Return the message with which the run of *start* begins, as handlers left what it says."""
+    """Return the first message of the run *start*, with the content that handlers left."""
     if not isinstance(prompt, UserMessage):
         return UserMessage(id=new_id(), content=start.prompt)
     is_unchanged = start.prompt is prompt.content
@@ -58,21 +58,18 @@ def message_of(prompt: Prompt, start: RunStart, new_id: Callable[[], str]) -> Us
 
 
 def as_message(message: Message | Prompt, session_id: str, new_id: Callable[[], str]) -> Message:
-    """Return *message*, or the user message that says it; raises `AppendError` for what is none."""
+    """Return *message*, a prompt as a user message; raises `AppendError` for an invalid one."""
     if isinstance(message, Message):
         return message
     return UserMessage(id=new_id(), content=content_of(message, session_id))
 
 
 def compare_system(system: str | None, messages: Sequence[Message], session_id: str) -> None:
-    """Tell who gave a *system* message that a session with another one does not take."""
+    """Log a warning if a resumed session has another *system* message than the agent."""
     if system is None or not messages:
         return
     first = messages[0]
     if not isinstance(first, SystemMessage) or first.content != system:
-        has = "another system message" if isinstance(first, SystemMessage) else "none"
-        logger.warning(
-            "session %r goes on as it began, with %s: `system=` is that of a new session",
-            session_id,
-            has,
-        )
+        has = "another" if isinstance(first, SystemMessage) else "no"
+        text = "session %r keeps %s system message: `system=` applies to new sessions only"
+        logger.warning(text, session_id, has)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-_AGAIN = "Answer again, with JSON alone that fits this schema:"
+_AGAIN = "Answer again with only JSON that fits this schema:"
 _LONGEST = 500
 
 
@@ -74,22 +74,22 @@ async def run_session(  # noqa: PLR0917 - the arguments of `Agent.run`
     deps: Any = NO_DEPS,
     output: OutputType | None = None,
 ) -> RunResult[Any]:
-    """Run *session* on *prompt* to its end, without one from where it stands; see `Agent.run`."""
+    """Run *session* on *prompt* to its end; without one, go on in it. See `Agent.run`."""
     if prompt is not None:
-        content_of(prompt, session.scope.session_id)  # A refused prompt leaves no trace.
+        content_of(prompt, session.scope.session_id)  # An invalid prompt leaves no trace.
     with session.work():
         scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
             async with session.hold():
                 if prompt is None:
                     session.check_begun()
-                return await AgentRun(session, scope, show, deps, output).to_its_end(prompt)
+                return await AgentRun(session, scope, show, deps, output).run_to_end(prompt)
         finally:
             await session.flush()
 
 
 async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
-    """Run *call* in *session*, after an assistant message that asks for it; see `Agent`."""
+    """Run *call* in *session*, after an assistant message with it; see `Agent.call_tool`."""
     with session.work():
         scope = session.scope
         try:
@@ -97,21 +97,21 @@ async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
             async with session.hold():
                 await session.begin(scope)
                 call = replace(call, id=session.new_id())
-                outcomes = await _called(session, call)
+                outcomes = await _append_and_run(session, call)
                 await session.take_waiting(scope)
         finally:
             await session.flush()
     return next(outcome for outcome in outcomes if outcome.requested.id == call.id)
 
 
-async def _called(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOutcome]:
-    """Append a message that asks for *call*, and run it."""
+async def _append_and_run(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOutcome]:
+    """Append an assistant message with *call*, and run it."""
     scope = session.scope
     asking = AssistantMessage(id=session.new_id(), tool_calls=(call,))
     asked = await session.transcript.append(asking, scope)
     calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
     if call.id not in [other.id for other in calls]:
-        raise MessageDenied(asked.role, asked.id, "a handler took the call out of it")
+        raise MessageDenied(asked.role, asked.id, "a handler removed the call")
     return await session.runner(scope).call_all(calls)
 
 
@@ -133,10 +133,10 @@ class AgentRun:
         self._latest: AssistantMessage | None = None
         self._output, self._misfits = output, 0
 
-    async def to_its_end(self, prompt: Prompt | None) -> RunResult[Any]:
-        """Return how it ended; `RUN_AFTER` fires once, whatever happens.
+    async def run_to_end(self, prompt: Prompt | None) -> RunResult[Any]:
+        """Return the result; `RUN_AFTER` is dispatched once, whatever happens.
 
-        Without a *prompt* it goes on where the session stands.
+        Without a *prompt* it goes on in the session.
         """
         content = "" if prompt is None else content_of(prompt, self._scope.session_id)
         before = self._session.transcript.messages[:]
@@ -154,7 +154,7 @@ class AgentRun:
         return end
 
     async def _attempt(self, start: RunStart, prompt: Prompt | None) -> RunResult[Any]:
-        """Return the end, or raise what no handler answers."""
+        """Return the result, or raise an error that no handler answers."""
         try:
             return await self._turns(start, prompt)
         except asyncio.CancelledError:
@@ -174,7 +174,7 @@ class AgentRun:
             return answer
 
     async def _turns(self, start: RunStart, prompt: Prompt | None) -> RunResult[Any]:
-        end = await (self._go_on() if prompt is None else self._begin(start, prompt))
+        end = await (self._resume() if prompt is None else self._begin(start, prompt))
         if end is not None:
             return end
         for turn in range(1, self._config.max_turns + 1):
@@ -185,7 +185,7 @@ class AgentRun:
         return self._result("max_turns", f"no final answer after {self._scope.turn} turns")
 
     async def _begin(self, start: RunStart, prompt: Prompt) -> RunResult[Any] | None:
-        """Append the prompt; return the end of a run that may not begin."""
+        """Append the prompt; return the result of a run that may not begin."""
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
@@ -201,8 +201,8 @@ class AgentRun:
         await self._session.transcript.append(message, self._scope)
         return None
 
-    async def _go_on(self) -> RunResult[Any] | None:
-        """Run what waited for a person, once more as far as it is not answered; None: go on."""
+    async def _resume(self) -> RunResult[Any] | None:
+        """Run the calls that waited for a person; return None to go on with the model."""
         session = self._session
         waiting, continued = await resume_open_calls(session, self._scope)
         messages = session.transcript.messages
@@ -219,7 +219,7 @@ class AgentRun:
         return await self._end(latest) if isinstance(latest, AssistantMessage) else None
 
     async def _advertised(self) -> AdvertisedTools:
-        """Return what the model may be told of tools now."""
+        """Return the tools that the model may see now."""
         specs = self._config.tools.specs
         if not self._bus.has_listeners(TOOLS_PROVIDE):
             return AdvertisedTools(specs)
@@ -232,7 +232,7 @@ class AgentRun:
         context = await self._bus.apply(MODEL_CALL_BEFORE, request, scope=self._scope)
         if context.denied is not None:
             return self._result("denied", context.denied.reason)
-        # The model can call only tools of which it was told.
+        # The model can call only the tools that it was shown.
         advertised.specs = {spec.name: spec for spec in context.value.tools}
         streamed = None
         if self._show is not None:
@@ -249,7 +249,7 @@ class AgentRun:
     async def _answer(
         self, context: EventContext[ModelRequest], streamed: StreamedAnswer | None
     ) -> AssistantMessage | RunResult[Any]:
-        """Return the answer to the request of *context*, once appended; or the end by a denial."""
+        """Return the appended answer to the request of *context*; or the result of a denial."""
         session, scope = self._session, self._scope
         try:
             message = context.answer or await call_model(session, context.value, scope, streamed)
@@ -290,7 +290,7 @@ class AgentRun:
     ) -> tuple[str, ...]:
         """Run *calls* of the latest answer, and show the end of its turn.
 
-        Return the ids of the questions for which some of them wait.
+        Return the ids of the questions that any of them waits for.
         """
         tool_messages: list[ToolMessage] = []
         pending: tuple[str, ...] = ()
@@ -305,26 +305,26 @@ class AgentRun:
         return pending
 
     async def _end(self, answer: AssistantMessage) -> RunResult[Any] | None:
-        """Return the result of *answer*; None if it does not fit and is asked for again."""
+        """Return the result of *answer*; None if it does not fit and the model is asked again."""
         if self._output is None:
             return self._result("ok")
         if answer.stop_reason == REFUSED:
             raise OutputError(
-                self._config.model.name, f"it refused to answer: {answer.text[:_LONGEST]!r}"
+                self._config.model.name, f"refused to answer: {answer.text[:_LONGEST]!r}"
             )
         try:
             return self._result("ok", output_json=self._output.json_of(answer))
         except DecodeError as error:
-            # In one line: names in it may be the model's own words, and a user says them now.
+            # On one line: its names may be the model's own words, in a user's message.
             misfit = " ".join(str(error).split())[:_LONGEST]
         self._misfits += 1
         if self._misfits > self._config.output_retries:
-            reason = f"its answer does not fit `{self._output.name}`: {misfit}"
+            reason = f"the answer does not fit `{self._output.name}`: {misfit}"
             raise OutputError(self._config.model.name, reason, self._misfits)
         if self._scope.turn < self._config.max_turns:
-            # With the schema: some servers take the parameter for it, and pass it over.
+            # With the schema: some servers accept its parameter, and ignore it.
             schema = encode(self._output.schema).decode()
-            text = f"This answer does not fit what was asked for: {misfit}. {_AGAIN}\n{schema}"
+            text = f"This answer does not match the requested format: {misfit}. {_AGAIN}\n{schema}"
             message = UserMessage(id=self._session.new_id(), content=text)
             await self._session.transcript.append(message, self._scope)
         return None
@@ -336,7 +336,7 @@ class AgentRun:
         outcome: ToolCallOutcome,
         message: Message,
     ) -> None:
-        """Show that a call was answered."""
+        """Show the answer to a call."""
         if self._show is None or not isinstance(message, ToolMessage):
             return
         if streamed is not None:
@@ -345,7 +345,7 @@ class AgentRun:
         self._show(message)
 
     async def _settle(self) -> None:
-        """Answer the calls of a message that was appended as the run was cancelled."""
+        """Answer the calls of a message that was appended while the run was cancelled."""
         try:
             await self._session.settle(self._scope)
         except ToolbusError as error:

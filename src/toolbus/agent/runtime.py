@@ -1,4 +1,4 @@
-"""How an agent works, whatever its runs return: it starts once, runs in tasks, and closes once."""
+"""The runtime of an agent, independent of its output type: one start, tasks, and one close."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ V = TypeVar("V")
 
 
 class OwnedParts(Struct, frozen=True):
-    """The parts that an agent made for itself, and closes at its end."""
+    """The parts that an agent created itself, and closes at its end."""
 
     bus: bool
     store: bool
@@ -49,7 +49,8 @@ class OwnedParts(Struct, frozen=True):
 class AgentRuntime(Participant):
     """A participant with a session: all of `Agent` that does not depend on the type of outputs.
 
-    Importing it loads neither sessions nor runs: a program may define agents that it never makes.
+    Its import loads neither sessions nor runs, for programs that define agents and never create
+    them.
     """
 
     _entered = _started = _closed = False
@@ -66,7 +67,7 @@ class AgentRuntime(Participant):
 
         self._config, self._owned = config, owned
         self._main = AgentSession(config, scope)
-        # Below another agent each run has a session of its own, and handlers mean that session.
+        # As a sub-agent, each run has a session of its own, which handlers refer to.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
@@ -82,12 +83,12 @@ class AgentRuntime(Participant):
 
     @property
     def messages(self) -> Messages:
-        """The transcript so far, a view that does not grow; with stored messages once begun."""
+        """The transcript so far, a view that does not grow; includes stored messages once begun."""
         return self._session.transcript.messages
 
     @property
     def ledger(self) -> tuple[DispatchRecord, ...]:
-        """The last 1,000 records of what handlers did in this session."""
+        """The last 1,000 records of dispatches in this session."""
         return tuple(self._session.records)
 
     @property
@@ -98,19 +99,19 @@ class AgentRuntime(Participant):
 
     @property
     def adopts_bus(self) -> bool:
-        """Whether it works on its caller's bus when it is called: it was given none."""
+        """Whether it works on its caller's bus as a sub-agent, because it was given none."""
         return self._owned.bus
 
     async def append(self, message: Message | Prompt) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`.
 
-        Text, or a list of texts and parts, is what a user says.
+        Text, or a list of texts and parts, becomes a user message.
         """
         if not self._started:
             await self._start()
         if self._session.append_may_wait:
             return await self._work.run(partial(self._session.append, message))
-        # What does not wait is neither stopped nor left behind, and needs no task of its own.
+        # An append that cannot wait is neither stopped nor left behind, and needs no task.
         self._work.check_open()
         return await self._session.append(message)
 
@@ -121,12 +122,11 @@ class AgentRuntime(Participant):
     async def call_tool(
         self, name: str, arguments: JsonObject | None = None, /, **named: Any
     ) -> ToolCallOutcome:
-        """Call a tool as the program, through all handlers; return what became of it.
+        """Call a tool as the program, through all handlers; return the outcome.
 
-        The history pairs: an assistant message with this one call is appended first. *named*
-        is laid over *arguments*. A call that waits for a person is "pending" and stays open:
-        `resume` takes it up, and lets the model go on. Raises `AppendError` while a run is under
-        way.
+        To keep the history paired, an assistant message with this call is appended first. *named*
+        is merged over *arguments*. A call that waits for a person is "pending" and stays open:
+        `resume` runs it, and lets the model go on. Raises `AppendError` during a run.
         """
         from toolbus.agent.run import call_tool  # noqa: PLC0415 - with the first run
 
@@ -137,14 +137,14 @@ class AgentRuntime(Participant):
     def call_tool_sync(
         self, name: str, arguments: JsonObject | None = None, /, **named: Any
     ) -> ToolCallOutcome:
-        """Do as `call_tool` does, outside any loop; observers have seen all when it returns."""
+        """Call as `call_tool` does, outside any loop; observers have seen all events on return."""
         call = partial(self.call_tool, name, arguments, **named)
         return self._run_alone("call_tool(name)", call)
 
     async def pending(self) -> tuple[str, ...]:
-        """Return the ids of the questions on which its session waits; it looks and changes nothing.
+        """Return the ids of the questions that the session waits for, without changing anything.
 
-        Answered questions are among them until `resume` has heard of the answer.
+        An answered question is included until `resume` has received the answer.
         """
         from toolbus.agent.open_calls import find_pending  # noqa: PLC0415 - for approvals only
 
@@ -154,12 +154,12 @@ class AgentRuntime(Participant):
     def as_tool(
         self, name: str, description: str = "", *, timeout: float | None = None
     ) -> AgentTool:
-        """Return a tool that runs this agent in a fresh session, below the agent that calls it.
+        """Return a tool that runs this agent in a fresh session, as a sub-agent of the caller.
 
-        It works on its caller's bus, so that handlers and guards there hear it: a bus that it was
-        given must be the same; else it adopts its caller's, with its own handlers and components,
-        and what was subscribed on `agent.bus` itself stays there. Without an approver it asks its
-        caller's. After *timeout* seconds the run below is cancelled. Raises `RegistrationError`.
+        It works on its caller's bus, for the handlers and guards there: a bus of its own must be
+        the same; without one it adopts its caller's, with its own handlers and components, but
+        without subscriptions on `agent.bus` itself. Without an approver it uses its caller's.
+        After *timeout* seconds the run below is cancelled. Raises `RegistrationError`.
         """
         from toolbus.agent.subagents import AgentTool  # noqa: PLC0415 - few agents have sub-agents
 
@@ -177,20 +177,20 @@ class AgentRuntime(Participant):
         return await self._work.run(work)
 
     async def add(self, component: AgentComponent | ToolAdapter) -> None:
-        """Install *component*, or an adapter, as the last; what it requires must be there already.
+        """Install *component*, or an adapter, after all others, with its requirements in place.
 
-        Its handlers and guards hold at once, its tools and signatures from the next turn on: an
-        adapter that renames arguments also meets the calls that the model has made before.
-        If it cannot be installed, nothing of it stays. Raises `RegistrationError`, `ClosedError`,
-        and whatever its `install` raises.
+        Its handlers and guards apply at once, its tools and signatures from the next turn on: an
+        adapter that renames arguments also gets the calls that the model made before. A failed
+        installation is undone. Raises `RegistrationError`, `ClosedError`, and the errors of its
+        `install`.
         """
         await self._work.run(partial(super().add, component))
 
     async def aclose(self) -> None:
-        """Cancel runs, drain observers, release what components hold, close what is its own.
+        """Cancel runs, drain observers, release the components, close the parts it created.
 
-        Runs and handlers have the time of grace. A cancellation ends the waiting for observers,
-        and gives all the rest the time of grace once.
+        Runs and handlers have the grace period. A cancellation ends the wait for observers, and
+        leaves all other steps one grace period together.
         """
         from toolbus.models.protocol import close_model  # noqa: PLC0415 - after the last run
 
@@ -200,7 +200,7 @@ class AgentRuntime(Participant):
         self._closed = True
         closing = Closing("the agent", self._work.grace)
         await closing.step(self._work.stop)
-        # Guards hold until the last call has ended, components until all was observed.
+        # Guards apply until the last call has ended, components until all events were observed.
         await closing.step(self._drain, in_haste=False)
         await closing.step(self._release)
         await closing.step(self._drain, in_haste=False)
@@ -218,7 +218,7 @@ class AgentRuntime(Participant):
     async def _run(
         self, prompt: Prompt | None, context: JsonObject, deps: Any, output_type: Any
     ) -> RunResult[Any]:
-        """Run on *prompt*, without a prompt from where the session stands."""
+        """Run on *prompt*; without one, go on in the session."""
         start = self._run_of(prompt, context, deps, output_type)
         await self._start()
         return await self._observed(partial(start, None))
@@ -226,7 +226,7 @@ class AgentRuntime(Participant):
     async def _stream(
         self, prompt: Prompt | None, context: JsonObject, deps: Any, output_type: Any
     ) -> AsyncGenerator[Piece | RunResult[Any], None]:
-        """Do as `_run` does, and give what happens."""
+        """Run as `_run` does, and yield the pieces."""
         from toolbus.agent.streaming import stream_of  # noqa: PLC0415 - with the first stream
 
         start = self._run_of(prompt, context, deps, output_type)
@@ -238,7 +238,7 @@ class AgentRuntime(Participant):
     def _run_of(
         self, prompt: Prompt | None, context: JsonObject, deps: Any, output_type: Any
     ) -> Callable[[Callable[[Piece], None] | None], Coroutine[Any, Any, RunResult[Any]]]:
-        """Return a run that gets a function for its pieces; raises `RegistrationError`."""
+        """Return a run that takes a function for its pieces; raises `RegistrationError`."""
         from toolbus.agent.outputs import output_of  # noqa: PLC0415 - with the first run
         from toolbus.agent.run import run_session  # noqa: PLC0415 - as above
 
@@ -246,12 +246,12 @@ class AgentRuntime(Participant):
         return lambda show: run_session(self._main, prompt, context, show, deps, output)
 
     def _run_alone(self, call: str, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Return what *work* returns, in a loop of its own; *call* names its async twin."""
+        """Return the result of *work* in a loop of its own; *call* is its async twin."""
         if running_loop() is not None:
             raise LoopRunningError(f"agent.{call}")
-        return asyncio.run(self._alone(work))
+        return asyncio.run(self._run_in_new_loop(work))
 
-    async def _alone(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
+    async def _run_in_new_loop(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         from toolbus.models.protocol import close_model  # noqa: PLC0415 - after the run
 
         limit = None
@@ -265,7 +265,7 @@ class AgentRuntime(Participant):
             await close_model(self._config.model)  # Its loop ends here.
 
     async def _observed(self, run: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Return what *run* returns, or raise what it raises, when observers have seen it."""
+        """Return the result of *run*, or raise its error, once observers have seen its events."""
         try:
             result = await self._work.run(run)
         except Exception:
@@ -275,7 +275,7 @@ class AgentRuntime(Participant):
         return result
 
     async def _show(self) -> None:
-        """Wait for async observers, for the time of grace, unless `aclose` will."""
+        """Wait for async observers, at most for the grace period, unless `aclose` will."""
         if self._entered or not self.bus.pending:
             return
         # An observer would wait for itself here.

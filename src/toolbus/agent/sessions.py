@@ -1,4 +1,4 @@
-"""A session: its transcript, the store behind it, and what waits to enter it."""
+"""A session: its transcript, its store, and its queue of messages."""
 
 from __future__ import annotations
 
@@ -59,36 +59,36 @@ class AgentSession:
         self._end_tap: Callable[[], object] = lambda: None
 
     async def open(self) -> None:
-        """Read what a former process left in the store, and begin the ledger."""
+        """Read the stored messages of a former process, and begin the ledger."""
         await self._read()
         compare_system(self.config.system, self.transcript.messages, self.scope.session_id)
         self._opened = True
         self._tap()
 
     def hold(self, *, briefly: bool = False) -> Holding:
-        """Return a context of the session's only writer, with all that others have written.
+        """Return a context that makes this the only writer, after reading others' messages.
 
-        Entering it raises `SessionBusyError` while another agent, also of another process, runs
-        in the session. See `Writer.hold` for *briefly*.
+        Entering it raises `SessionBusyError` while another agent, of any process, runs in the
+        session. See `Writer.hold` for *briefly*.
         """
         return self._writer.hold(self._catch_up, briefly=briefly)
 
     async def close(self) -> None:
-        """Append what still waits, write the last ledger records, and leave the bus alone."""
+        """Append the enqueued messages, write the last ledger records, and end the tap."""
         if self._waiting:
             try:
                 if not self._opened:
                     await self.open()
                 async with self.hold():
-                    await self._take_last()
+                    await self._append_waiting()
             except ToolbusError as error:
                 logger.warning("%d enqueued messages are lost: %s", len(self._waiting), error)
         self._closed = True
         self._end_tap()
         await self.flush()
 
-    async def _take_last(self) -> None:
-        """Append what still waits, unless it would withdraw a question that a person may answer."""
+    async def _append_waiting(self) -> None:
+        """Append the enqueued messages, unless that would withdraw an open question."""
         if self.transcript.unanswered and any(await open_calls.find_open(self)):
             raise AppendError(self.scope.session_id, "calls of the session wait for a person")
         await self.begin(self.scope)
@@ -96,46 +96,46 @@ class AgentSession:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Be the only one that runs the session's calls; raises `AppendError` if somebody does."""
+        """Run the session's calls exclusively; raises `AppendError` if another task does."""
         if self._is_busy():
-            reason = "a run is under way; wait for its end, or use `agent.enqueue(message)`"
+            reason = "a run is in progress; wait for its end, or use `agent.enqueue(message)`"
             raise AppendError(self.scope.session_id, reason)
         task = self._worker = asyncio.current_task()
         try:
             yield
         finally:
-            # What a closed loop left behind ends when nobody holds it, perhaps after its successor.
+            # A task left behind by a closed loop ends when collected, maybe after its successor.
             if self._worker is task:
                 self._worker, self._stale = None, bool(self.transcript.unanswered)
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was said in it."""
+        """Whether the session has a message besides its system message."""
         messages = self.transcript.messages
         return not all(isinstance(message, SystemMessage) for message in messages)
 
     def check_begun(self) -> None:
-        """Raise `AppendError` for a session in which there is nothing to go on with."""
+        """Raise `AppendError` for a session without a run to resume."""
         if not self.has_begun:
-            reason = "it has no run to go on with; use `agent.run(prompt)`"
+            reason = "there is no run to resume; use `agent.run(prompt)`"
             raise AppendError(self.scope.session_id, reason)
 
     def new_id(self) -> str:
-        """Return an id that no message and no call of the session has."""
+        """Return an id that no message or call of the session has."""
         made = self.config.ids()
-        # One that counts from 1 in each process finds the ids of the one before.
+        # Ids counted from 1 in each process repeat those of a former process.
         return new_id() if self.transcript.knows(made) else made
 
     async def begin(self, scope: Scope, *, settle: bool = False) -> None:
-        """Make ready for the next message: answer what was left open, introduce the system.
+        """Prepare for the next message: answer stale calls, add the system message.
 
-        Calls that nobody runs any more are answered; with *settle*, all that are open.
+        Stale calls are those that no task runs any more; with *settle*, all open calls.
         """
         if self.transcript.appending:
-            return  # The append that follows is refused, and waiting here would be for ever.
+            return  # The append that follows is refused, and waiting here would never end.
         system = self.config.system
         is_new = system is not None and not self.transcript.length
-        self._is_busy()  # Calls of a worker that has ended are stale from now on.
+        self._is_busy()  # Marks the calls of an ended worker as stale.
         if not (settle or is_new or self._stale):
             return
         async with self._beginning.current():
@@ -155,11 +155,11 @@ class AgentSession:
         message = as_message(message, self.scope.session_id, self.new_id)
         await self.config.bus.catch_up()
         async with self.hold(briefly=True):
-            # The program may give the answer to an open call itself.
+            # The program may answer an open call itself.
             if not isinstance(message, ToolMessage):
                 await self.begin(self.scope)
             elif self._is_busy() and self.transcript.is_open(message.tool_call_id):
-                reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
+                reason = f"call {message.tool_call_id!r} is running, and its tool will answer it"
                 raise AppendError(self.scope.session_id, reason)
             appended = await self.transcript.append(message, self.scope)
             if isinstance(message, ToolMessage):
@@ -167,16 +167,16 @@ class AgentSession:
             return appended
 
     def _is_busy(self) -> bool:
-        """Tell whether somebody works in it: not a task that ended, or whose loop was closed."""
+        """Return whether a task works in it: not one that ended, or whose loop was closed."""
         worker = self._worker
         if worker is not None and (worker.done() or worker.get_loop().is_closed()):
             self._worker, self._stale = None, True
         return self._worker is not None
 
     async def settle(self, scope: Scope) -> None:
-        """Answer the calls that were left open; what waits for a person is withdrawn.
+        """Answer the calls that were left open, and withdraw their questions.
 
-        The first time it is also found out what a former process knew of its questions.
+        The first call also looks up the questions of a former process.
         """
         is_new_here = not self._settled and self.transcript.length > 0
         if self.transcript.unanswered or is_new_here:
@@ -189,14 +189,14 @@ class AgentSession:
             raise ClosedError(f"session {self.scope.session_id!r}")
         message = as_message(message, self.scope.session_id, self.new_id)
         if isinstance(message, AssistantMessage) and message.tool_calls:
-            reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
+            reason = "its tool calls would never run; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
         if self.transcript.has(message.id) or message.id in {other.id for other in self._waiting}:
             raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
     async def take_waiting(self, scope: Scope) -> None:
-        """Append what was enqueued; what could not be appended waits on."""
+        """Append the enqueued messages; keep any that fails."""
         while self._waiting:
             message, before = self._waiting.popleft(), self.transcript.length
             if reason := self.transcript.flaw(message):
@@ -214,7 +214,7 @@ class AgentSession:
     def runner(
         self, scope: Scope, deps: Any = NO_DEPS, answered: Answered | None = None
     ) -> ToolRunner:
-        """Return what runs the tool calls of one turn; *deps* of a run go before the agent's."""
+        """Return the runner of one turn's tool calls; *deps* of a run replace the agent's."""
         config = self.config
         return ToolRunner(
             config.bus,
@@ -232,9 +232,9 @@ class AgentSession:
         )
 
     def _may_be_told(self, call_id: str) -> bool:
-        """Tell whether another process may have told `TOOL_CALL_AFTER` of a call.
+        """Return whether another process may have dispatched `TOOL_CALL_AFTER` for a call.
 
-        One before this, or one that took the session over while nothing was heard of this one.
+        This is a former process, or one that took the session over after a timeout of this one.
         """
         transcript = self.transcript
         is_overdue = self._writer.is_overdue and transcript.has_call(call_id)
@@ -243,25 +243,25 @@ class AgentSession:
     async def _append_answers(
         self, answers: Sequence[ToolAnswer], scope: Scope
     ) -> list[Message | BaseException]:
-        """Append the answers to calls at once; return each, or why it is kept out.
+        """Append the answers to calls together; return for each the message, or its error.
 
-        A cancellation of this very task, as a program's end cancels all tasks, keeps none out.
+        A cancellation of this task itself, as at a program's end, does not prevent the append.
         """
         distinct: dict[str, ToolAnswer] = {}
         for answer in answers:
             message = answer.message
             if message.id in distinct:
-                # What makes ids may make one twice, until a message of the session has it.
+                # A generator of ids may repeat one until a message of the session has it.
                 message = replace(message, id=new_id())
             distinct[message.id] = answer._replace(message=message)
         append = partial(self.transcript.append_all, tuple(distinct.values()), scope)
         try:
             return await append()
-        except asyncio.CancelledError:  # It did not have its turn yet.
+        except asyncio.CancelledError:  # It had not begun yet.
             return await append()
 
     async def flush(self) -> None:
-        """Write the ledger records that no message has taken along; a failure is only logged."""
+        """Write the ledger records that no message has taken along; only log a failure."""
         await self._unsaved.flush(self._write, "wait on")
 
     async def _write(self, *messages: Message) -> None:
@@ -283,12 +283,12 @@ class AgentSession:
         self._stale = bool(self.transcript.unanswered)
 
     async def _catch_up(self, length: int) -> None:
-        # What is stored never changes, so one of the same length has the same messages.
+        # Stored messages never change, so an equal length means equal messages.
         if length != self.transcript.length:
             await self._read()
 
     def _tap(self) -> None:
-        """Keep the records of this session's dispatches, as long as there is the session."""
+        """Keep the records of this session's dispatches, for as long as the session exists."""
         self._end_tap()
         end = self.config.bus.tap(
             self.note,
@@ -297,14 +297,14 @@ class AgentSession:
             without=(MODEL_CALL_DELTA,),
             session_id=self.scope.session_id,
         )
-        # An agent that nobody closed shall not stay on a bus that others go on to use.
+        # An agent without a close must not leave its tap on a bus that others still use.
         self._end_tap = weakref.finalize(self, end)
 
 
 def _note(
     records: deque[DispatchRecord], unsaved: WriteBehind | None, record: DispatchRecord
 ) -> None:
-    """Put *record* into the ledger of a session, which the bus must not keep through its tap."""
+    """Add *record* to the ledger of a session, to which the bus must not refer through its tap."""
     records.append(record.without_values())
     if unsaved is not None:
         unsaved.add(record)

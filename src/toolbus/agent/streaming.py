@@ -1,4 +1,4 @@
-"""Streaming: the pieces of a run, when an answer's pieces are shown, and when they are void."""
+"""Streaming: the pieces of a run, and the decision when to show them, hold them, or void them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 TextKind: TypeAlias = Literal["text", "reasoning"]
 Piece: TypeAlias = ModelDelta | ToolMessage | TurnEnd
 
-CHANGED = "a handler that came in mid-answer changed what was shown already"
-"""Why an answer is refused that contradicts its shown pieces."""
+CHANGED = "a handler subscribed in mid-answer changed text that was already shown"
+"""The reason to deny an answer that contradicts its shown pieces."""
 
 logger = logging.getLogger("toolbus")
 
@@ -48,7 +48,7 @@ logger = logging.getLogger("toolbus")
 async def stream_of(
     start: Callable[[Callable[[Piece], None]], Coroutine[Any, Any, RunResult[Any]]],
 ) -> AsyncGenerator[Piece | RunResult[Any], None]:
-    """Run what *start* makes; give the pieces that it shows, at the end the result."""
+    """Run the coroutine of *start*; yield the pieces that it shows, and at the end the result."""
     pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
     work = asyncio.ensure_future(start(pieces.put_nowait))
     work.add_done_callback(lambda _: pieces.put_nowait(None))
@@ -74,10 +74,10 @@ class Increments:
         self._released: dict[tuple[Binding, str], str] = {}
 
     async def judge(self, bindings: Sequence[Binding], kind: TextKind, text: str) -> str | None:
-        """Return the part of *text* that may be shown; None: none until the answer is whole.
+        """Return the part of *text* that may be shown; None: none until the answer is complete.
 
         Each handler gets the text that the handler before released. Raises `MessageDenied` as
-        soon as one of them refuses it.
+        soon as a handler denies it.
         """
         for binding in bindings:
             released = self._released.get((binding, kind), "")
@@ -85,21 +85,21 @@ class Increments:
             message = _message(kind, text)
             try:
                 verdict = await self._call(binding, message, window)
-            except Exception as error:  # noqa: BLE001 - the whole answer will be judged all the same
+            except Exception as error:  # noqa: BLE001 - the complete answer will be judged anyway
                 name = type(error).__name__
                 logger.warning("handler %r failed in mid-answer (%s)", binding.name, name)
                 return None
             if isinstance(verdict, Deny) and not self._bus.dry_run:
-                # The ledger has the refused text as it has any refused message.
+                # The denied text enters the ledger like any denied message.
                 await admit(self._bus, message, self._scope)
                 raise MessageDenied(message.role, message.id, verdict.reason)
-            if verdict is not None or not _is_sound(window, binding):
+            if verdict is not None or not _is_valid(window, binding):
                 return None
             self._released[binding, kind] = text = window.output
         return text
 
     def entries(self) -> tuple[HandlerEntry, ...]:
-        """Return for the ledger how much each handler has released, once for both kinds."""
+        """Return ledger entries with the length each handler has released, of both kinds."""
         counts: Counter[Binding] = Counter()
         for (binding, _), released in self._released.items():
             counts[binding] += len(released)
@@ -122,7 +122,7 @@ class Increments:
     ) -> object:
         context = EventContext(MESSAGE_APPEND_BEFORE, message, scope=self._scope, window=window)
         if not binding.runs_for(context):
-            return None  # It may be for the whole answer, so nothing more is released.
+            return None  # It may apply to the complete answer, so nothing more is released.
         result: object = binding.function(context)
         return await result if isawaitable(result) else result
 
@@ -133,7 +133,7 @@ def _message(kind: TextKind, text: str) -> AssistantMessage:
     return AssistantMessage(content=text)
 
 
-def _is_sound(window: AnswerWindow, binding: Binding) -> bool:
+def _is_valid(window: AnswerWindow, binding: Binding) -> bool:
     """Return whether released text stays released, and a guard changed nothing."""
     output = window.output
     if not isinstance(output, str) or not output.startswith(window.released):
@@ -142,20 +142,20 @@ def _is_sound(window: AnswerWindow, binding: Binding) -> bool:
 
 
 class HeldCall(NamedTuple):
-    """A call whose arguments wait for their verdict: its place, and its arguments shown so far."""
+    """A call whose arguments wait for a verdict: its position, and its arguments shown so far."""
 
-    place: int
+    position: int
     shown: str
 
 
 class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
-    """One answer whose pieces go to *show*, as soon as no handler can change or refuse them.
+    """One answer whose pieces go to *show*, as soon as no handler can change or deny them.
 
-    Text and reasoning pass at once if no handler of `MESSAGE_APPEND_BEFORE` judges answers, and
-    as far as all of them released it if all are `incremental`; else they are held, and come from
-    the message as it was appended. So do calls; the arguments of a call come with its answer
-    while a handler of `TOOL_CALL_BEFORE` judges its tool. Handlers that are subscribed in
-    mid-answer count at once, and what is held stays held.
+    Text and reasoning pass at once if no handler of `MESSAGE_APPEND_BEFORE` judges answers. If all
+    such handlers are `incremental`, they pass as far as released; else they are held, and shown
+    from the appended message. So are calls; the arguments of a call are shown with its answer
+    while a handler of `TOOL_CALL_BEFORE` judges its tool. Handlers subscribed in mid-answer count
+    at once; held text stays held.
 
     At the end of its `with` block, shown pieces of an answer that was not appended are void,
     unless the run was cancelled.
@@ -179,38 +179,38 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         self.increments = Increments(self._bus, self._scope)
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        # Who stopped the run knows that nothing of it is left.
+        # The canceller of a run knows that its pieces are void.
         if not self._is_appended and not isinstance(error, asyncio.CancelledError):
             self.void()
 
     def void(self) -> None:
-        """Tell that all pieces shown so far are void; another answer may begin."""
+        """Void all pieces shown so far; another answer may begin."""
         if self._shown:
             self._show(ModelDelta(kind="void"))
         self._restart()
 
     def feed(self, delta: ModelDelta) -> Awaitable[None] | None:
-        """Show *delta*, or hold it; return what to await if handlers judge it in mid-answer."""
+        """Show *delta*, or hold it; return an awaitable if handlers judge it in mid-answer."""
         self._was_fed = True
-        self._look()
+        self._update_judges()
         if delta.kind == "void":
             self.void()
         elif delta.kind == "tool_call":
             self._feed_call(delta)
         elif self._judges and not self._held:
-            return self._widen(delta.kind, delta.text)
+            return self._release_more(delta.kind, delta.text)
         elif not self._held:
-            self._give(delta)
+            self._show_piece(delta)
         return None
 
     def _feed_call(self, delta: ModelDelta) -> None:
         if delta.index not in self._held_calls and self._is_judged(delta.name):
             self._held_calls.add(delta.index)
         if not (self._held or self._judges or delta.index in self._held_calls):
-            self._give(delta)
+            self._show_piece(delta)
 
-    async def _widen(self, kind: TextKind, text: str) -> None:
-        """Show what the handlers release now that *text* was added to the answer."""
+    async def _release_more(self, kind: TextKind, text: str) -> None:
+        """Show the text that the handlers release with *text* added to the answer."""
         shown = self._text(kind)
         whole = self._texts[kind] = self._texts.get(kind, shown) + text
         try:
@@ -218,17 +218,17 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         except MessageDenied as error:
             self.refusal = error
             raise
-        # A handler that came in mid-answer may have released less yet than was shown before.
+        # A handler subscribed in mid-answer may have released less than was shown already.
         if released is None or not (released.startswith(shown) or shown.startswith(released)):
             self._held = True
         elif len(released) > len(shown):
-            self._give(ModelDelta(kind=kind, text=released[len(shown) :]))
+            self._show_piece(ModelDelta(kind=kind, text=released[len(shown) :]))
 
     def objection(self, before: AssistantMessage, after: Message) -> str | None:
-        """Return why *after*, which handlers made of *before*, cannot be the answer any more."""
+        """Return the reason why *after*, made of *before* by handlers, cannot be the answer."""
         if not isinstance(after, AssistantMessage):
             return None
-        # A model whose pieces are not those of its answer is believed, unless they were judged.
+        # If a model's pieces differ from its answer, the answer counts, unless pieces were judged.
         checked: list[str | None] = []
         if self._judges or after.content != before.content:
             checked.append(_rest(after.content, self._text("text")))
@@ -240,24 +240,24 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         return CHANGED if has_calls and after.tool_calls != before.tool_calls else None
 
     def finish(self, message: AssistantMessage) -> None:
-        """Show what was held of the answer, which was appended as *message*."""
+        """Show the held rest of the answer, which was appended as *message*."""
         self._is_appended = True
-        self._look()
+        self._update_judges()
         is_late = self._held or bool(self._judges) or not self._was_fed
         if is_late:
             if rest := _rest_of_reasoning(message.reasoning_text, self._text("reasoning")):
-                self._give(ModelDelta(kind="reasoning", text=rest))
+                self._show_piece(ModelDelta(kind="reasoning", text=rest))
             if rest := _rest(message.content, self._text("text")):
-                self._give(ModelDelta(kind="text", text=rest))
+                self._show_piece(ModelDelta(kind="text", text=rest))
         for index, call in enumerate(message.tool_calls):
             shown = self._text("tool_call", index)
             if index in self._held_calls or self._is_judged(call.name):
                 self._waiting[call.id] = HeldCall(index, shown)
                 if not shown:
-                    # The transcript has the call's name; its arguments are not decided.
-                    self._give(_delta_of(index, "", call))
+                    # The name is in the transcript already; the arguments are still undecided.
+                    self._show_piece(_delta_of(index, "", call))
             elif is_late and (rest := _rest(_arguments(call), shown)):
-                self._give(_delta_of(index, rest, call))
+                self._show_piece(_delta_of(index, rest, call))
 
     def finish_call(self, outcome: ToolCallOutcome, message: Message) -> None:
         """Show the held arguments of a call that *message* answers, if the call was allowed."""
@@ -265,25 +265,25 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         is_allowed = outcome.executed is not None or outcome.status == "answered"
         if held is None or not is_allowed or not isinstance(message, ToolMessage):
             return
-        # As the message has them, which passed all handlers.
+        # The arguments of the message have passed all handlers.
         parameters = None if message.tool_response is None else message.tool_response.parameters
         if parameters is None:
             return
         call = ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=parameters)
         if rest := _rest(_arguments(call), held.shown):
-            self._give(_delta_of(held.place, rest, call))
+            self._show_piece(_delta_of(held.position, rest, call))
 
-    def _give(self, delta: ModelDelta) -> None:
+    def _show_piece(self, delta: ModelDelta) -> None:
         self._shown.setdefault((delta.kind, delta.index), []).append(delta.text)
         self._show(delta)
 
     def _text(self, kind: str, index: int = 0) -> str:
         shown = self._shown.get((kind, index), [])
-        shown[:] = ["".join(shown)]  # Not anew with every piece of the model.
+        shown[:] = ["".join(shown)]  # So that no piece is joined twice.
         return shown[0]
 
-    def _look(self) -> None:
-        """Hold all that follows if a handler, perhaps a new one, judges the whole answer."""
+    def _update_judges(self) -> None:
+        """Hold all later pieces if a handler, perhaps a new one, judges the complete answer."""
         if self._held:
             return
         version = self._bus.version(MESSAGE_APPEND_BEFORE)
@@ -296,7 +296,7 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         owners = {binding: _component_of(binding) for binding in concerned}
         disabled = [owner for owner in owners.values() if owner is not None and not owner.enabled]
         judges = [binding for binding in concerned if owners[binding] not in disabled]
-        # A handler that left in mid-answer saw the beginning alone, and no handler sees the rest.
+        # A handler cancelled in mid-answer saw only the beginning, and no handler sees the rest.
         has_all = set(self._judges) <= set(judges)
         self._held = not (has_all and all(binding.incremental for binding in judges))
         self._disabled, self._judges = tuple(disabled), tuple(judges)
@@ -315,7 +315,7 @@ def _judges_answers(binding: Binding) -> bool:
 
 
 def _judges_call(binding: Binding, name: str) -> bool:
-    # A handler that gives the call another name is for the name that the call has now.
+    # A handler that renames the call applies to its current name.
     if binding.ended or (name and binding.tools and not matches(binding.tools, name)):
         return False
     owner = _component_of(binding)
@@ -326,23 +326,23 @@ def _judges_call(binding: Binding, name: str) -> bool:
 
 
 def _component_of(binding: Binding) -> AgentComponent | None:
-    """Return the component of which the handler of *binding* is a method, if any."""
+    """Return the component with the handler of *binding* as a method, if any."""
     owner = owner_of(binding.handler)
     return owner if isinstance(owner, AgentComponent) else None
 
 
 def _rest(text: str, shown: str) -> str | None:
-    """Return the part of *text* that is still to be shown; None if it begins differently."""
+    """Return the part of *text* not shown so far; None if it begins differently."""
     return text[len(shown) :] if text.startswith(shown) else None
 
 
 def _rest_of_reasoning(text: str, shown: str) -> str | None:
-    """Do as `_rest` for parts on lines of their own, whose ends no stream tells."""
+    """Return the same for reasoning, whose parts are on separate lines only in the message."""
     if text.startswith(shown):
         return text[len(shown) :]
-    letters = shown.replace("\n", "")
-    places = [place for place, letter in enumerate(text) if letter != "\n"][: len(letters)]
-    if letters != "".join([text[place] for place in places]):
+    characters = shown.replace("\n", "")
+    places = [place for place, character in enumerate(text) if character != "\n"][: len(characters)]
+    if characters != "".join([text[place] for place in places]):
         return None
     return text[places[-1] + 1 :] if places else text
 

@@ -39,21 +39,21 @@ class AgentTool(Tool):
         self.agent, self.name, self.timeout = agent, name, timeout
         self.description = description or f"Give a task to the agent {name!r}."
         self.output_schema = agent.output_schema
-        self.spec  # noqa: B018 - what is wrong with the arguments is found here
+        self.spec  # noqa: B018 - problems of the arguments surface here
 
     async def run(self, prompt: str, context: ToolContext) -> ToolResponse:
         """Run the agent on a task.
 
         Args:
-            prompt: what to do, with all that the agent must know.
-            context: who asks.
+            prompt: the task, with all facts that the agent needs.
+            context: the caller.
         """
         result = await self.agent.run_below(prompt, context)
         if result.status == "pending":
             raise ApprovalPendingError(result.pending)
         if result.status == "ok":
             output = msgspec.json.decode(result.output_json or "null")
-            # What is null is no structure, and its text says so.
+            # The value null has no structure; the text says "null".
             text = result.output_json or result.text
             return (
                 ToolResponse.from_text(text) if output is None else ToolResponse(structured=output)
@@ -69,18 +69,16 @@ async def run_below(
     caller: ToolContext,
     current: ContextVar[AgentSession | None],
 ) -> RunResult[Any]:
-    """Run the agent of *agent_scope* in a session, which is *current* meanwhile.
+    """Run the agent of *agent_scope* in a session, *current* meanwhile.
 
-    It is a fresh one, or that which the same call has begun before: that goes on.
-
-    Its events are dispatched on the bus of its *caller*. An agent without an approver asks that of
-    its caller, and without deps has those of it.
+    The session is fresh, or goes on if the same call began it before. Its events are dispatched
+    on the bus of its *caller*, whose approver and deps it uses if it has none of its own.
     """
     above = caller.scope
     gate, resumed_id = _gate_below(config, caller), None
     if caller.continued and isinstance(gate, ResumeGate):
         resumed_id = await gate.linked(above.session_id, caller.call_id)
-    # Models may give the ids of calls twice, and a call may be run again.
+    # Models may repeat the ids of calls, and a call may be run again.
     session_id = resumed_id or f"{above.session_id}/{caller.call_id}/{config.ids()}"
     scope = replace(
         agent_scope,
@@ -95,7 +93,7 @@ async def run_below(
     config = config._replace(gate=gate, deps=deps, bus=bus)
     store = gate.store if isinstance(gate, ResumeGate) else None
     if isinstance(gate, ResumeGate) and store is not None:
-        # What waits must be found again, so its messages are where the questions are.
+        # A waiting session must be found again, so its messages are stored with the questions.
         config = config if config.has_store else config._replace(store=store)
         if resumed_id is None:
             await gate.link(above.session_id, caller.call_id, session_id)
@@ -104,32 +102,32 @@ async def run_below(
     try:
         with set_context(current, session):
             if resumed_id and not session.has_begun and config.store is not store:
-                reason = "its messages are gone with their store, so it does not go on"
+                reason = "its messages were lost with their store, so it cannot go on"
                 raise AppendError(session_id, reason)
             text = None if session.has_begun else prompt
             result = await run.run_session(session, text, above.context, output=config.output)
-        return await _ended(session, result, caller)
+        return await _settle_pending(session, result, caller)
     finally:
         await session.close()
 
 
 def _gate_below(config: AgentConfig, caller: ToolContext) -> CallGate | None:
-    """Return the gate of a sub-agent: its own, or that of its *caller*."""
+    """Return the gate of a sub-agent: its own, or its *caller*'s."""
     if config.gate is None:
         return caller.gate
     return config.gate.below(caller.gate) if isinstance(config.gate, ResumeGate) else config.gate
 
 
-async def _ended(
+async def _settle_pending(
     session: AgentSession, result: RunResult[Any], caller: ToolContext
 ) -> RunResult[Any]:
-    """Return *result*; below a caller that cannot go on later nothing waits."""
+    """Return *result*; deny it if it waits and the caller cannot go on later."""
     gate = session.config.gate
     if result.status != "pending" or isinstance(caller.gate, ResumeGate):
         return result
     if isinstance(gate, ResumeGate):
         await gate.withdraw(session.scope.session_id)
-    reason = "a person must approve what it does, and its caller keeps no questions"
+    reason = "a person must approve its call, and its caller cannot wait for the answer"
     return replace(result, status="denied", reason=reason, pending=())
 
 
@@ -142,12 +140,14 @@ def check_caller(agent: AgentRuntime, bus: EventBus, callers: Collection[str]) -
         reason = "a sub-agent shares its caller's bus; give both the same `bus=`, or it none"
         raise RegistrationError(what, reason)
     if agent.scope.agent_id in callers:
-        reason = "its caller has the same id, so its handlers would hear both; give it another"
+        reason = (
+            "its caller has the same id, so handlers could not tell them apart; give it another"
+        )
         raise RegistrationError(what, f"{reason} `agent_id=`")
 
 
 class AgentTools(Toolset):
-    """The tools of the agent *agent_id* on *bus*; another one must be able to work below it."""
+    """The tools of the agent *agent_id* on *bus*; an agent among them must work below it."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class AgentTools(Toolset):
     ) -> None:
         self._bus, self._agent_id = bus, agent_id
         if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
-            raise RegistrationError("tools", f"expected several, in a list, not {tools!r}")
+            raise RegistrationError("tools", f"expected a list of tools, not {tools!r}")
         super().__init__(tools)
 
     def add(
@@ -170,7 +170,7 @@ class AgentTools(Toolset):
     def include(self, tools: Toolset) -> None:
         """Include *tools*; raises `RegistrationError` as `add` does.
 
-        What they hold later is checked when it is called.
+        Tools added to them later are checked when called.
         """
         for tool in tools:
             self._check(tool)

@@ -1,4 +1,4 @@
-"""The tasks in which an agent works, how all of them are stopped, and how the agent closes."""
+"""The tasks of an agent, their cancellation, and the steps of its close."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ logger = logging.getLogger("toolbus")
 
 
 class TaskSet:
-    """The tasks of *owner*; once a task is cancelled, its handlers have *grace* seconds left."""
+    """The tasks of *owner*; a cancelled task has *grace* seconds for its handlers."""
 
     def __init__(self, owner: str, grace: float = GRACE) -> None:
         self._owner, self.grace, self._stopped = owner, grace, False
-        # A task that has not ended by then does not listen, and is left behind.
+        # A task still running after this time ignores its cancellation, and is left behind.
         self._patience = 2 * grace + 1
         self._running: dict[ContainedTask[Any], Grace] = {}
         self._inside: ContextVar[bool] = ContextVar("toolbus_task_set", default=False)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return what *work* returns, in a task; cancelling this cancels it and waits for its end.
+        """Return the result of *work* in a task; a cancellation cancels it, and waits for its end.
 
-        Raises `ClosedError` if it was stopped.
+        Raises `ClosedError` if the set was stopped.
         """
         self.check_open()
         grace = Grace(self.grace)
@@ -65,12 +65,12 @@ class TaskSet:
         running.cancel()
 
     def check_open(self) -> None:
-        """Raise `ClosedError` if the tasks were stopped."""
+        """Raise `ClosedError` if the set was stopped."""
         if self._stopped:
             raise ClosedError(self._owner)
 
     def check_outside(self) -> None:
-        """Raise `DispatchError` inside of the tasks, which would wait for their own end."""
+        """Raise `DispatchError` inside one of the tasks, which would wait for its own end."""
         if self._running and self._inside.get():
             raise DispatchError("aclose", "a run would wait for its own end; call it outside")
 
@@ -78,20 +78,20 @@ class TaskSet:
         """Cancel all tasks, and wait until they have ended."""
         self._stopped = True
         loop = asyncio.get_running_loop()
-        # What a closed loop has left behind never ends.
+        # Tasks of a closed loop never end.
         here = [running for running in self._running if running.ended.get_loop() is loop]
         for running in here:
             self._cancel(running)
         if here:
             await asyncio.wait({running.ended for running in here})
         if count := sum(running.is_left_behind for running in here):
-            logger.warning("%s leaves %d runs behind that do not end", self._owner, count)
+            logger.warning("%s leaves %d runs behind, which do not end", self._owner, count)
 
 
 class Closing:
-    """The steps of closing *what*: each is taken, also if another one fails.
+    """The steps that close *what*: each is taken, even if another one fails.
 
-    Once a cancellation has come, all that are left have *grace* seconds together.
+    After a cancellation, all remaining steps have *grace* seconds together.
     """
 
     def __init__(self, what: str, grace: float) -> None:
@@ -106,7 +106,7 @@ class Closing:
     async def step(
         self, step: Callable[[], Coroutine[Any, Any, object]], *, in_haste: bool = True
     ) -> None:
-        """Take *step*, after a cancellation only if it is to be taken *in_haste* as well."""
+        """Take *step*; after a cancellation, skip it unless *in_haste*."""
         if self.is_cancelled and not in_haste:
             return
         running = ContainedTask(step)
@@ -117,11 +117,11 @@ class Closing:
             return
         try:
             running.result()
-        except BaseException as error:  # noqa: BLE001 - it is raised when all steps were taken
+        except BaseException as error:  # noqa: BLE001 - raised when all steps were taken
             self._errors.append(error)
 
     def end(self) -> None:
-        """Raise what the steps raised: a cancellation or an exit, or else the first error."""
+        """Raise an error of the steps: a cancellation or an exit, or else the first error."""
         self._errors.sort(key=lambda error: isinstance(error, Exception))
         for other in self._errors[1:]:
             if not isinstance(other, asyncio.CancelledError):

@@ -332,7 +332,7 @@ def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> 
     if options.incremental and event is not MESSAGE_APPEND_BEFORE:
         yield "only answers grow, at MESSAGE_APPEND_BEFORE; leave out incremental=True"
     if options.incremental and options.once:
-        yield "an incremental handler runs more than once per answer; leave out once=True"
+        yield "an incremental handler runs more than once; leave out once=True"
     if seconds is not None and not _is_positive(seconds):
         yield f"timeout must be a positive number of seconds, not {seconds!r}"
     yield from _problems_of_choice(options)

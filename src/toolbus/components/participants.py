@@ -355,7 +355,7 @@ def check_components(
     *installed* already.
     """
     if not isinstance(components, Iterable) or isinstance(components, str):
-        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
+        raise RegistrationError("components", f"expected a list of components, not {components!r}")
     checked: tuple[AgentComponent, ...] = ()
     for candidate in components:
         check_no_class("component", candidate)

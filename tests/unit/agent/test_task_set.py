@@ -44,7 +44,7 @@ async def test_what_does_not_listen_is_left_behind(way, caplog):
             await asyncio.wait_for(run, SECONDS)
     else:
         await asyncio.wait_for(agent.aclose(), SECONDS)
-        assert "the agent leaves 1 runs behind that do not end" in caplog.text
+        assert "the agent leaves 1 runs behind, which do not end" in caplog.text
     end.set()
 
     if way == "close":
