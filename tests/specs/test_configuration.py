@@ -789,8 +789,8 @@ async def test_a_failing_import_is_explained(write, mistake, offer, here):
     [
         ("Raises", "it cannot be made: OSError: no room"),
         ("Exits", "it cannot be made: SystemExit: 3"),
-        ("later", "what makes it is async; give a function that is not"),
-        ("text", "what was made is no component, but 'str'"),
+        ("later", "its factory is async; give a sync function"),
+        ("text", "expected a component from its factory, got 'str'"),
         ("Unnamed", "its parameter 'size' is positional-only; settings are named"),
     ],
 )
@@ -823,10 +823,10 @@ async def test_what_is_no_component_is_refused(write, mistake):
         assert line == 2
         return reason
 
-    none = "is no class of components, but an object of"
+    none = "is not a class of components, but an object of"
     assert refused("policy.py:number") == f"'policy.py:number' {none} 'int'"
     assert refused("policy.py:made") == f"'policy.py:made' {none} 'Plain'"
-    assert refused("policy.py:Other") == "'policy.py:Other' is no component, but class 'Other'"
+    assert refused("policy.py:Other") == "'policy.py:Other' is not a component, but class 'Other'"
     assert refused("policy.py").endswith("; say policy.py:NAME, one of Plain, Sized")
     assert refused("empty.py") == "empty.py has no class of components; write one"
 

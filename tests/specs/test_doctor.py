@@ -389,7 +389,7 @@ def test_a_hostile_project_runs_nothing(patient, monkeypatch):
     )
 
     assert done.returncode == 0, done.stdout
-    assert "is not trusted, so nothing of it is in force" in " ".join(done.stdout.split())
+    assert "is not trusted, so it is not active" in " ".join(done.stdout.split())
     assert "were answered correctly" in " ".join(done.stdout.split())
     assert not mark.exists()
 

@@ -325,7 +325,7 @@ async def test_a_missing_file_is_named(tmp_path, refusal):
     foreign = r"C:\x\policy.py"
     assert refusal(foreign) == f"there is no file {foreign!r}; give FILE.py[:name]"
     assert refusal(".") == ". is a folder; give FILE.py[:name]"
-    assert refusal("notes.txt") == "notes.txt is no Python file; give FILE.py[:name]"
+    assert refusal("notes.txt") == "notes.txt is not a Python file; give FILE.py[:name]"
 
 
 async def test_a_syntax_error_names_its_line(write, refusal):
@@ -356,13 +356,13 @@ async def test_a_missing_name_names_the_nearest(write, refusal):
     write(AGENT)
 
     assert refusal("mine.py:agnet") == "mine.py has no 'agnet'; did you mean 'agent'?"
-    assert refusal("mine.py:zzzzzz") == "mine.py has no 'zzzzzz'; there is agent"
+    assert refusal("mine.py:zzzzzz") == "mine.py has no 'zzzzzz'; known: agent"
 
 
 async def test_several_candidates_are_listed(write, refusal):
     write(f"{AGENT}\nother = Agent(ScriptedModel([]))\n")
 
-    assert refusal("mine.py") == "mine.py has several; say mine.py:NAME, one of agent, other"
+    assert refusal("mine.py") == "mine.py has several; give mine.py:NAME, one of agent, other"
 
 
 async def test_a_file_without_any_is_refused(write, refusal):
@@ -382,7 +382,9 @@ async def test_a_wrong_type_is_named(write, refusal, name, what):
 
     line = refusal(f"mine.py:{name}")
 
-    assert re.fullmatch(rf"mine\.py:{name}(\(\))? is no agent, bus or component, but {what}", line)
+    assert re.fullmatch(
+        rf"mine\.py:{name}(\(\))? is not an agent, bus or component, but {what}", line
+    )
 
 
 @pytest.mark.parametrize(
@@ -390,7 +392,7 @@ async def test_a_wrong_type_is_named(write, refusal, name, what):
     [
         ("Needs", "(): missing a required argument: 'size'; give a function without arguments"),
         ("fails", "() raised ValueError: no luck"),
-        ("later", "() is async; give a function that is not"),
+        ("later", "() is async; give a sync function"),
         ("Broken", "() cannot be installed: OSError: no room"),
     ],
 )

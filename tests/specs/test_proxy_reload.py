@@ -95,7 +95,7 @@ async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, pers
         listening(private, tmp_path / "here", "--config", file, "--", f"{origin}/mcp") as web,
     ):
         file.write_text("")
-        await web.until("it is not trusted as it is now")
+        await web.until("its current content is not trusted")
         await begin(web, "untrusted")
         file.write_text(f'{ENTRY}settings = {{ nme = "cp" }}\n')
         trusted = person("trust", file, **private)
@@ -113,7 +113,7 @@ async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, pers
 
     assert trusted.returncode == 0
     assert ends == [["rm"], ["rm"], ["rm"], ["cp"]]
-    assert web.said.count("it is not trusted as it is now") <= 3
+    assert web.said.count("its current content is not trusted") <= 3
     assert web.said.count("unknown setting") == 1
 
 

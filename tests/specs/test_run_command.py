@@ -846,7 +846,7 @@ def test_an_untrusted_configuration_is_not_in_force(here, command, person, tape,
     after = command("run", "go", model, "--tools=shell", "--yes")
 
     assert ran
-    assert "is not trusted, so nothing of it is in force" in before.stderr
+    assert "is not trusted, so it is not active" in before.stderr
     assert "✗ shell: no commands here" in after.stderr
     assert not (here / "ran").exists()
 

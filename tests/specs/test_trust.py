@@ -327,7 +327,7 @@ async def test_a_hostile_repository_runs_nothing(place, command, proxied, log):
     assert (replay.returncode, replay.stdout) == (2, "")
     assert ("the server's" in answer, code) == (True, 0)
     for text in (handlers.stderr, replay.stderr, err):
-        assert text.count("is not trusted, so nothing of it is in force") == 1
+        assert text.count("is not trusted, so it is not active") == 1
         assert f"toolbus trust {file}\n" in text
     assert not place.mark.exists()
 
@@ -348,7 +348,7 @@ async def test_the_user_s_own_is_in_force(place, command, proxied, log, capsys):
     assert "never, by my own guard" in answer
     for text in (notice, handlers.stderr, replay.stderr, err):
         assert text.count("is not trusted") == 1
-        assert f"; your own {place.own}/toolbus.toml is in force\n" in text
+        assert f"; your own {place.own}/toolbus.toml is active\n" in text
     assert not place.mark.exists()
 
 
@@ -387,7 +387,7 @@ async def test_a_symlink_is_judged_by_its_target(place, trust, monkeypatch):
     place.project("# other", PLAIN)
 
     assert sys.modules[type(component).__module__].__file__ == f"{place.here}/policy.py"
-    assert refused().startswith(f"{place.here}/toolbus.toml is not trusted any more, for tool")
+    assert refused().startswith(f"{place.here}/toolbus.toml is no longer trusted: tool")
     assert not place.mark.exists()
 
 
@@ -433,7 +433,7 @@ async def test_trusted_changed_trusted_again(place, trust):
     ):
         file = place.here / name
         file.write_text(file.read_text().replace(old, new))
-        assert f"is not trusted any more, for {name} changed, so nothing" in refused()
+        assert f"is no longer trusted: {name} changed, so it is not active" in refused()
         trust()
         seen.append(vars(load()[0]).copy())
 
@@ -454,7 +454,7 @@ async def test_a_file_that_appears_counts(place, trust):
     place.write("words.txt", "")
 
     assert names(first) == ["Worded"]
-    assert "for words.txt changed" in refused()
+    assert "no longer trusted: words.txt changed" in refused()
 
 
 async def test_a_changed_file_stops_the_proxy(place, trust, proxied):
@@ -467,7 +467,7 @@ async def test_a_changed_file_stops_the_proxy(place, trust, proxied):
 
     assert "never, by my own guard" in answer
     assert other[:2] == ("", 2)
-    assert "is not trusted any more, for toolbus.toml changed" in other[2]
+    assert "is no longer trusted: toolbus.toml changed" in other[2]
 
 
 async def test_a_swapped_module_does_not_run(place, trust, monkeypatch):
@@ -533,7 +533,10 @@ async def test_an_import_that_was_hidden_is_refused(place, trust):
     place.project("", f"{hidden}import concealed\n{PLAIN}")
     trust()
 
-    assert f"{place.here}/concealed.py was not judged: only what an `import` names is; " in error
+    assert (
+        f"{place.here}/concealed.py is not trusted: only modules named by an `import` are; "
+        in error
+    )
     assert not ran
     assert names(load()) == ["Plain"]
 
@@ -570,7 +573,7 @@ async def test_a_module_of_the_project_is_covered(place, trust, monkeypatch):
         "lib/trusted_rules/strict.py",
         "lib/trusted_rules/limits.py",
     ]
-    assert "for lib/trusted_rules/limits.py changed" in refused()
+    assert "no longer trusted: lib/trusted_rules/limits.py changed" in refused()
 
 
 async def test_the_user_s_guard_is_not_disabled(place, trust):
@@ -829,9 +832,9 @@ async def test_a_broken_list_trusts_nothing(place):
     trusted.touch(0o600)
 
     for text, reason in (
-        ("{", "this is not a list of trusted files: "),
-        ('{"version": 1, "files": 3}', "this is not a list of trusted files: "),
-        ('{"version": 9, "files": {}}', "it is of version 9, a newer toolbus's; update this one"),
+        ("{", "expected a list of trusted files: "),
+        ('{"version": 1, "files": 3}', "expected a list of trusted files: "),
+        ('{"version": 9, "files": {}}', "version 9 is newer than version 1; update toolbus"),
     ):
         trusted.write_text(text)
         with pytest.raises(ConfigurationError, match=f"^{re.escape(f'{trusted}: {reason}')}"):

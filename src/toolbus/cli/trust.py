@@ -22,7 +22,7 @@ from toolbus.config.documents import find
 from toolbus.config.entries import read_entries
 from toolbus.config.servers import read_servers
 from toolbus.config.snapshots import take_snapshot
-from toolbus.config.trust import judge, read_trusted, revoke, trust
+from toolbus.config.trust import check_trust, read_trusted, revoke, trust
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.presence.person import require_person
 from toolbus.settings.spans import Span, Style
@@ -176,7 +176,7 @@ def _list(output: Output, *, as_json: bool) -> int:
 
 def _state(file: str) -> TrustState:
     try:
-        snapshot, changed = judge(file)
+        snapshot, changed = check_trust(file)
     except ConfigurationError as error:
         return TrustState(file=file, trusted=False, reason=error.reason)
     reason = "" if snapshot is not None else f"{', '.join(changed or ())} changed"

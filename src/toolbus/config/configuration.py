@@ -1,17 +1,17 @@
-"""Components that a file names: `toolbus.toml`, or `[tool.toolbus]` of `pyproject.toml`.
+"""A configuration: the components of a `toolbus.toml`, or of `[tool.toolbus]` in `pyproject.toml`.
 
 [[component]]
-use = "redact-secrets"          # what a package offers in the group `toolbus.components`
-settings = { keep = 4 }         # for its constructor
+use = "redact-secrets"          # an entry point of the group `toolbus.components`
+settings = { keep = 4 }         # arguments of its constructor
 
 [[component]]
 use = "./policy.py:ReadOnly"    # a class in a file, or "package.module:Class"
-tools = ["git_*"]               # glob patterns; else all tools
-priority = 300                  # higher comes first; 100 if not given
-name = "policy"                 # if one thing is used twice
+tools = ["git_*"]               # glob patterns; by default all tools
+priority = 300                  # a higher one comes first; by default 100
+name = "policy"                 # to use one class twice
 enabled = false                 # then it is not even imported
 
-The rest of it is in `toolbus.config.servers`, `.prices` and `.approvals`.
+The other tables are in `toolbus.config.servers`, `.prices`, `.approvals` and `.store_key`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from toolbus.config.tables import COMPONENT
 from toolbus.config.trust import (
     PERSONAL_SETTINGS,
     EffectiveConfig,
+    check_trust,
     effective_config,
-    judge,
     own_document,
     read_trusted,
 )
@@ -63,9 +63,9 @@ _PRIORITY = 100
 
 
 class ConfiguredComponent(NamedTuple):
-    """A *component*, and the *entry* of the file that it was made of.
+    """A *component*, and the *entry* of the file that describes it.
 
-    *is_personal* is False in a project's file that nobody has named.
+    *is_personal* is False for a project's file that was found, not named.
     """
 
     entry: Entry
@@ -74,11 +74,11 @@ class ConfiguredComponent(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """What *file* names, in the order in which it is to be installed, and what is *disabled*.
+    """The components of *file* in the order of installation, and the *disabled* entries.
 
-    *servers* are those MCP servers that are enabled, *prices* those of models, *approvals* what
-    is said of questions to a person. If it was looked for, the user's own comes first, and stands
-    alone where the project's is not trusted: *refusal* says why.
+    *servers* are the enabled MCP servers, *prices* those of models, *approvals* the settings of
+    questions to a person. A configuration that was found has the user's own components first, and
+    only those if the project's is not trusted: *refusal* says why.
     """
 
     file: Path
@@ -102,35 +102,32 @@ class Configuration(NamedTuple):
 
 @runtime_checkable
 class HasPersonalSettings(Protocol):
-    """A class of components with parameters that no project's configuration may give."""
+    """A class of components with parameters that a project's configuration must not set."""
 
     personal_settings: Collection[str]
 
 
 @runtime_checkable
 class HasValueKey(Protocol):
-    """A component that makes digests of values with a key."""
+    """A component that computes digests of values with a key."""
 
     value_key: bytes | None
 
 
 class _Layer(NamedTuple):
-    """A *document* that is in force; *judged* holds the modules of one that was looked for.
-
-    Then *digests* are what it was trusted by.
-    """
+    """An active *document*; *modules* finds those of a project's, *digests* are its trust."""
 
     document: Document
-    judged: TrustedModuleFinder | None = None
+    modules: TrustedModuleFinder | None = None
     is_late: bool = False
     digests: dict[str, str] | None = None
 
 
 def load(file: Path | str | None = None) -> tuple[AgentComponent, ...]:
-    r"""Return the components that *file*, else what is in force here, names, in their order.
+    r"""Return new components of *file*, by default of the active configuration, in their order.
 
-    A higher priority comes first, then what stands first in the file; what a component requires
-    comes before it. They are new ones each time. Raises as `read` does.
+    A higher priority comes first, then the order of the file; required components precede the
+    component that requires them. Raises as `read` does.
 
     >>> _ = Path("toolbus.toml").write_text('[[component]]\nuse = "truncate-output"\n')
     >>> [type(component).__name__ for component in load("toolbus.toml")]
@@ -140,12 +137,12 @@ def load(file: Path | str | None = None) -> tuple[AgentComponent, ...]:
 
 
 def read(file: Path | str | None = None) -> Configuration:
-    """Return what *file* names, else the user's own and, behind it, the project's.
+    """Return the configuration *file*, by default the user's own and, after it, the project's.
 
-    Who names a file trusts it. One that is looked for counts if it is trusted; if not, that is
-    told on standard error. What code prints while it is imported goes there as well. Raises
-    `LoadError` if nothing is in force, and `ConfigurationError` if a configuration, or something
-    that it names, cannot be used.
+    Naming a file is trusting it. A project's file that was found is used only if it is trusted; a
+    notice on standard error reports an untrusted one. Output of imported code goes there as well.
+    Raises `LoadError` without an active configuration, and `ConfigurationError` for an unusable
+    one.
     """
     if file is not None:
         return _configuration([_Layer(read_document(Path(file).expanduser()))])
@@ -155,67 +152,67 @@ def read(file: Path | str | None = None) -> Configuration:
 
 
 def read_changed(file: Path | str) -> Configuration:
-    """Return what *file* names, which has changed since somebody named it.
+    """Return the configuration *file*, which has changed since it was named.
 
-    As it is now nobody has named it: it is the user's own, or trusted. Raises as `read` does.
+    The new content must be the user's own or trusted. Raises as `read` does.
     """
     path, folder = Path(os.path.realpath(Path(file).expanduser())), config_folder()
     if folder is not None and path.parent == folder and writable_by_others(path) is None:
         return read(path)
-    snapshot = judge(path).snapshot
+    snapshot = check_trust(path).snapshot
     if snapshot is None:
         way_out = f"read it, then: toolbus trust {shlex.quote(str(path))}"
-        raise ConfigurationError(f"it is not trusted as it is now; {way_out}", str(path))
+        raise ConfigurationError(f"its current content is not trusted; {way_out}", str(path))
     layer = _Layer(snapshot.document, snapshot.modules, digests=snapshot.digests)
     return _configuration([layer])
 
 
 def read_for_session(file: Path | None) -> Configuration | None:
-    """Return the user's own and, behind it, the project's *file*, if any is in force.
+    """Return the user's own configuration and, after it, the project's *file*; None without any.
 
-    For somebody who must not lose rules that were in force. Raises `LoadError` if *file* was
-    trusted and has changed, or is gone, until it is trusted again or its trust is revoked.
+    A session must not lose active rules: raises `LoadError` if *file* was trusted and has changed
+    or is missing, until it is trusted again or its trust is revoked.
     """
     if file is not None and (not file.is_file() or str(file) != os.path.realpath(file)):
-        # It was trusted by its real path: a link that stands there now may lead anywhere.
+        # Trust holds for the real path: a link in its place may lead anywhere.
         if str(file) in read_trusted():
             way_out = f"put it back, or: toolbus trust --revoke {shlex.quote(str(file))}"
-            raise LoadError(f"{file} is trusted and is not there; {way_out}")
+            raise LoadError(f"{file} is trusted, and missing; {way_out}")
         file = file if file.is_file() else None
-    force = EffectiveConfig(own_document()) if file is None else effective_config(file)
-    if force.has_changed:
-        raise LoadError(force.refusal)
-    layers = _layers(force)
-    return _configuration(layers)._replace(refusal=force.refusal) if layers else None
+    effective = EffectiveConfig(own_document()) if file is None else effective_config(file)
+    if effective.has_changed:
+        raise LoadError(effective.refusal)
+    layers = _layers(effective)
+    return _configuration(layers)._replace(refusal=effective.refusal) if layers else None
 
 
 def read_nearest() -> Configuration | None:
-    """Return what is in force here, as `read` does, or None if nothing is.
+    """Return the active configuration, as `read` does, or None without one.
 
-    Raises `LoadError` as well if a configuration was trusted and has changed, and nothing else
-    is in force: then handlers are missing that were there.
+    Also raises `LoadError` if the only configuration was trusted and has changed: its handlers
+    would be missing.
     """
     return _read_effective(is_needed=False)
 
 
 def _read_effective(*, is_needed: bool) -> Configuration | None:
-    force = effective_config()
-    layers = _layers(force)
+    effective = effective_config()
+    layers = _layers(effective)
     if not layers:
-        if is_needed or force.has_changed:
+        if is_needed or effective.has_changed:
             what = f"no {NAME}, and no [tool.toolbus] in a pyproject.toml"
             nothing = f"there is {what}, here or above in this project; write one, or name a file"
-            raise LoadError(force.refusal or nothing)
-        force.warn()
+            raise LoadError(effective.refusal or nothing)
+        effective.warn()
         return None
-    force.warn()
-    return _configuration(layers)._replace(refusal=force.refusal)
+    effective.warn()
+    return _configuration(layers)._replace(refusal=effective.refusal)
 
 
-def _layers(force: EffectiveConfig) -> list[_Layer]:
-    layers = [] if force.personal is None else [_Layer(force.personal)]
-    if force.project is not None:
-        project = force.project
+def _layers(effective: EffectiveConfig) -> list[_Layer]:
+    layers = [] if effective.personal is None else [_Layer(effective.personal)]
+    if effective.project is not None:
+        project = effective.project
         layers.append(_Layer(project.document, project.modules, bool(layers), project.digests))
     return layers
 
@@ -228,16 +225,16 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
     approvals = ApprovalSettings()
     key: bytes | None = None
     for layer in layers:
-        key = read_store_key(layer.document, is_project=bool(layer.judged)) or key
+        key = read_store_key(layer.document, is_project=bool(layer.modules)) or key
         servers += read_servers(layer.document, servers)
         prices += read_prices(layer.document)
-        approvals = read_approvals(layer.document, approvals, is_project=bool(layer.judged))
+        approvals = read_approvals(layer.document, approvals, is_project=bool(layer.modules))
         entries = read_entries(layer.document)
-        importing = layer.judged.importing() if layer.judged else nullcontext()
+        importing = layer.modules.importing() if layer.modules else nullcontext()
         making = component_source(layer.document, layer.digests)
         with LOADING, redirect_stdout(sys.stderr), importing, making:
             made = [
-                ConfiguredComponent(entry, _made(layer, entry), is_personal=layer.judged is None)
+                ConfiguredComponent(entry, _made(layer, entry), is_personal=layer.modules is None)
                 for entry in entries
                 if entry.enabled
             ]
@@ -262,10 +259,10 @@ def _made(layer: _Layer, entry: Entry) -> AgentComponent:
     document = layer.document
     place, folder = (COMPONENT, entry.index), document.file.parent
     try:
-        maker = find_maker(entry.use, folder, layer.judged)
+        maker = find_maker(entry.use, folder, layer.modules)
     except LoadError as error:
         raise document.error(str(error), *place, "use") from error
-    if layer.judged is not None:
+    if layer.modules is not None:
         _refuse_personal(document, entry, maker)
     try:
         component = make_component(maker, entry.settings, folder)
@@ -285,7 +282,7 @@ def _made(layer: _Layer, entry: Entry) -> AgentComponent:
 
 
 def _refuse_personal(document: Document, entry: Entry, maker: object) -> None:
-    """Raise `ConfigurationError` for a setting that only the user's own configuration gives."""
+    """Raise `ConfigurationError` for a setting that only the user's own configuration may have."""
     of_class = maker.personal_settings if isinstance(maker, HasPersonalSettings) else ()
     personal = PERSONAL_SETTINGS.union(of_class)
 
@@ -312,13 +309,13 @@ def _below(key: str, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
 def _in_order(
     document: Document, made: Sequence[ConfiguredComponent], before: Sequence[ConfiguredComponent]
 ) -> list[ConfiguredComponent]:
-    """Return *made* by priority, and each after those that it requires; *before* are others."""
+    """Return *made* by priority, each after the components it requires; *before* has others."""
     ranked = sorted(made, key=lambda configured: -_rank(configured.entry))
     placed: list[ConfiguredComponent] = []
     visited: set[int] = set()
 
     def place(configured: ConfiguredComponent) -> None:
-        # Components may require each other; then neither can be the first.
+        # Components that require each other keep their order.
         if configured.entry.index in visited:
             return
         visited.add(configured.entry.index)

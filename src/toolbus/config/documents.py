@@ -1,4 +1,4 @@
-"""A configuration as it stands in its file: `toolbus.toml`, or a table of `pyproject.toml`."""
+"""The parsed file of a configuration: `toolbus.toml`, or a table of `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ NAME = "toolbus.toml"
 _PROJECT = "pyproject.toml"
 NAMES = (NAME, _PROJECT)
 _LONGEST = 2**26
-"""Bytes of a project's file; what is longer, or has no end, is read by nobody."""
+"""The most bytes of a project's file that are read."""
 
 
 class Document(NamedTuple):
-    """The *table* that is ours in *file*, and the *lines* of all keys by their path in it."""
+    """The *table* of toolbus in *file*, and the *lines* of all keys by their path in it."""
 
     file: Path
     table: dict[str, Any]
     lines: dict[KeyPath, int]
 
     def error(self, reason: str, *path: str | int) -> ConfigurationError:
-        """Return an error at what *path* leads to, or at the table that it should be in."""
+        """Return an error at the key *path*, or at the table that lacks it."""
         while path and path not in self.lines:
             path = path[:-1]
         return ConfigurationError(reason, str(self.file), self.lines.get(path))
 
 
 def find(folder: Path | None = None) -> Path | None:
-    """Return the nearest configuration, from *folder*, else the current one, upwards, or None.
+    """Return the nearest configuration in *folder* (default: the current one) or above, or None.
 
-    The search ends with the root of the repository (where `.git` is), or with the home folder,
-    whichever comes first; outside of both it is that folder alone. In one folder a
-    `toolbus.toml` counts before a `pyproject.toml` with `[tool.toolbus]`. Raises
-    `ConfigurationError` for a `pyproject.toml` that speaks of toolbus and cannot be read.
+    The search ends at the root of the repository (with `.git`) or at the home folder, whichever
+    comes first; outside of both it covers *folder* alone. In one folder a `toolbus.toml` precedes
+    a `pyproject.toml` with `[tool.toolbus]`. Raises `ConfigurationError` for an unreadable
+    `pyproject.toml` that mentions toolbus.
     """
     for place in search_places(folder):
         if (place / NAME).is_file():
             return place / NAME
         project = place / _PROJECT
-        if project.is_file() and _speaks_of_us(project):
+        if project.is_file() and _mentions_toolbus(project):
             return project
     return None
 
 
 def search_places(folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders in which `find` looks, the nearest first."""
+    """Return the folders that `find` searches, the nearest first."""
     here = Path.cwd() if folder is None else folder
     end = _end_of_search(here)
     nearest = Path() if folder is None else folder
@@ -60,9 +60,9 @@ def search_places(folder: Path | None = None) -> tuple[Path, ...]:
 
 
 def repository_of(folder: Path) -> Path | None:
-    """Return the root of the repository that *folder* is in, or None.
+    """Return the root of the repository around *folder*, or None.
 
-    What somebody else calls one, in a folder that others may write, too, is none.
+    A `.git` of another user does not count: it may lie in a folder that all may write.
     """
     for root in (folder, *folder.parents):
         with suppress(OSError):
@@ -78,14 +78,14 @@ def _end_of_search(here: Path) -> Path:
         ends.append(repository)
     with suppress(OSError, RuntimeError):
         home = Path(os.path.realpath(Path.home()))
-        # Where a service has the root of the file system for its home, that is no end.
+        # A service may have the root of the file system as its home; that ends no search.
         if here.is_relative_to(home) and home != home.parent:
             ends.append(home)
     return max(ends[1:] or ends, key=lambda end: len(end.parts))
 
 
 def read_document(file: Path, data: bytes | None = None) -> Document:
-    """Return what *file* says, or its bytes *data*; raises `ConfigurationError` if it cannot."""
+    """Return the document of *file*, or of its bytes *data*; raises `ConfigurationError`."""
     text = decode_text(file, read_bytes(file) if data is None else data)
     table: Any = parse_toml(file, text)
     lines = locate_keys(file, text)
@@ -99,8 +99,8 @@ def read_document(file: Path, data: bytes | None = None) -> Document:
     return Document(file, table, ours)
 
 
-def _speaks_of_us(project: Path) -> bool:
+def _mentions_toolbus(project: Path) -> bool:
     text = decode_text(project, read_bytes(project, _LONGEST))
-    # Who does not even mention us may be as broken as he likes.
+    # A file without a mention of toolbus may be broken.
     tools = parse_toml(project, text).get("tool") if "toolbus" in text else None
     return isinstance(tools, dict) and "toolbus" in tools

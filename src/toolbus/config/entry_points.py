@@ -1,4 +1,4 @@
-"""What `use` names: a class in a file or a module, or what an installed package offers."""
+"""The component of `use`: a class in a file or module, or an entry point of a package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.config.trusted_modules import TrustedModuleFinder
 
 GROUP = "toolbus.components"
-"""The group of entry points in which packages offer component classes."""
+"""The group of entry points for component classes."""
 
 SHIPPED = {
     "files": "toolbus.workspace.file_tools:FileTools",
@@ -33,25 +33,25 @@ SHIPPED = {
     "shell": "toolbus.workspace.shell_tool:ShellTool",
     "truncate-output": "toolbus.truncation.truncate_output:TruncateOutput",
 }
-"""What toolbus itself offers in that group, and nobody else by these names.
+"""The entry points of toolbus itself, whose names no other package can use.
 
-To look through all packages takes a hook's process longer than the event itself.
+Searching all packages takes a hook's process longer than the event itself.
 """
 
 
 def find_maker(
-    use: str, folder: Path, judged: TrustedModuleFinder | None = None
+    use: str, folder: Path, modules: TrustedModuleFinder | None = None
 ) -> Callable[..., Any]:
-    """Return the class of components, or the function that makes one, that *use* names.
+    """Return the component class of *use*, or its function that makes a component.
 
-    A relative file starts at *folder*. Only what is named is imported; a file from what is
-    *judged*, if that is given. Raises `LoadError`.
+    A relative file is relative to *folder*. Only the named module is imported; *modules*, if
+    given, imports the trusted bytes of a file. Raises `LoadError`.
     """
     source, _, name = use.rpartition(":")
     if use.endswith(".py"):
         source, name = use, ""
     if source.endswith(".py"):
-        made = _from_file(folder / Path(source).expanduser(), source, name, judged)
+        made = _from_file(folder / Path(source).expanduser(), source, name, modules)
     elif source:
         made = _attribute(_module(source), source, name)
     else:
@@ -61,16 +61,16 @@ def find_maker(
 
 def _checked(made: Any, use: str) -> Callable[..., Any]:
     if isinstance(made, type) and not issubclass(made, AgentComponent | ToolAdapter):
-        raise LoadError(f"{use!r} is no component, but class {made.__name__!r}")
+        raise LoadError(f"{use!r} is not a component, but class {made.__name__!r}")
     if isinstance(made, AgentComponent) or not callable(made):
         kind = type(made).__name__
-        raise LoadError(f"{use!r} is no class of components, but an object of {kind!r}")
+        raise LoadError(f"{use!r} is not a class of components, but an object of {kind!r}")
     maker: Callable[..., Any] = made
     return maker
 
 
 def offered_modules(name: str) -> set[str]:
-    """Return the modules in which installed packages have what they offer as *name*."""
+    """Return the modules of the entry points with *name*."""
     if name in SHIPPED:
         return {SHIPPED[name].partition(":")[0]}
     from importlib.metadata import entry_points  # noqa: PLC0415 - as below
@@ -78,15 +78,15 @@ def offered_modules(name: str) -> set[str]:
     return {point.module for point in entry_points(group=GROUP, name=name)}
 
 
-def _from_file(file: Path, source: str, name: str, judged: TrustedModuleFinder | None) -> Any:
+def _from_file(file: Path, source: str, name: str, modules: TrustedModuleFinder | None) -> Any:
     if not file.is_file():
         raise LoadError(
-            f"there is no file {str(file)!r}; relative ones start at this file's folder"
+            f"there is no file {str(file)!r}; a relative path starts at this file's folder"
         )
-    if judged is None:
+    if modules is None:
         module = import_file(file)
     else:
-        module = explained(file, partial(judged.load, file.resolve()))
+        module = explained(file, partial(modules.load, file.resolve()))
     if name:
         return _attribute(module, source, name)
     classes = {
@@ -126,13 +126,13 @@ def _attribute(module: ModuleType, source: str, name: str) -> Any:
 
 
 def _offered(name: str) -> Any:
-    """Return what an installed package offers under *name*."""
+    """Return the object of the entry point *name*."""
     if name in SHIPPED:
         module, _, attribute = SHIPPED[name].partition(":")
         return _imported(
             lambda: getattr(importlib.import_module(module), attribute), name, "toolbus"
         )
-    # Slow to import, and many a configuration names no package.
+    # Slow to import, and many configurations need no entry point of a package.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     points = entry_points(group=GROUP)

@@ -1,4 +1,4 @@
-"""A component made of its settings, which its constructor's signature judges first."""
+"""The factory of components: settings, checked by the constructor's signature."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 def make_component(
     maker: Callable[..., Any], settings: Mapping[str, Any], folder: Path
 ) -> AgentComponent:
-    """Return what *maker* makes of *settings*; relative paths among them start at *folder*.
+    """Return the component that *maker* makes of *settings*; relative paths start at *folder*.
 
-    Raises `MisfitError`, with the path from the settings, for names that it does not know or
-    lacks, for values of a wrong type, and if it raises itself.
+    Raises `MisfitError`, with the path in the settings, for an unknown or missing name, for a
+    value of a wrong type, and for an error of *maker*.
     """
     arguments = _arguments(maker, settings, folder)
     try:
         made = maker(**arguments)
     except MisfitError:
-        raise  # It says itself which setting it means.
+        raise  # Its path names the setting.
     except (Exception, SystemExit) as error:
         raise MisfitError(f"it cannot be made: {worded(error)}") from error
     if inspect.iscoroutine(made):
         made.close()
-        raise MisfitError("what makes it is async; give a function that is not")
+        raise MisfitError("its factory is async; give a sync function")
     made = component_of(made)
     if not isinstance(made, AgentComponent):
-        raise MisfitError(f"what was made is no component, but {type(made).__name__!r}")
+        raise MisfitError(f"expected a component from its factory, got {type(made).__name__!r}")
     return made
 
 
@@ -96,8 +96,7 @@ def _type_of(maker: Any, parameter: Parameter | None) -> Any:
     if parameter is None or parameter.annotation is parameter.empty:
         return Any
     function = inspect.unwrap(maker if inspect.isroutine(maker) else maker.__init__)
-
-    # One by one: who sets nothing of a type need not be able to read it.
+    # One by one: an unreadable hint matters only for a setting that is given.
     holder = SimpleNamespace(__annotations__={"it": parameter.annotation})
     names = getattr(function, "__globals__", {})
     try:

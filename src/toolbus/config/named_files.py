@@ -1,4 +1,4 @@
-"""Whether a file that a configuration names may be used by what reads it itself, now and later."""
+"""Trust in the files that a configuration names, for the components that read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.config.entries import named_uses
 from toolbus.config.tables import COMPONENT
-from toolbus.config.trust import judge
+from toolbus.config.trust import check_trust
 from toolbus.errors import LoadError
 from toolbus.settings.private_files import writable_by_others
 from toolbus.settings.user_folders import config_folder
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def component_source(document: Document, digests: Mapping[str, str] | None) -> Iterator[None]:
-    """Let components know that they are made of *document*; *digests* if it was judged by them."""
+    """Set `config_source` to *document*, trusted by *digests*, while its components are made."""
     configuration = Path(os.path.realpath(document.file))
 
     def check_first(file: Path, data: bytes) -> str | None:
         if digests is None or digests.get(os.path.realpath(file)) == sha256(data).hexdigest():
             return None
-        return f"it is not what was trusted with {configuration}"
+        return f"it differs from the version trusted with {configuration}"
 
     def check_changed(file: Path, data: bytes) -> str | None:
         return _distrust(configuration, file, data)
@@ -57,7 +57,7 @@ def _files_of(document: Document, digests: Mapping[str, str] | None) -> list[Pat
 
 
 def _setting_files(document: Document) -> Iterator[str]:
-    """Yield what settings called `file` say: a policy, or a lock file of pins by any name."""
+    """Yield the values of settings named `file`: a policy, or a lock file of pins."""
     tables = document.table.get(COMPONENT)
     for table in tables if isinstance(tables, list) else ():
         settings = table.get("settings") if isinstance(table, dict) else None
@@ -67,17 +67,17 @@ def _setting_files(document: Document) -> Iterator[str]:
 
 
 def _distrust(configuration: Path, file: Path, data: bytes) -> str | None:
-    """Return why *file*, changed to *data*, is not trusted: it is not the user's, or not judged."""
+    """Return why the new content *data* of *file* is not trusted, None if it is."""
     try:
         if configuration.parent == config_folder():
             return writable_by_others(configuration) or writable_by_others(
                 Path(os.path.realpath(file))
             )
-        snapshot = judge(configuration).snapshot
+        snapshot = check_trust(configuration).snapshot
     except (OSError, LoadError) as error:
         return str(error)
     digests = {} if snapshot is None else snapshot.digests
     if digests.get(os.path.realpath(file)) == sha256(data).hexdigest():
         return None
     way_out = f"read it, then: toolbus trust {shlex.quote(str(configuration))}"
-    return f"it is not trusted as it is now; {way_out}"
+    return f"its current content is not trusted; {way_out}"

@@ -1,4 +1,4 @@
-"""A Python file or module, imported as Python would, and what it defines."""
+"""Python files and modules: their import, and the classes that they define."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 LOADING = threading.RLock()
-"""Held while files are imported and components made: no other thread sees them half done."""
+"""The lock of imports and of making components: no other thread sees them half done."""
 
 
 def import_file(file: Path) -> ModuleType:
-    """Import *file*: by its dotted name if it is part of a package, and only once.
+    """Import *file* once, by its dotted name if it is part of a package.
 
-    Its folder, or that of its package, becomes the first of `sys.path`. Raises `LoadError`.
+    Its folder, or its package's, becomes the first of `sys.path`. Raises `LoadError`.
     """
     folder, dotted = file.resolve().parent, [] if file.stem == "__init__" else [file.stem]
     while (folder / "__init__.py").is_file():
@@ -43,7 +43,7 @@ def import_file(file: Path) -> ModuleType:
 
 
 def explained(file: Path, load: Callable[[], ModuleType]) -> ModuleType:
-    """Return what *load* makes of *file*; raises `LoadError` with the line that failed."""
+    """Return the module that *load* imports from *file*; raises `LoadError` with its line."""
     try:
         with LOADING:
             return load()
@@ -57,16 +57,16 @@ def explained(file: Path, load: Callable[[], ModuleType]) -> ModuleType:
 
 
 def defines(module: ModuleType, value: object, base: type) -> bool:
-    """Tell whether *value* is a subclass of *base* that *module* did not import itself."""
+    """Return whether *value* is a subclass of *base* defined in *module*."""
     return (
         isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
     )
 
 
 def private_module_name(file: Path, digest: str = "") -> str:
-    """Return the name of a module that only its *file* names, with the *digest* of its bytes.
+    """Return a module name made of the path *file* and the *digest* of its bytes.
 
-    No module that is found by its name is called so; it has no dot, which would mean a package.
+    An `import` statement cannot find it; it has no dot, which would mean a package.
     """
     return f"__toolbus__:{file}{digest and ':'}{digest}".replace("%", "%25").replace(".", "%2E")
 
@@ -79,7 +79,7 @@ def _import_alone(file: Path) -> ModuleType:
     assert spec is not None  # noqa: S101 - for mypy: a `.py` file has a loader
     assert spec.loader is not None  # noqa: S101 - as above
     module = importlib.util.module_from_spec(spec)
-    # Type hints of its classes are looked up there.
+    # The type hints of its classes are resolved there.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -90,7 +90,7 @@ def _import_alone(file: Path) -> ModuleType:
 
 
 def _last_place(error: BaseException, file: Path) -> str:
-    """Return the last line of *file* that was on the way to *error*."""
+    """Return the last line of *file* in the traceback of *error*."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
     return f"{file}:{lines[-1]}" if lines else str(file)

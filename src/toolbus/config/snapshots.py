@@ -1,9 +1,9 @@
-"""A configuration and all local files that it names, read once: what is judged is what is used.
+"""A snapshot of a configuration and its local files: the bytes that are checked are those used.
 
-Named are files: each text in it that is the path of a regular file, with or without `:name`; and
-modules, `package.module:Class` or what a package offers, whose file lies in the project. Of a
-file of Python the modules beside it that its `import` statements name belong to it, and theirs.
-A folder is not looked into, and what an import makes up while it runs is refused when it happens.
+It holds each file whose path is a text in the configuration, with or without `:name`; each module
+of the project that `package.module:Class` or an entry point names; and the modules beside a
+Python file that its `import` statements name, recursively. Folders are not searched, and an
+import of a computed name is refused when it happens.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 _MODULE = re.compile(r"(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*):[\w.]+")
 _LONGEST = 2**26
-"""Bytes of a file; what is longer, or has no end, is no part of a configuration."""
+"""The most bytes of a file of a configuration."""
 _NOT_LOCAL = sys.stdlib_module_names | {"toolbus"}
-"""What no file beside a configuration may stand for."""
+"""The modules that no file beside a configuration replaces."""
 
 
 class Snapshot(NamedTuple):
-    """What *document* says, and the SHA-256, in hex, of it and of each file that it names.
+    """A *document*, and the SHA-256 in hex of its file and of each file that it names.
 
-    *digests* go by the real path, *modules* hold the bytes of those that are Python.
+    *digests* are by real path; *modules* hold the bytes of the Python files.
     """
 
     document: Document
@@ -52,7 +52,7 @@ class Snapshot(NamedTuple):
 
 
 def take_snapshot(file: Path, data: bytes | None = None) -> Snapshot:
-    """Read the configuration *file*, unless *data* is what was read, and what it names.
+    """Read the configuration *file*, or take its bytes *data*, and read the files that it names.
 
     Raises `ConfigurationError`.
     """
@@ -70,14 +70,14 @@ def take_snapshot(file: Path, data: bytes | None = None) -> Snapshot:
 
 
 def read_private(file: Path, configuration: Path) -> bytes:
-    """Return the bytes of *file*, a real path, which *configuration* is or names.
+    """Return the bytes of *file*, a real path, which is *configuration* or named by it.
 
-    Raises `ConfigurationError` if others may change it.
+    Raises `ConfigurationError` if other users may change it.
     """
     try:
         reason = writable_by_others(file)
     except OSError:
-        reason = None  # Reading it says what is wrong.
+        reason = None  # Reading it raises a better error.
     if reason is None:
         return read_bytes(file, _LONGEST)
     way_out = "make it yours alone, or name the configuration with --config"
@@ -86,7 +86,7 @@ def read_private(file: Path, configuration: Path) -> bytes:
 
 
 class _Walk:
-    """The walk from a *document* to all files that it names, each of which is read once."""
+    """The walk from a *document* to all files that it names, each read once."""
 
     def __init__(self, document: Document, data: bytes) -> None:
         self._document, self._folder = document, document.file.parent
@@ -107,7 +107,7 @@ class _Walk:
         return Snapshot(self._document, digests, modules)
 
     def take(self, text: str) -> None:
-        """Read the file that *text* names, if it does, or that of a module in the project."""
+        """Read the file or the project's module that *text* names, if any."""
         for name in dict.fromkeys([text, text.rpartition(":")[0]]):
             file = _file(self._folder, name) if name else None
             if file is not None and file.suffix == ".py":
@@ -118,7 +118,7 @@ class _Walk:
             self.take_module(match["name"])
 
     def take_module(self, name: str) -> None:
-        """Read the module *name* and its packages, if it would be found in the project."""
+        """Read the module *name* and its packages, if the project has it."""
         file = None if name.partition(".")[0] in _NOT_LOCAL else _origin(name)
         if file is None or not self._is_local(file):
             return
@@ -126,11 +126,11 @@ class _Walk:
         self._add(file.parents[depth], name)
 
     def follow_imports(self) -> None:
-        """Read what the modules so far import from beside them, and what those do."""
+        """Read the modules that the present ones import from the project, recursively."""
         while self._waiting:
             folder, package, module = self._waiting.pop()
             for name in _imports(module.source or b"", package):
-                # What is not beside it may be elsewhere in the project, where Python looks, too.
+                # A module that is not beside it may be elsewhere in the project.
                 if not self._add(folder, name):
                     self.take_module(name)
 
@@ -176,7 +176,7 @@ class _Walk:
         return ModuleSource(path, None, is_package=True) if path.is_dir() else None
 
     def _check_same(self, name: str, path: Path) -> None:
-        """Raise `ConfigurationError` if *name*, known already, would mean something else here."""
+        """Raise `ConfigurationError` if the known module *name* has another file here."""
         files = [file for file in (path / "__init__.py", Path(f"{path}.py")) if file.is_file()]
         if files:
             known = self._modules[name].file
@@ -238,7 +238,7 @@ def _origin(name: str) -> Path | None:
 
 
 def _spec(name: str, places: Sequence[str] | None = None) -> ModuleSpec | None:
-    """Return what Python would find by *name* without what was judged before."""
+    """Return the spec of *name* without the finders of trusted modules."""
     for finder in sys.meta_path:
         if isinstance(finder, TrustedModuleFinder) or not hasattr(finder, "find_spec"):
             continue
@@ -253,14 +253,14 @@ def _imports(source: bytes, package: str) -> Iterator[str]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # Then it cannot be run either.
+        return  # Python cannot run it either.
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: package.count(".") + 2 - node.level]
             if node.level and not above:
-                continue  # It leads out of the package.
+                continue  # It leads outside the package.
             start = [*(above if node.level else ()), *([node.module] if node.module else ())]
             names = [(*start, alias.name) for alias in node.names if alias.name != "*"]
             yield from [".".join(each) for each in (start, *names) if each and all(each)]

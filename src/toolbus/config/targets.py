@@ -1,4 +1,4 @@
-"""An agent, a bus or a component, found in a Python file; or what a configuration names."""
+"""The target of a command: an agent, bus or component of a Python file, or a configuration."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _WANTED = "agent, bus or component"
 _POLICY_KEYS = frozenset({"default", "rule", "call", "tools", "trust_annotations"})
 _CONFIGURATION_KEYS = frozenset({"component", "server", "price", "approvals"})
-"""Keys at the top of a policy's file, and of a configuration."""
+"""The top-level keys of a policy, and of a configuration."""
 
 
 class LoadedTarget(NamedTuple):
-    """The bus of a *target*, what that was, and who speaks there with which components."""
+    """The bus of a *target*, the target's kind, and the host of its *components*."""
 
     bus: EventBus
     target: str
@@ -43,10 +43,7 @@ class LoadedTarget(NamedTuple):
 
 
 def load(target: str) -> LoadedTarget:
-    """Return what *target*, `FILE.py[:name]`, a configuration or a policy, means.
-
-    Raises `LoadError`.
-    """
+    """Load *target*: `FILE.py[:name]`, a configuration or a policy; raises `LoadError`."""
     if target.endswith(".toml"):
         return _load_policy(target) if _is_policy(target) else load_configuration(target)
     file, name = _split(target)
@@ -62,21 +59,21 @@ def load(target: str) -> LoadedTarget:
 
 
 def load_configuration(file: str | None = None) -> LoadedTarget:
-    """Return what the configuration *file*, else the nearest one, names; raises `LoadError`."""
-    from toolbus.config import configuration  # noqa: PLC0415 - not for those who name a file of Python
+    """Load the configuration *file*, by default the active one; raises `LoadError`."""
+    from toolbus.config import configuration  # noqa: PLC0415 - a Python file needs none
 
     return _loaded(configuration.read(file))
 
 
 def load_changed(file: str) -> LoadedTarget:
-    """Return what the configuration *file* names, changed and trusted; raises `LoadError`."""
+    """Load the configuration *file* after a trusted change; raises `LoadError`."""
     from toolbus.config import configuration  # noqa: PLC0415 - as above
 
     return _loaded(configuration.read_changed(file))
 
 
 def load_nearest() -> LoadedTarget | None:
-    """Return what is in force here, None if nothing is; raises `LoadError`."""
+    """Load the active configuration, None without one; raises `LoadError`."""
     from toolbus.config import configuration  # noqa: PLC0415 - as above
 
     read = configuration.read_nearest()
@@ -84,9 +81,9 @@ def load_nearest() -> LoadedTarget | None:
 
 
 def load_for_session(file: Path | None) -> LoadedTarget | None:
-    """Return what is in force in a session for which the project's *file* was found.
+    """Load the configuration of a session with the project's *file*, None without any.
 
-    None: nothing is. Raises `LoadError` if *file* was trusted and has changed, or is gone.
+    Raises `LoadError` if *file* was trusted and has changed, or is missing.
     """
     from toolbus.config import configuration  # noqa: PLC0415 - as above
 
@@ -95,7 +92,7 @@ def load_for_session(file: Path | None) -> LoadedTarget | None:
 
 
 def _is_policy(file: str) -> bool:
-    """Return whether *file* has keys of a policy at its top, and none of a configuration."""
+    """Return whether the top-level keys of *file* are a policy's, not a configuration's."""
     from toolbus.config.documents import read_document  # noqa: PLC0415 - as above
 
     keys = read_document(Path(file).expanduser()).table.keys()
@@ -121,7 +118,7 @@ def _loaded(read: Configuration) -> LoadedTarget:
 
 def _split(target: str) -> tuple[Path, str | None]:
     file, _, name = target.rpartition(":")
-    # Nothing in a file is called `\\x\\policy.py`: then the colon belongs to the path.
+    # `C:\\x\\policy.py` names nothing in a file: its colon belongs to the path.
     is_named = bool(file) and (not name or name.isidentifier()) and not Path(target).exists()
     path = Path(file if is_named else target)
     if path.is_dir():
@@ -129,7 +126,7 @@ def _split(target: str) -> tuple[Path, str | None]:
     if not path.is_file():
         raise LoadError(f"there is no file {str(path)!r}; give FILE.py[:name]")
     if path.suffix != ".py":
-        raise LoadError(f"{path} is no Python file; give FILE.py[:name]")
+        raise LoadError(f"{path} is not a Python file; give FILE.py[:name]")
     try:
         path.open("rb").close()
     except OSError as error:
@@ -142,24 +139,24 @@ def _only_candidate(file: Path, module: ModuleType) -> str:
     if not candidates:
         raise LoadError(f"{file} has no {_WANTED}; give FILE.py:name of a function that makes one")
     if len(candidates) > 1:
-        raise LoadError(f"{file} has several; say {file}:NAME, one of {', '.join(candidates)}")
+        raise LoadError(f"{file} has several; give {file}:NAME, one of {', '.join(candidates)}")
     return candidates[0]
 
 
 def _hint(name: str, module: ModuleType) -> str:
     candidates = ", ".join(_candidates(module))
-    return nearest(name, vars(module)) or (f"; there is {candidates}" if candidates else "")
+    return nearest(name, vars(module)) or (f"; known: {candidates}" if candidates else "")
 
 
 def _candidates(module: ModuleType) -> list[str]:
-    """Return the names of what may be meant: agents and buses before components and their classes.
+    """Return the names of possible targets: agents and buses, else components, else their classes.
 
-    An agent and its bus are one candidate, and so are two names of one object.
+    An agent and its bus count once, and so do two names of one object.
     """
     public = {name: value for name, value in vars(module).items() if not name.startswith("__")}
     for choose in (_bus_of, _component, lambda value: _own_class(value, module)):
         chosen: dict[int, str] = {}
-        # Agents first, so that their buses go by their names.
+        # Agents first, so that a bus is listed by its agent's name.
         for name, value in sorted(public.items(), key=lambda item: not _is_agent(item[1])):
             if (candidate := choose(value)) is not None:
                 chosen.setdefault(id(candidate), name)
@@ -169,7 +166,7 @@ def _candidates(module: ModuleType) -> list[str]:
 
 
 def _is_agent(value: object) -> TypeGuard[Agent]:
-    # As long as nobody has loaded agents, nothing is one; and to load them takes a while.
+    # Without the module there can be no agent, and importing it is slow.
     module = sys.modules.get("toolbus.agent.agent")
     return module is not None and isinstance(value, module.Agent)
 
@@ -189,7 +186,7 @@ def _own_class(value: object, module: ModuleType) -> object | None:
 
 
 def _resolve(value: Any, where: str) -> LoadedTarget:
-    """Return the bus of *value*, made by calling it if it is a function or a class."""
+    """Return the target *value*, or the result of calling it if it is a function or a class."""
     known = _is_agent(value) or isinstance(value, EventBus | AgentComponent)
     if not known and callable(value):
         where = f"{where}()"
@@ -210,7 +207,7 @@ def _resolve(value: Any, where: str) -> LoadedTarget:
 def _components(value: Any, where: str) -> list[AgentComponent]:
     components = [component_of(each) for each in value] if isinstance(value, list | tuple) else []
     if not components or not all(isinstance(item, AgentComponent) for item in components):
-        raise LoadError(f"{where} is no {_WANTED}, but {type(value).__name__!r}")
+        raise LoadError(f"{where} is not an {_WANTED}, but {type(value).__name__!r}")
     return components
 
 
@@ -225,7 +222,7 @@ def _made(make: Callable[[], Any], where: str) -> Any:
         raise LoadError(f"{where} raised {worded(error)}") from error
     if inspect.iscoroutine(made):
         made.close()
-        raise LoadError(f"{where} is async; give a function that is not")
+        raise LoadError(f"{where} is async; give a sync function")
     return made
 
 

@@ -1,10 +1,10 @@
-"""Which configurations are in force: the user's own, and a project's if the user trusts it.
+"""The effective configuration: the user's own, and a project's if the user trusts it.
 
-The user's own is `toolbus/toolbus.toml` in `$XDG_CONFIG_HOME`, else in `~/.config`. Trust in
-others stands in `trusted.json` beside it: of each file the digests of itself and of all local
+The user's own is `toolbus/toolbus.toml` in `$XDG_CONFIG_HOME`, else in `~/.config`. `trusted.json`
+beside it lists the trusted files of projects, each with the digests of itself and of all local
 files that it names. A project's file that is not trusted, or has changed, is not even parsed.
-What this cannot do: keep trusted code from doing whatever code can, or see that a file which a
-component opens itself is changed after it was judged.
+Limits: trusted code can do anything, and a file that a component opens itself may change after
+the check.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 
 TRUSTED = "trusted.json"
 PERSONAL_SETTINGS = frozenset({"base_url", "vault"})
-"""Settings that no project gives, whatever the component; a component's class may add to them."""
+"""Settings that no project may set, for any component; a component's class may add its own."""
 
 _LONGEST = 20_000_000
-"""Bytes of the list; one entry has some hundred."""
+"""The most bytes of the list; an entry has a few hundred."""
 
 _Digests = dict[str, str]
 
 
 class _TrustList(msgspec.Struct, kw_only=True):
-    """What `trusted.json` holds: by the real path of a configuration its digests."""
+    """The content of `trusted.json`: the digests of each configuration, by its real path."""
 
     version: int = 1
-    files: dict[str, _Digests] = {}  # msgspec makes a new one each time.
+    files: dict[str, _Digests] = {}  # msgspec copies the default.
 
 
 class EffectiveConfig(NamedTuple):
-    """What holds in the current folder; *refusal* says why the nearest file does not.
+    """The active configurations of a folder; *refusal* says why the project's is not active.
 
-    *has_changed* is true if it was trusted once.
+    *has_changed* is true if it was trusted before.
     """
 
     personal: Document | None = None
@@ -69,44 +69,44 @@ class EffectiveConfig(NamedTuple):
     has_changed: bool = False
 
     def warn(self) -> None:
-        """Tell the person, once, that a file is there and not in force."""
+        """Report on standard error, once, a file that is not active."""
         if self.refusal:
-            whose = f"; your own {self.personal.file} is in force" if self.personal else ""
+            whose = f"; your own {self.personal.file} is active" if self.personal else ""
             _warn(f"{self.refusal}{whose}")
 
 
-class Judgement(NamedTuple):
-    """A *snapshot* if it is trusted; else the names of what *changed*, None if it never was."""
+class TrustDecision(NamedTuple):
+    """The *snapshot* of a trusted file; else the *changed* files, None if it was never trusted."""
 
     snapshot: Snapshot | None
     changed: tuple[str, ...] | None = None
 
 
 def effective_config(file: Path | None = None) -> EffectiveConfig:
-    """Return what is in force: the user's own, and *file*, else the nearest one here, if trusted.
+    """Return the user's own configuration, and *file* or the nearest one here, if trusted.
 
-    Raises `ConfigurationError` for what others may change.
+    Raises `ConfigurationError` for a file that other users may change.
     """
     personal = own_document()
     file = find() if file is None else file
     if file is None or (personal is not None and os.path.realpath(file) == str(personal.file)):
         return EffectiveConfig(personal)
-    snapshot, changed = judge(file)
+    snapshot, changed = check_trust(file)
     if snapshot is not None:
         return EffectiveConfig(personal, snapshot)
     path = os.path.realpath(file)
     why = "is not trusted"
     if changed is not None:
-        why = f"is not trusted any more, for {', '.join(changed)} changed"
+        why = f"is no longer trusted: {', '.join(changed)} changed"
     way_out = f"read it, then: toolbus trust {shlex.quote(path)}"
-    refusal = sanitize(f"{path} {why}, so nothing of it is in force; {way_out}")
+    refusal = sanitize(f"{path} {why}, so it is not active; {way_out}")
     return EffectiveConfig(personal, None, refusal, changed is not None)
 
 
 def find_or_missed(folder: Path) -> Path | None:
-    """Return what `find` does from *folder*, a real path, or what is trusted nearer or beside it.
+    """Return the file that `find` finds from *folder*, a real path, or a nearer trusted file.
 
-    That may be gone, and what nobody trusts does not take its place.
+    The trusted file may be missing; an untrusted one does not take its place.
     """
     file, trusted = find(folder), read_trusted()
     for place in search_places(folder):
@@ -118,10 +118,11 @@ def find_or_missed(folder: Path) -> Path | None:
     return file
 
 
-def judge(file: Path | str) -> Judgement:
-    """Return whether *file* is trusted, by its real path, and as it was read for that.
+def check_trust(file: Path | str) -> TrustDecision:
+    """Return whether the real path of *file* is trusted, with the snapshot that was checked.
 
-    Raises `ConfigurationError` if it cannot be read, or others may change what it names.
+    Raises `ConfigurationError` for an unreadable file, and for one that other users may change or
+    that names such a file.
     """
     from toolbus.config.snapshots import read_private, take_snapshot  # noqa: PLC0415 - for few
 
@@ -129,27 +130,27 @@ def judge(file: Path | str) -> Judgement:
     data = read_private(file, file)
     known = read_trusted().get(str(file))
     if known is None:
-        return Judgement(None)
-    # What does not even have its own digest is not looked into.
+        return TrustDecision(None)
+    # A file with another digest is not parsed.
     if sha256(data).hexdigest() != known.get(str(file)):
-        return Judgement(None, (file.name,))
+        return TrustDecision(None, (file.name,))
     snapshot = take_snapshot(file, data)
     digests = snapshot.digests
     changed = sorted([path for path in {*digests, *known} if digests.get(path) != known.get(path)])
     names = [os.path.relpath(path, file.parent) for path in changed]
-    return Judgement(None, tuple(names)) if changed else Judgement(snapshot)
+    return TrustDecision(None, tuple(names)) if changed else TrustDecision(snapshot)
 
 
 def trust(snapshot: Snapshot) -> None:
-    """Store the digests of *snapshot*: as it is, it is trusted from now on."""
+    """Trust *snapshot*: store its digests."""
     with _changing() as trusted:
         trusted[str(snapshot.document.file)] = snapshot.digests
 
 
 def revoke(file: Path | str) -> bool:
-    """Take back the trust in *file*, by its real path; return whether there was any.
+    """Revoke the trust in *file*, by its real path and by its name; return whether it had any.
 
-    By its name as well: a link may stand where a trusted file stood.
+    By its name as well, since a link may have replaced the trusted file.
     """
     names = {os.path.realpath(file), os.path.abspath(file)}  # noqa: PTH100 - beside the other
     with _changing() as trusted:
@@ -160,7 +161,7 @@ def revoke(file: Path | str) -> bool:
 
 
 def read_trusted() -> dict[str, _Digests]:
-    """Return the digests of all that is trusted, by the real path of the configuration."""
+    """Return the digests of all trusted configurations, by their real paths."""
     folder = config_folder()
     if folder is None:
         return {}
@@ -168,7 +169,7 @@ def read_trusted() -> dict[str, _Digests]:
 
 
 def own_document() -> Document | None:
-    """Return the user's own configuration, if there is one; raises `ConfigurationError`."""
+    """Return the user's own configuration, or None; raises `ConfigurationError`."""
     folder = config_folder()
     if folder is None or not (folder / NAME).is_file():
         return None
@@ -176,15 +177,15 @@ def own_document() -> Document | None:
 
 
 def read_owned(file: Path | str) -> Document:
-    """Return what *file* says, which nobody but its owner may change, nor the code that it names.
+    """Return the document of *file*.
 
-    Raises `ConfigurationError`.
+    Raises `ConfigurationError` if other users may change it or the code that it names.
     """
     file = Path(os.path.realpath(file))
     try:
         reason = writable_by_others(file)
     except OSError:
-        reason = None  # Reading it says what is wrong.
+        reason = None  # Reading it raises a better error.
     if reason:
         raise ConfigurationError(f"refused: {reason}; make it yours alone", str(file))
     document = read_document(file)
@@ -192,7 +193,7 @@ def read_owned(file: Path | str) -> Document:
         source = use if use.endswith(".py") else use.rpartition(":")[0]
         named = file.parent / Path(source).expanduser()
         if not (source.endswith(".py") and named.is_file()):
-            continue  # What is not there is told when it is loaded.
+            continue  # A missing file is reported when it is loaded.
         if reason := writable_by_others(Path(os.path.realpath(named))):
             named_reason = f"refused: it names {str(named)!r}, and {reason}; make it yours alone"
             raise ConfigurationError(named_reason, str(file))
@@ -201,10 +202,10 @@ def read_owned(file: Path | str) -> Document:
 
 @contextmanager
 def _changing() -> Iterator[dict[str, _Digests]]:
-    """Give what is trusted, and write it, changed, in one step; others wait so long."""
+    """Yield the trusted digests, and write their changes atomically, under a lock."""
     folder = config_folder()
     if folder is None:
-        raise LoadError("there is no home folder to keep trust in; set XDG_CONFIG_HOME")
+        raise LoadError("no home folder to store the trust in; set XDG_CONFIG_HOME")
     make_private_folders(folder)
     with locked(folder / f"{TRUSTED}.lock"):
         files = _read(folder / TRUSTED)
@@ -214,22 +215,22 @@ def _changing() -> Iterator[dict[str, _Digests]]:
 
 
 def _read(file: Path) -> dict[str, _Digests]:
-    """Return what *file* says, nothing if it is not there; only its owner may have written it."""
+    """Return the digests in *file*, none if it is missing; it must be private to its owner."""
     try:
         trusted = msgspec.json.decode(read_secret_file(file, _LONGEST), type=_TrustList)
     except FileNotFoundError:
         return {}
     except UnfitFileError as error:
-        reason = f"refused: {error.reason}; delete it, and trust anew"
+        reason = f"refused: {error.reason}; delete it, and trust the files again"
         raise ConfigurationError(reason, str(file)) from None
     except OSError as error:
-        # A symlink is one of those: it says "too many levels of symbolic links".
+        # A symlink raises this: "too many levels of symbolic links".
         raise ConfigurationError(f"it cannot be opened: {error.strerror}", str(file)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        reason = f"this is not a list of trusted files: {error}; delete it, and trust anew"
+        reason = f"expected a list of trusted files: {error}; delete it, and trust the files again"
         raise ConfigurationError(reason, str(file)) from None
     if trusted.version != 1:
-        reason = f"it is of version {trusted.version}, a newer toolbus's; update this one"
+        reason = f"version {trusted.version} is newer than version 1; update toolbus"
         raise ConfigurationError(reason, str(file))
     return trusted.files
 

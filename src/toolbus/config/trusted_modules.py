@@ -1,4 +1,4 @@
-"""Modules that are imported from bytes that somebody has judged, whatever their files say now."""
+"""An importer of trusted bytes: later changes of their files have no effect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ModuleSource(NamedTuple):
-    """What a module is made of; *source* is None for a folder without `__init__.py`."""
+    """The file and the bytes of a module; *source* is None for a folder without `__init__.py`."""
 
     file: Path
     source: bytes | None
@@ -28,10 +28,10 @@ class ModuleSource(NamedTuple):
 
 
 class TrustedModuleFinder(MetaPathFinder):
-    """The *modules* that *configuration* needs, by their names; *entries* names those of its files.
+    """A finder of the *modules* of *configuration*, by name; *entries* has the names by file.
 
-    They are found from the first `importing` on, before anything else of their names. What lies
-    beside them, in *folders*, and was not judged is refused.
+    From the first `importing` on it precedes all other finders. Untrusted modules beside the
+    trusted ones, in *folders*, are refused.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class TrustedModuleFinder(MetaPathFinder):
 
     @contextmanager
     def importing(self) -> Iterator[None]:
-        """Be asked for modules; until its end this thread imports none that was not judged."""
+        """Install the finder; within the block this thread imports no untrusted module."""
         for finder in tuple(sys.meta_path):
             if isinstance(finder, TrustedModuleFinder) and finder._serves(self._configuration):  # noqa: SLF001 - the same class
                 sys.meta_path.remove(finder)
                 if finder._modules != self._modules:  # noqa: SLF001 - the same class
                     _forget(finder._modules)  # noqa: SLF001 - the same class
-        # Another configuration may have modules of the same names.
+        # Another configuration may have modules with the same names.
         _forget([name for name in self._modules if self._is_other(sys.modules.get(name))])
         sys.meta_path.insert(0, self)
         self._thread = threading.get_ident()
@@ -63,19 +63,19 @@ class TrustedModuleFinder(MetaPathFinder):
             self._thread = None
 
     def load(self, file: Path) -> ModuleType:
-        """Return the module of *file*, a real path; raises `LoadError`, and what it raises."""
+        """Return the module of *file*, a real path; raises `LoadError` and the module's errors."""
         if file not in self._entries:
-            raise LoadError(f"{file} came after the configuration was judged; start again")
+            raise LoadError(f"{file} is newer than the trust in its configuration; start again")
         return import_module(self._entries[file])
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import *fullname*, None if it is none of ours; raises `ImportError`."""
+        """Return the spec of *fullname*, None for other modules; raises `ImportError`."""
         del target
         module = self._modules.get(fullname)
         if module is None:
-            self._refuse_unjudged(fullname, path)
+            self._refuse_untrusted(fullname, path)
             return None
         folder = module.file.parent if module.source is not None else module.file
         places = [str(folder)] if module.is_package else None
@@ -92,14 +92,14 @@ class TrustedModuleFinder(MetaPathFinder):
         return self._configuration == configuration
 
     def _is_other(self, module: ModuleType | None) -> bool:
-        """Tell whether *module* was made of judged bytes, but not of ours."""
+        """Return whether *module* was made of the trusted bytes of another configuration."""
         loader = getattr(module, "__loader__", None)
         if module is None or not isinstance(loader, _TrustedLoader):
             return False
-        judged = self._modules[module.__name__]
-        return (loader.path, loader.source) != (str(judged.file), judged.source)
+        own_module = self._modules[module.__name__]
+        return (loader.path, loader.source) != (str(own_module.file), own_module.source)
 
-    def _refuse_unjudged(self, name: str, path: Sequence[str] | None) -> None:
+    def _refuse_untrusted(self, name: str, path: Sequence[str] | None) -> None:
         parent, _, stem = name.rpartition(".")
         is_inside = parent in self._modules
         if name.partition(".")[0] in sys.stdlib_module_names or not (
@@ -112,28 +112,30 @@ class TrustedModuleFinder(MetaPathFinder):
                 continue
             for file in (folder / stem / "__init__.py", folder / f"{stem}.py"):
                 if file.is_file():
-                    reason = f"{file} was not judged: only what an `import` names is"
-                    raise ImportError(f"{reason}; import it so, and trust anew", name=name)
+                    reason = f"{file} is not trusted: only modules named by an `import` are"
+                    raise ImportError(
+                        f"{reason}; import it so, and trust the configuration again", name=name
+                    )
 
 
 def _forget(names: Iterable[str]) -> None:
-    """Forget the modules of *names* that were made of judged bytes, so that they are made anew."""
+    """Remove the modules of *names* made of trusted bytes, so that they are imported again."""
     for name in names:
         if isinstance(getattr(sys.modules.get(name), "__loader__", None), _TrustedLoader):
             del sys.modules[name]
 
 
 class _TrustedLoader(SourceFileLoader):
-    """Makes a module of *source*; neither its file nor a compiled one beside it is read."""
+    """A loader of *source*, which reads neither the file nor its compiled version."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:
         super().__init__(name, path)
         self.source = source
 
     def get_data(self, path: str) -> bytes:
-        """Return the bytes that were judged, of another *path* those of the file."""
+        """Return the trusted bytes, for another *path* those of its file."""
         return self.source if path == self.path else super().get_data(path)
 
     def path_stats(self, path: str) -> Mapping[str, float]:
-        """Raise `OSError`: without a time of change Python looks for no compiled file."""
+        """Raise `OSError`: without a modification time Python reads no compiled file."""
         raise OSError(path)

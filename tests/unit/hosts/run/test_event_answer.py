@@ -207,8 +207,8 @@ def test_a_project_that_was_trusted_and_has_changed_closes(tmp_path):
     project(work, "no")
     assert asked(environment) == {"denied": "no"}
     (work / "rules.py").write_text("# nothing any more\n")
-    assert "not trusted any more" in asked(environment)["blocked"]
-    assert "not trusted any more" in asked(environment, call(session="s2"))["blocked"]
+    assert "no longer trusted" in asked(environment)["blocked"]
+    assert "no longer trusted" in asked(environment, call(session="s2"))["blocked"]
     project(work, "again")
     assert asked(environment, call(call_id="c2")) == {"denied": "again"}
 
@@ -218,7 +218,7 @@ def test_rules_that_are_gone_close_until_their_trust_is_revoked(tmp_path):
     project(work, "no")
     assert asked(environment) == {"denied": "no"}
     (work / "toolbus.toml").unlink()
-    assert "is trusted and is not there" in asked(environment, call(call_id="c2"))["blocked"]
+    assert "is trusted, and missing" in asked(environment, call(call_id="c2"))["blocked"]
     assert revoke(work / "toolbus.toml")
     assert asked(environment, call(call_id="c3")) == {}
 

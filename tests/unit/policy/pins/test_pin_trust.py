@@ -66,7 +66,7 @@ async def test_a_lock_file_that_nobody_trusted_is_told(project, caplog):
     assert await provided(configured(project, "")) == ()
 
     (error,) = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert "it is not what was trusted" in error.getMessage()
+    assert "it differs from the version trusted" in error.getMessage()
     assert "set `settings = { file = 'toolbus.lock' }` and trust that" in error.getMessage()
 
 
