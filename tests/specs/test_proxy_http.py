@@ -1456,6 +1456,39 @@ async def test_sessions_are_kept_apart(listening, handlers, here):
     assert [strange.status_code, gone.status_code] == [404, 404]
 
 
+EXITS = """\
+import sys
+class Exits(Policy):
+    @guard(events.TOOL_CALL_BEFORE, tools="mark")
+    def exit(self, ctx):
+        if ctx.value.arguments["number"] == 1:
+            sys.exit(3)
+    @guard(events.TOOL_CALL_BEFORE, tools="mark")
+    async def exit_later(self, ctx):
+        await asyncio.sleep(0)
+        if ctx.value.arguments["number"] == 2:
+            sys.exit(3)
+    @on(events.MESSAGE_APPEND_BEFORE, on_error="closed")
+    def exit_at_result(self, ctx):
+        if ctx.value.text == "3":
+            sys.exit(3)
+"""
+
+
+async def test_a_handler_s_exit_fails_one_call(listening, policy):
+    policy(EXITS)
+    command = [sys.executable, ODD, "odd.log"]
+    async with listening("--with", "policy.py:Exits", "--", *command) as one:
+        other = Web(one.url, one.http)
+        await one.begin()
+        await other.begin()
+        failed = [await one.answer(number, "mark", number=number) for number in (1, 2, 3)]
+        texts = [await web.text(9, "mark", number=4) for web in (one, other)]
+
+    assert ["error" in each for each in failed] == [True] * 3
+    assert texts == ["4", "4"]
+
+
 async def test_a_lost_stream_goes_on(listening, handlers, saying, here):
     async with listening(*handlers, "--", *saying) as web:
         await web.begin()

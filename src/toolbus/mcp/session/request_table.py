@@ -201,7 +201,8 @@ async def run_or_fail(work: Awaitable[None], fail: Callable[[BaseException], obj
         if task is not None and task.cancelling():
             raise
         fail(error)
-    except Exception as error:  # noqa: BLE001 - whatever it is
+    # A handler's exit must not end the proxy for its other clients.
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure is answered
         fail(error)
 
 
