@@ -7,6 +7,7 @@ import grp
 import os
 import pwd
 import tempfile
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 Signature: TypeAlias = tuple[int, ...] | None
 
 _OTHERS = 0o077
+_PARTIAL = ".toolbus-partial-"
+_STALE = 60.0
+"""Seconds after which a partial file is not being written any more."""
 # O_NONBLOCK, so that opening a pipe does not wait for its other end.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -46,7 +50,7 @@ def replacing_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 
     A link at *path* is replaced and not followed. Raises `OSError`.
     """
-    number, name = tempfile.mkstemp(prefix=".toolbus-", dir=path.parent)
+    number, name = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
     try:
         with open(number, "wb") as stream:  # noqa: PTH123 - a descriptor, not a path
             yield stream
@@ -56,6 +60,16 @@ def replacing_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
         Path(name).replace(path)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove the user's partial files in *folder*, which killed processes left there."""
+    for path in folder.glob(f"{_PARTIAL}*"):
+        with suppress(OSError):
+            status = path.lstat()
+            is_ours = S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if is_ours and time.time() - status.st_mtime > _STALE:
+                path.unlink()
 
 
 def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:

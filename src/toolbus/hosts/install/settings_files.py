@@ -16,6 +16,7 @@ from toolbus.errors import ConfigurationError
 from toolbus.settings.private_files import (
     UnfitFileError,
     read_regular,
+    remove_partial_files,
     writable_by_others,
     write_private,
 )
@@ -102,6 +103,7 @@ def replace_settings(file: SettingsFile, data: bytes | None) -> None:
             file.real.unlink(missing_ok=True)
         else:
             write_private(file.real, data, file.mode)
+            remove_partial_files(file.real.parent)
     except OSError as error:
         reason = f"it cannot be written: {error.strerror}"
         raise ConfigurationError(reason, str(file.path)) from error

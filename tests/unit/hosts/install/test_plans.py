@@ -1,5 +1,7 @@
 """What happens when an installation cannot be written to its end."""
 
+import os
+
 import pytest
 
 from toolbus.errors import ConfigurationError
@@ -33,6 +35,21 @@ def test_a_file_that_changed_meanwhile_leaves_all_as_it_was(home):
 
     assert files(home) == before
     assert read_record(install_folder("codex", None)) is None
+
+
+def test_partial_files_of_a_killed_installation_are_removed(home):
+    config = home / ".codex/config.toml"
+    config.parent.mkdir()
+    killed, current = [config.with_name(f".toolbus-partial-{name}") for name in ("a", "b")]
+    kept = config.with_name(".toolbus-settings")
+    for path in (killed, current, kept):
+        path.write_text("a = 1\n")
+    for path in (killed, kept):
+        os.utime(path, (0, 0))
+
+    apply_plans([plan_install("codex")])
+
+    assert [path.exists() for path in (killed, current, kept)] == [False, True, True]
 
 
 def test_a_failure_of_one_host_leaves_the_others_as_they_were(home):
