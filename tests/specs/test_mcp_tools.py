@@ -262,7 +262,7 @@ async def test_a_closed_toolset_is_refused(log):
     with pytest.raises(RegistrationError) as caught:
         Agent(ScriptedModel([]), tools=[tools])
 
-    assert str(caught.value).startswith("mcp server 'odd': its tools are not known yet; open it")
+    assert str(caught.value).startswith("mcp server 'odd': the tools are not known yet; open the")
 
 
 @pytest.mark.full
@@ -280,14 +280,16 @@ def test_what_cannot_work_is_refused():
     address = "http://127.0.0.1:1/mcp"
 
     assert "unknown options: headrs; known: name, env," in refusal(address, headrs={})
-    assert "headers is for an address; leave it out" in refusal("server", headers={})
+    assert "headers is for a URL; leave it out" in refusal("server", headers={})
     assert "cwd, env is for a command; leave it out" in refusal(address, env={}, cwd="/")
-    assert "an address takes no arguments" in refusal(address, ["a"])
-    assert "a list of words, not 'a b'; split it" in refusal("server", "a b")
-    assert "timeout must be a positive number of seconds, or None" in refusal("x", timeout=0)
-    assert "connect_timeout must be a positive" in refusal("server", connect_timeout=None)
-    assert "reconnects must be a number of attempts" in refusal("server", reconnects=-1)
-    assert "a prefix has letters, digits or `_-./:`" in refusal("server", prefix="a b")
+    assert "a URL takes no arguments" in refusal(address, ["a"])
+    assert "a list of words as arguments, got 'a b'; split it" in refusal("server", "a b")
+    assert "expected a positive number of seconds or None as timeout" in refusal("x", timeout=0)
+    assert "a positive number of seconds as connect_timeout" in refusal(
+        "server", connect_timeout=None
+    )
+    assert "expected 0 or a positive number as reconnects" in refusal("server", reconnects=-1)
+    assert "expected letters, digits or `_-./:` in the prefix" in refusal("server", prefix="a b")
 
 
 def test_the_missing_extra_is_named():
@@ -361,8 +363,8 @@ async def test_a_malformed_result_is_an_error(tmp_path):
         wrong, huge = await call(tools, "wrong"), await call(tools, "huge")
 
     assert wrong.response.error_type == huge.response.error_type == "invalid_result"
-    assert "the tool ran, and its result is malformed: Invalid structured" in wrong.response.text
-    assert "the tool ran, and its result is malformed: " in huge.response.text
+    assert "the tool ran, but its result is malformed: Invalid structured" in wrong.response.text
+    assert "the tool ran, but its result is malformed: " in huge.response.text
 
 
 async def test_arguments_may_have_any_name(address):
@@ -478,8 +480,8 @@ async def test_reconnecting_is_bounded(log):
         outcome, other = await call(tools, "pid"), await call(others, "pid")
 
     assert outcome.response.error_type == other.response.error_type == "connection_failed"
-    assert outcome.response.text == "mcp server 'python': the server closed it"
-    assert "it was lost, and `reconnects` is 0" in other.response.text
+    assert outcome.response.text == "mcp server 'python': the server closed the connection"
+    assert "the connection was lost, and `reconnects` is 0" in other.response.text
     assert lines(log).count("begun") == 2 + 2
 
 
@@ -488,7 +490,7 @@ async def test_a_server_that_never_starts_is_named(address):
     stranger = await failure(address.replace("/mcp", "/other"))
 
     assert "No such file" in await failure("/no/such/command")
-    assert "'python': the server closed it" in await failure(sys.executable, ["-c", ""])
+    assert "'python': the server closed the connection" in await failure(sys.executable, ["-c", ""])
     assert nobody.startswith("mcp server 'http://127.0.0.1:1/mcp': ")
     assert "secret" not in nobody
     assert stranger.endswith("(HTTP 404 Not Found)")
@@ -506,7 +508,7 @@ async def test_waiting_for_a_server_is_bounded(tmp_path):
 
 @pytest.mark.full
 async def test_pages_without_end_are_refused(tmp_path):
-    with pytest.raises(ToolServerError, match="gives the cursor '0' twice"):
+    with pytest.raises(ToolServerError, match="returned the cursor '0' twice"):
         async with listed(tmp_path, pages=[[tool("a")]], circle=True):
             pass
 
@@ -537,11 +539,11 @@ async def test_a_closed_toolset_answers_with_errors(log):
 
     async with agent:
         outcome = await agent.call_tool("pid")
-    with pytest.raises(ToolServerError, match="it was opened before; make a new toolset"):
+    with pytest.raises(ToolServerError, match="the toolset was opened before; make a new one"):
         await tools.__aenter__()
 
     assert outcome.response.error_type == "closed"
-    assert outcome.response.text == "mcp server 'odd': it is closed; open a new one"
+    assert outcome.response.text == "mcp server 'odd': the toolset is closed; open a new one"
 
 
 @pytest.mark.full
@@ -550,7 +552,10 @@ async def test_another_event_loop_is_refused(log):
         outcome = await asyncio.to_thread(asyncio.run, call(tools, "pid"))
 
     assert outcome.response.error_type == "other_loop"
-    assert "belongs to another event loop; use it where it was opened" in outcome.response.text
+    assert (
+        "the toolset belongs to another event loop; use it where it was opened"
+        in outcome.response.text
+    )
 
 
 @pytest.mark.full

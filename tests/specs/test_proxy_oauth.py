@@ -69,9 +69,9 @@ def test_a_wrong_header_is_refused_unseen(command):
         f"X-Key: é{SECRET}": "not ASCII",
         "X-Key: env:NOT_SET_4242": "NOT_SET_4242 is not set",
         f"X-Key: env:{SECRET}": "name of a variable",
-        f"Host: {SECRET}": "by itself",
-        f"Transfer-Encoding: {SECRET}": "by itself",
-        f"Mcp-Session-Id: {SECRET}": "by itself",
+        f"Host: {SECRET}": "sets this header itself",
+        f"Transfer-Encoding: {SECRET}": "sets this header itself",
+        f"Mcp-Session-Id: {SECRET}": "sets this header itself",
     }
 
     ends = {
@@ -290,7 +290,7 @@ async def test_foreign_metadata_are_refused(environment, tmp_path):
         cases = [
             ({"resource": {"resource": f"{elsewhere}/mcp"}}, 502, "another resource"),
             ({"server": {"issuer": f"{elsewhere}/as"}}, 502, "another issuer"),
-            ({"answers": {f"{described}/mcp": away}}, 404, "no metadata of OAuth"),
+            ({"answers": {f"{described}/mcp": away}}, 404, "no OAuth metadata"),
         ]  # fmt: skip
         got = []
         for changes, _, _ in cases:
@@ -401,7 +401,7 @@ async def test_only_the_owner_reads_a_login(private, folder, command, tmp_path):
         folder.chmod(0o700)
         file.rename(tmp_path / "elsewhere")
         file.symlink_to(tmp_path / "elsewhere")
-        wrong["it is a link"] = [listed(), await asked(private, url)]
+        wrong["the file is a link"] = [listed(), await asked(private, url)]
         file.unlink()
         folder.rename(tmp_path / "folder")
         folder.symlink_to(tmp_path / "folder")
@@ -476,7 +476,7 @@ async def test_foreign_answers_end_a_login(private, folder):
     broken = http({"access_token": ["token-4242"], "refresh_token": 424_242_4242})
     cases = [
         ({"server": {"issuer": "https://bank.example/as"}}, "issuer mismatch"),
-        ({"answers": {"/as/token": broken}}, "gives no token"),
+        ({"answers": {"/as/token": broken}}, "issued no token"),
     ]
     ends = []
     for changes, _ in cases:

@@ -61,7 +61,7 @@ async def serving_answers(
                 on_reply(reply)
         await request.answer(reply.status, fields, json.dumps({"text": reply.text}).encode())
 
-    server = HttpServer(answer, seconds=_HEAD_SECONDS, limit=MOST_CONNECTIONS, single=("webhook-",))
+    server = HttpServer(answer, seconds=_HEAD_SECONDS, limit=MOST_CONNECTIONS, unique=("webhook-",))
     bound = listen_on(host, port)
     await server.start(bound)
     try:

@@ -12,7 +12,7 @@ from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, positive
-from toolbus.mcp.oauth.logins import Logins, server_address, shown
+from toolbus.mcp.oauth.logins import Logins, display_url, server_url
 from toolbus.settings.extras import needs_extra
 from toolbus.settings.usage_error import UsageError
 
@@ -59,7 +59,7 @@ def command() -> Command:
 
 
 def _log_in(parsed: argparse.Namespace, output: Output) -> int:
-    address = server_address(parsed.address)
+    address = server_url(parsed.address)
     try:
         from toolbus.mcp.client.login import log_in  # noqa: PLC0415 - the SDK is an extra
     except ImportError as error:
@@ -77,9 +77,9 @@ def _log_in(parsed: argparse.Namespace, output: Output) -> int:
     if parsed.json:
         print_json(output, {"address": address, "logged_in": login is not None})
     elif login is None:
-        output.write(f"{shown(address)} needs no login; nothing is stored\n")
+        output.write(f"{display_url(address)} needs no login; nothing is stored\n")
     else:
-        output.write(f"logged in at {shown(address)}\n")
+        output.write(f"logged in at {display_url(address)}\n")
     return 0
 
 

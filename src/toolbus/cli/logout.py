@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.output.blocks import print_json
 from toolbus.cli.parser import make_parser
-from toolbus.mcp.oauth.logins import Logins, server_address, shown
+from toolbus.mcp.oauth.logins import Logins, display_url, server_url
 
 if TYPE_CHECKING:
     import argparse
@@ -34,13 +34,13 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        address = server_address(parsed.address)
+        address = server_url(parsed.address)
         removed = Logins().remove(address)
         if parsed.json:
             print_json(output, {"address": address, "removed": removed})
         else:
             done = "logged out of" if removed else "you are not logged in at"
-            output.write(f"{done} {shown(address)}\n")
+            output.write(f"{done} {display_url(address)}\n")
         return 0 if removed else 1
 
     return parser, run

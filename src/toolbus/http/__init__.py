@@ -1,1 +1,1 @@
-"""HTTP/1.1 for all that speaks it: a server and a client on h11, the extra `http`."""
+"""HTTP/1.1: a server and a client on h11, from the extra `http`."""

@@ -1,7 +1,6 @@
-"""An HTTP/1.1 client: connections that are kept, and answers piece by piece.
+"""An HTTP/1.1 client with persistent connections and streamed responses.
 
-See RFC 9112, 9.3 "Persistence", and for what may be sent once more 9.3.1 there; h11 reads and
-writes the messages.
+See RFC 9112, 9.3 "Persistence", and for retries 9.3.1; h11 parses and writes the messages.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from toolbus.settings.extras import needs_extra
 try:
     import h11
 except ImportError as error:
-    msg = needs_extra("to speak to HTTP servers toolbus needs h11", "http")
+    msg = needs_extra("requests to HTTP servers need h11", "http")
     raise ImportError(msg) from error
 
 if TYPE_CHECKING:
@@ -33,32 +32,32 @@ if TYPE_CHECKING:
 
 _HEAD = 2**16
 _MAX_WAITING = 2**18
-"""How many bytes of a body wait at most for their reader."""
+"""The maximum bytes of a body that wait for their reader."""
 
 _FRESH, _LONGEST = 4.0, 60.0
-"""Seconds for which a silent connection is kept: most servers close theirs after five."""
+"""Seconds for which an idle connection is kept; most servers close theirs after five."""
 
 _KEPT_FOR = re.compile(rb"timeout=(\d{1,6})", re.IGNORECASE)
 _BOUND = (b"negotiate", b"ntlm")
-"""Schemes with which a connection, and not a request, says who asks: RFC 4559, 6."""
+"""Schemes that authenticate a connection, not a request: RFC 4559, 6."""
 
 _MOST_KEPT = 100
 _SAFE = frozenset({"GET", "HEAD"})
-"""What may be asked again, since it has no effects: RFC 9110, 9.2.1."""
+"""Methods without effects, which may be retried: RFC 9110, 9.2.1."""
 
 _SO_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-"""Seconds and tries until a peer that vanished counts as gone, where the system can say so."""
+"""Seconds and probes until a vanished peer is detected, where the system supports it."""
 
 
 class Timeouts(NamedTuple):
-    """Seconds until a server must *connect*, and until it begins to answer; None: as it likes."""
+    """The maximum seconds to *connect*, and to the *head* of a response; None for no limit."""
 
     connect: float = 30.0
     head: float | None = None
 
 
 class TransportError(ToolbusError):
-    """An HTTP server cannot be reached, or its answer is not HTTP or too long, for *reason*."""
+    """An HTTP server is unreachable, or its response is invalid or too long, for *reason*."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -66,9 +65,9 @@ class TransportError(ToolbusError):
 
 
 class HttpReply:
-    """The answer to a request: *status*, *fields* as they came, and the body.
+    """The response to a request: *status*, *fields* as received, and the body.
 
-    *headers* are the fields by lower-case name; of several of one name the last.
+    *headers* are the fields by lower-case name; the last one wins.
     """
 
     def __init__(self, head: ResponseHead, connection: HttpConnection, wire: HttpClient) -> None:
@@ -79,55 +78,55 @@ class HttpReply:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the body is a stream of events."""
+        """Whether the body is an event stream."""
         return self.headers.get("content-type", "").lower().startswith("text/event-stream")
 
     @property
     def is_coded(self) -> bool:
-        """Whether the body is compressed, though we ask for it as it is."""
+        """Whether the body has a content coding, although none is accepted."""
         codings = [value for name, value in self.fields if name == "content-encoding"]
         return any(coding.strip().lower() not in {"", "identity"} for coding in codings)
 
     async def body(self, limit: int) -> bytes:
         """Return the body; raises `TransportError` beyond *limit* bytes."""
-        # One buffer that grows: what many pieces held, the system would not get back.
+        # One growing buffer: the memory of many chunks would not return to the system.
         whole = bytearray()
         async for chunk in self.pieces():
             whole += chunk
             if len(whole) > limit:
-                raise TransportError(f"the answer has more than {limit} bytes")
+                raise TransportError(f"the response has more than {limit} bytes")
         return bytes(whole)
 
     def take_waiting(self) -> tuple[bytes, bool]:
-        """Return what has come of the body so far, and whether that is the end of it."""
+        """Return the bytes of the body received so far, and whether the body is complete."""
         if self._connection is None:
             return b"", True
         return self._connection.take_waiting()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes; raises `TransportError`."""
+        """Yield the chunks of the body as they arrive; raises `TransportError`."""
         while self._connection is not None and (chunk := await self._connection.read_chunk()):
             yield chunk
 
     async def finish(self, seconds: float) -> None:
-        """Drop what is left of the body, if it ends within *seconds*: so the connection is kept."""
+        """Drain the body for at most *seconds*, so that the connection can be kept."""
         with suppress(TransportError, TimeoutError):
             async with asyncio.timeout(seconds):
                 async for _ in self.pieces():
                     pass
 
     def close(self) -> None:
-        """Leave the rest of the body unread; without a rest the connection is kept."""
+        """Release the connection, which is kept if the body is complete."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._wire.release(connection)
 
 
 class HttpClient:
-    """Sends requests, and keeps the connections that their answers leave behind."""
+    """A client with a pool of idle connections."""
 
     def __init__(self) -> None:
-        # By scheme and authority of their servers.
+        # By scheme and authority.
         self._idle: dict[tuple[str, str], list[HttpConnection]] = {}
 
     async def send(
@@ -138,9 +137,9 @@ class HttpClient:
         body: bytes,
         waits: Timeouts,
     ) -> HttpReply:
-        """Send a request, and return the answer when its head is there; raises `TransportError`.
+        """Send a request, and return the response with its head; raises `TransportError`.
 
-        What may have come to the server is not sent again, unless that is safe.
+        A request that may have reached the server is retried only if its method is safe.
         """
         fields = [("host", authority(url)), ("content-length", str(len(body))), *headers]
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
@@ -153,7 +152,7 @@ class HttpClient:
                     return HttpReply(head, connection, self)
             except TimeoutError as error:
                 connection.close()
-                reason = f"{authority(url)} gave no answer within {waits.head:g} s"
+                reason = f"no response from {authority(url)} within {waits.head:g} s"
                 raise TransportError(reason) from error
             except BaseException as error:
                 connection.close()
@@ -161,14 +160,14 @@ class HttpClient:
                     raise
 
     def release(self, connection: HttpConnection) -> None:
-        """Keep *connection* for the next request, or end it."""
+        """Keep *connection* for the next request, or close it."""
         if not self._is_full() and connection.rest():
             self._idle.setdefault(connection.place, []).append(connection)
         else:
             connection.close()
 
     def close(self) -> None:
-        """End all connections that nobody uses."""
+        """Close all idle connections."""
         for idle in self._idle.values():
             for connection in tuple(idle):
                 connection.close()
@@ -181,7 +180,7 @@ class HttpClient:
         return sum(map(len, self._idle.values())) >= _MOST_KEPT
 
     def _idle_connection(self, url: SplitResult) -> HttpConnection | None:
-        """Return a connection that waits for a request, None if there is none."""
+        """Return an idle connection to *url*, or None."""
         idle = self._idle.get((url.scheme, url.netloc), [])
         while idle:
             connection = idle.pop()
@@ -201,36 +200,33 @@ class HttpClient:
                     lambda: HttpConnection((url.scheme, url.netloc), name), host, port, ssl=context
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
-            reason = str(error) or "no answer in time"
-            raise TransportError(f"{name} cannot be reached: {reason}") from error
+            reason = str(error) or "timeout"
+            raise TransportError(f"cannot connect to {name}: {reason}") from error
         _keep_alive(transport.get_extra_info("socket"))
         return connection
 
 
 class ResponseHead(NamedTuple):
-    """How an answer begins; the names of *fields* are in lower case."""
+    """The head of a response; the names of *fields* are in lower case."""
 
     status: int
     fields: Sequence[tuple[str, str]]
 
 
 def make_request(method: str, target: str, headers: Sequence[tuple[str, str]]) -> h11.Request:
-    """Return a request, with the length of its body among *headers*.
-
-    Raises `TransportError` for what cannot be one.
-    """
+    """Return a request whose *headers* include its length; raises `TransportError` if invalid."""
     try:
         fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return h11.Request(method=method, target=target, headers=fields)
     except (h11.LocalProtocolError, UnicodeEncodeError):
-        # What is wrong with it may be a secret, and the client's.
-        raise TransportError("the request has a header or an address that HTTP forbids") from None
+        # Without details, because the invalid value may be a secret.
+        raise TransportError("the request has an invalid header or URL") from None
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection to the server *name*, which answers one request after another.
+    """A connection to the server *name*, for one request after another.
 
-    *place* is what requests that may share a connection have in common.
+    *place* is the key under which requests share connections.
     """
 
     _transport: Any
@@ -249,7 +245,7 @@ class HttpConnection(asyncio.Protocol):
         self._expiry: asyncio.TimerHandle | None = None
 
     def ask(self, request: h11.Request, body: bytes) -> asyncio.Future[ResponseHead]:
-        """Send a request; return what gets the head of the answer, or the reason for none."""
+        """Send a request; return a future of the response's head."""
         if self._expiry is not None:
             self._expiry.cancel()
         schemes = [
@@ -267,7 +263,7 @@ class HttpConnection(asyncio.Protocol):
         return self._head
 
     async def read_chunk(self) -> bytes:
-        """Return what has come of the body since, empty at its end; raises `TransportError`."""
+        """Return the next bytes of the body, empty at its end; raises `TransportError`."""
         while not self._pieces:
             if self._broken is not None:
                 raise self._broken
@@ -278,7 +274,7 @@ class HttpConnection(asyncio.Protocol):
         return self.take_waiting()[0]
 
     def take_waiting(self) -> tuple[bytes, bool]:
-        """Return what has come of the body since, and whether that is the end of it."""
+        """Return the unread bytes of the body, and whether the body is complete."""
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
@@ -288,7 +284,7 @@ class HttpConnection(asyncio.Protocol):
         return data, self._over
 
     def rest(self) -> bool:
-        """Make ready for the next request for a while; return whether the server lets us."""
+        """Become idle for the next request; return False if the connection cannot be reused."""
         http, transport = self._http, self._transport
         ended = (http.our_state, http.their_state) == (h11.DONE, h11.DONE)
         unread = (self._pieces, self._paused, http.trailing_data[0])
@@ -302,7 +298,7 @@ class HttpConnection(asyncio.Protocol):
         return True
 
     def is_stale(self) -> bool:
-        """Return whether the server has closed it, or says what nobody asked."""
+        """Return whether the server has closed the connection, or sent unexpected bytes."""
         if self._transport.is_closing():
             return True
         look = select.poll()
@@ -310,26 +306,26 @@ class HttpConnection(asyncio.Protocol):
         return bool(look.poll(0))
 
     def may_retry(self, method: str) -> bool:
-        """Return whether a failed request may be sent again on another connection.
+        """Return whether a failed request may be retried on another connection.
 
-        The server may have closed this one, which it served before, without having read it.
+        The server may have closed this connection, used before, without reading the request.
         """
         return self._used and self._silent and method in _SAFE
 
     def close(self) -> None:
-        """End it, whatever is under way."""
+        """Close the connection at once."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._transport.abort()
 
-    # --- what asyncio says ---------------------------------------------------------------------
+    # --- callbacks of asyncio ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Store the transport."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; what nobody asked for ends the connection."""
+        """Process received bytes; unexpected bytes end the connection."""
         if not self._asked or self._broken is not None:
             self._transport.abort()
             return
@@ -337,15 +333,15 @@ class HttpConnection(asyncio.Protocol):
         self._take(data)
 
     def eof_received(self) -> bool:
-        """Take the end: some bodies end with it."""
+        """Process the end of the stream, which ends some bodies."""
         if self._asked:
             self._take(b"")
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the reader of the answer."""
+        """Fail the response if it is incomplete."""
         kind = "" if exc is None else f": {type(exc).__name__}"
-        self._break(f"{self._name} broke off{kind}")
+        self._break(f"the connection to {self._name} was lost{kind}")
 
     def _take(self, data: bytes) -> None:
         try:
@@ -354,15 +350,15 @@ class HttpConnection(asyncio.Protocol):
                 pass
         except h11.RemoteProtocolError:
             if not data:
-                self._break(f"{self._name} broke off its answer")
+                self._break(f"the connection to {self._name} was lost during the response")
             elif self._head.done():
-                self._break(f"{self._name} broke off: its answer is no HTTP")
+                self._break(f"{self._name} sent an invalid HTTP response")
             else:
                 self._break(f"{self._name} does not speak HTTP/1.1")
             self._transport.abort()
 
     def _take_event(self, event: Any) -> bool:
-        """Take one event; return whether there may be another."""
+        """Process one event; return whether there may be another."""
         match event:
             case h11.InformationalResponse():
                 pass
@@ -399,7 +395,7 @@ class HttpConnection(asyncio.Protocol):
         self._broken = TransportError(reason)
         if not self._head.done():
             self._head.set_exception(self._broken)
-            self._head.exception()  # Nobody may wait any more.
+            self._head.exception()  # Retrieved here, because the caller may be gone.
         self._wake_reader()
 
     def _wake_reader(self) -> None:
@@ -413,12 +409,12 @@ def _context() -> ssl.SSLContext:
 
 @functools.cache
 def _context_of(_file: str | None, _folder: str | None) -> ssl.SSLContext:
-    # Reading them, those of the environment or the system, takes longer than a call.
+    # Cached by the environment, because loading the certificates takes longer than a call.
     return ssl.create_default_context()
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Have the system ask now and then whether the peer of a silent connection is still there."""
+    """Enable TCP keepalive, so that a vanished peer of a silent connection is detected."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _SO_KEEPALIVE.items():
         if (number := getattr(socket, option, None)) is not None:

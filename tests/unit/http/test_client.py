@@ -56,7 +56,7 @@ async def test_what_is_no_http_is_an_error(answer):
 )
 async def test_what_is_no_header_is_not_sent(header):
     async with answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):
-        with pytest.raises(TransportError, match="forbids") as found:
+        with pytest.raises(TransportError, match="invalid header") as found:
             await HttpClient().send(url, "GET", [header], b"", Timeouts(5, 5))
 
     assert "4242" not in str(found.value)
@@ -64,7 +64,7 @@ async def test_what_is_no_header_is_not_sent(header):
 
 
 async def test_a_name_that_cannot_be_one_is_not_reached():
-    with pytest.raises(TransportError, match="cannot be reached"):
+    with pytest.raises(TransportError, match="cannot connect to"):
         await HttpClient().send(read_url("http://a..b/"), "GET", [], b"", Timeouts(5, 5))
 
 

@@ -1,4 +1,4 @@
-"""The tools of MCP servers, as tools of an agent; needs the extra `mcp`."""
+"""The MCP client: tools of MCP servers for an agent; needs the extra `mcp`."""
 
 from toolbus.mcp.client.toolset import McpOptions as McpOptions
 from toolbus.mcp.client.toolset import McpTools as McpTools

@@ -1,7 +1,7 @@
-"""The link to a server: calls over the connection of the moment, and a new one when it is lost.
+"""The link to a server: calls over the current connection, and a new one when it is lost.
 
-A connection is entered, kept and left in one task, as the SDK's scopes demand. Other tasks only
-send requests over it, so each call is cancelled in the task that makes it.
+A connection is entered, held and left in one task, as the SDK's cancel scopes require. Other tasks
+only send requests over it, so each call is cancelled in its own task.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-# What listing the tools may raise; pydantic's errors are ValueErrors.
+# The errors of listing tools; pydantic's errors are ValueErrors.
 _FAILURES = (MCPError, TimeoutError, ToolServerError, ValueError)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
 
 
 class Connection:
-    """A connection that is being made, is there, or has *ended*, for *reason*.
+    """A connection that is connecting, connected, or has *ended* for *reason*.
 
-    It is *doubted* once the answer to a call was lost, though perhaps that alone was.
-
-    It is made in up to *attempts* attempts, each of which may take *seconds*, once the one that
-    it comes *after* has left nothing behind. *on_listed* gets the tools before anybody can call
-    one, and whenever the server says that they changed.
+    It *needs_probe* after a lost response, which may be an isolated failure. Connecting takes up to
+    *attempts* attempts of *seconds* each, and begins when the connection *after* has ended
+    completely. *on_listed* receives the tools before the first call, and after each change.
     """
 
     def __init__(
@@ -62,7 +60,7 @@ class Connection:
         mode: str,
         after: Connection | None,
     ) -> None:
-        self.ended, self.doubted, self.reason = False, False, ""
+        self.ended, self.needs_probe, self.reason = False, False, ""
         self._server, self._on_listed, self._mode = server, on_listed, mode
         self._seconds, self._attempts, self._after = seconds, attempts, after
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -75,23 +73,23 @@ class Connection:
         return await asyncio.shield(self._ready)
 
     async def probe(self) -> None:
-        """Find out whether it is there still, by what has no effects."""
+        """Check the connection by listing the tools, which has no effects."""
         try:
             await self._list(await self.client())
-            self.doubted = False
+            self.needs_probe = False
         except _FAILURES as error:
-            self._lose(text_of(error))
+            self._mark_lost(text_of(error))
 
     def stop(self) -> None:
-        """Let it come to its end."""
-        self.reason = self.reason or "it was closed"
+        """Begin to end the connection."""
+        self.reason = self.reason or "the connection was closed"
         self.ended = True
         self._end.set()
         if not self._ready.done():
             self._scope.cancel()
 
     async def wait(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until the connection has ended completely."""
         await asyncio.wait({self._task})
 
     async def _run(self) -> None:
@@ -102,48 +100,48 @@ class Connection:
                     await self._after.wait()
                 for attempt in range(self._attempts):
                     await anyio.sleep(attempt and _FIRST_PAUSE * 2**attempt)
-                    await self._live()
+                    await self._hold()
                     if self._ready.done():
                         break
         finally:
             self._after, self.ended = None, True
             if not self._ready.done():
-                reason = self.reason or "it was lost, and `reconnects` is 0"
+                reason = self.reason or "the connection was lost, and `reconnects` is 0"
                 self._ready.set_exception(ToolServerError(self._server.label, reason))
-                # Unasked, asyncio would report it as never retrieved.
+                # Retrieved here, or asyncio would report it as never retrieved.
                 self._ready.exception()
 
-    async def _live(self) -> None:
-        """Connect once, and stay until the end."""
+    async def _hold(self) -> None:
+        """Connect once, and hold the connection until its end."""
         self._end.clear()
         self.reason = ""
         try:
-            # The deadline of connecting, lifted once that is done: a scope around connecting
-            # alone would be left before those that the client has entered inside it.
+            # The deadline for connecting is lifted afterwards: a scope around connecting alone
+            # would be left before the inner scopes of the client.
             with anyio.CancelScope(deadline=anyio.current_time() + self._seconds) as scope:
-                transport = self._server.transport(self._lose)
-                handlers = {"message_handler": self._hear, "logging_callback": self._log}
+                transport = self._server.transport(self._mark_lost)
+                handlers = {"message_handler": self._on_message, "logging_callback": self._log}
                 async with make_client(transport, self._mode, **handlers) as client:
                     await self._list(client)
                     scope.deadline = inf
                     self._ready.set_result(client)
-                    await self._stay(client)
-        except Exception as error:  # noqa: BLE001 - whatever a server does is a reason
-            trouble = f" ({self._server.trouble})" if self._server.trouble else ""
-            self._lose(f"{text_of(error)}{trouble}")
+                    await self._until_end(client)
+        except Exception as error:  # noqa: BLE001 - any failure of a server is a reason
+            last_error = f" ({self._server.last_error})" if self._server.last_error else ""
+            self._mark_lost(f"{text_of(error)}{last_error}")
         else:
             if scope.cancelled_caught:
-                self._lose(f"no answer within {self._seconds:g} s")
+                self._mark_lost(f"no answer within {self._seconds:g} s")
 
-    def _lose(self, reason: str) -> None:
-        """Note that the connection is lost: from now on calls need another one."""
+    def _mark_lost(self, reason: str) -> None:
+        """Mark the connection as lost, so that later calls reconnect."""
         self.reason = self.reason or reason
         if self._ready.done() and not self.ended:
             self.ended = True
             logger.warning("mcp server %r was lost: %s", self._server.label, reason)
         self._end.set()
 
-    async def _stay(self, client: Client) -> None:
+    async def _until_end(self, client: Client) -> None:
         tells = client.server_capabilities.tools
         async with anyio.create_task_group() as group:
             group.start_soon(self._follow, client)
@@ -157,7 +155,7 @@ class Connection:
             self._on_listed(await all_pages(client.list_tools, "tools"))
 
     async def _follow(self, client: Client) -> None:
-        """List the tools anew whenever they changed."""
+        """List the tools again after each change."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -168,12 +166,12 @@ class Connection:
                 logger.warning(text, self._server.label, text_of(error))
 
     async def _subscribe(self, client: Client) -> None:
-        """Keep the subscription that a server without handshake tells changes to."""
+        """Hold the subscription for changes at a stateless server."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as subscription:
-                    # The server told of no change before the subscription began.
+                    # Changes before the subscription were not notified.
                     self._changed.set()
                     async for _ in subscription:
                         pause = _FIRST_PAUSE
@@ -184,7 +182,7 @@ class Connection:
             await anyio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed.set()
 
@@ -193,9 +191,9 @@ class Connection:
 
 
 class Link:
-    """Calls tools of *server*; *on_listed* gets its tools whenever they were listed.
+    """The link to *server*; *on_listed* receives its tools after each listing.
 
-    *seconds* bound connecting and each listing; a call tries to connect *reconnects* times.
+    *seconds* limit connecting and each listing; a call tries to reconnect *reconnects* times.
     """
 
     def __init__(
@@ -224,7 +222,7 @@ class Link:
             raise
 
     async def close(self) -> None:
-        """End the connection, and wait until nothing of it is left, also if cancelled meanwhile."""
+        """End the connection and wait for its end, even if cancelled meanwhile."""
         self._closed = True
         if self._current is None:
             return
@@ -238,9 +236,9 @@ class Link:
         progress: ProgressFnT,
         /,
     ) -> CallToolResult:
-        """Call the tool *name* once; being cancelled tells the server so.
+        """Call the tool *name* once; a cancellation is sent to the server.
 
-        Raises `ToolServerError` if the server is lost meanwhile, or cannot be reached.
+        Raises `ToolServerError` if the server is lost or cannot be reached.
         """
         first = Delivery()
         try:
@@ -248,13 +246,13 @@ class Link:
         except ToolServerError:
             if not first.refused:
                 raise
-        # Not even looked at: it had lost our session, or was not there.
+        # Safe to repeat: the server had lost the session or was unreachable.
         return await self._deliver(Delivery(), name, arguments, progress)
 
     async def _deliver(
         self, delivery: Delivery, name: str, arguments: dict[str, Any], progress: ProgressFnT
     ) -> CallToolResult:
-        connection = await self._connected()
+        connection = await self._connection()
         client = await connection.client()
         delivery_under_way.set(delivery)
         try:
@@ -262,18 +260,19 @@ class Link:
         except MCPError as error:
             if error.code != CONNECTION_CLOSED and not connection.ended:
                 raise
-            connection.doubted = True
+            connection.needs_probe = True
             reason = connection.reason or error.message
             raise ToolServerError.lost(self._server.label, reason) from error
 
-    async def _connected(self) -> Connection:
-        """Return the connection of the moment, or the one that shall take its place."""
+    async def _connection(self) -> Connection:
+        """Return the current connection, or a new one in its place."""
         if self._closed or self._current is None:
-            raise ToolServerError(self._server.label, "it is closed; open a new one", "closed")
+            reason = "the toolset is closed; open a new one"
+            raise ToolServerError(self._server.label, reason, "closed")
         if asyncio.get_running_loop() is not self._loop:
-            reason = "it belongs to another event loop; use it where it was opened"
+            reason = "the toolset belongs to another event loop; use it where it was opened"
             raise ToolServerError(self._server.label, reason, "other_loop")
-        if self._current.doubted and not self._current.ended:
+        if self._current.needs_probe and not self._current.ended:
             await self._current.probe()
         if self._current.ended:
             self._current = self._connect(attempts=self._reconnects, after=self._current)
@@ -281,13 +280,13 @@ class Link:
 
 
 def make_client(transport: Any, mode: str, **handlers: Any) -> Client:
-    """Return a client of the SDK that says who we are."""
+    """Return a client of the SDK that identifies itself as toolbus."""
     info = Implementation(name="toolbus", version=own_version())
     return Client(transport, mode=mode, cache=None, client_info=info, **handlers)
 
 
 async def all_pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
-    """Return the items *member* of all pages; raises `ValueError` if these go round in a circle."""
+    """Return the items *member* of all pages; raises `ValueError` for a repeated cursor."""
     items: list[Any] = []
     cursor: str | None = None
     cursors: set[str | None] = set()
@@ -298,13 +297,13 @@ async def all_pages(list_page: Callable[..., Awaitable[Any]], member: str) -> li
         if cursor is None:
             return items
         if cursor in cursors:
-            msg = f"{member}/list gives the cursor {cursor!r} twice"
+            msg = f"{member}/list returned the cursor {cursor!r} twice"
             raise ValueError(msg)
         cursors.add(cursor)
 
 
 def own_version() -> str:
-    """Return the version of this package, as servers are told."""
+    """Return the version of toolbus, or "unknown"."""
     try:
         return version("toolbus")
     except PackageNotFoundError:
@@ -312,7 +311,7 @@ def own_version() -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the first line of what went wrong, of the first error of a group."""
+    """Return the first line of *error*, or of the first error in a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).partition("\n")[0] or type(error).__name__

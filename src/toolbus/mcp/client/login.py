@@ -1,7 +1,7 @@
-"""A login at a server, by the flow of the SDK: discovery, registration, PKCE, and the tokens.
+"""The login at a server by the SDK's OAuth flow: discovery, registration, PKCE, tokens.
 
 See MCP 2025-11-25, basic/authorization. The SDK compares `state`, issuer (RFC 8414, 3.3, and RFC
-9207) and resource (RFC 9728), and follows no redirect to another origin.
+9207) and resource (RFC 9728), and does not follow redirects to another origin.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pydantic import AnyUrl
 from toolbus.errors import ToolServerError
 from toolbus.http.server import HttpServer, RequestError, listen_on
 from toolbus.http.urls import is_loopback
-from toolbus.mcp.oauth.logins import Login, shown
+from toolbus.mcp.oauth.logins import Login, display_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 _CODE = re.compile(r'"error"\s*:\s*"([a-z_]{1,50})"')
 _STATUS = re.compile(r"(?:failed|HTTP)[ :(]+(\d{3})")
 _PLAIN = re.compile(r"[a-z_]{1,50}")
-_TELLING = (
+_SAFE_PREFIXES = (
     "Protected resource ",
     "Authorization server metadata issuer mismatch",
     "Authorization response",
 )
 _UNAUTHORIZED = 401
 _CALLBACK, _SECONDS = "/callback", 10.0
-_SAFE = (
+_PAGE_HEADERS = (
     ("content-type", "text/html; charset=utf-8"),
     ("cache-control", "no-store"),
     ("referrer-policy", "no-referrer"),
     ("content-security-policy", "default-src 'none'"),
 )
-_DONE = "toolbus has the answer. You may close this page."
-_NO = "This is not the login that toolbus waits for."
+_DONE = "toolbus has received the answer. You can close this page."
+_NO = "This is not the login that toolbus is waiting for."
 _BEGIN = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -68,36 +68,41 @@ _BEGIN = {
 }
 
 
-async def log_in(address: str, lead: Callable[[str], None], seconds: float) -> Login | None:
-    """Return a login at the server at *address*, None if it asks for none.
+async def log_in(address: str, show_url: Callable[[str], None], seconds: float) -> Login | None:
+    """Log in at the server *address*; return None if the server requires no login.
 
-    *lead* is called with the address at which a person agrees, within *seconds*. Raises
-    `ToolServerError`, in which no token stands.
+    *show_url* is called with the URL where the user approves, within *seconds*. Raises
+    `ToolServerError`, never with a token in it.
     """
     async with _open_loopback() as loopback:
-        flow = _Flow(address, loopback, lead, seconds)
+        flow = _Flow(address, loopback, show_url, seconds)
         try:
             with _silenced():
                 return await flow.run()
         except ToolServerError:
             raise
         except TimeoutError:
-            raise _failed(address, f"nobody agreed within {seconds:g} s") from None
+            raise _failed(address, f"not approved within {seconds:g} s") from None
         except (OAuthFlowError, httpx2.HTTPError, ValueError) as error:
-            # Without its cause, which may hold a token as well.
+            # Without the cause, whose text may hold a token.
             raise _failed(address, _reason(error)) from None
 
 
 class _Flow:
-    """One login; the SDK's storage of tokens as well, which keeps them in memory."""
+    """One login, which also implements the SDK's token storage, in memory."""
 
     def __init__(
-        self, address: str, loopback: _Loopback, lead: Callable[[str], None], seconds: float
+        self, address: str, loopback: _Loopback, show_url: Callable[[str], None], seconds: float
     ) -> None:
-        self._address, self._loopback, self._lead, self._seconds = address, loopback, lead, seconds
+        self._address, self._loopback, self._show_url, self._seconds = (
+            address,
+            loopback,
+            show_url,
+            seconds,
+        )
         self._tokens: OAuthToken | None = None
         self._client: OAuthClientInformationFull | None = None
-        # RFC 8252, 8.4: what is installed at a person's can keep no secret of its own.
+        # RFC 8252, 8.4: an installed program cannot keep a client secret.
         metadata = OAuthClientMetadata(
             client_name="toolbus",
             redirect_uris=[AnyUrl(loopback.address)],
@@ -108,7 +113,7 @@ class _Flow:
         )
 
     async def run(self) -> Login | None:
-        """Ask the server for a session, and log in if it wants that."""
+        """Send `initialize` to the server, and log in if it requires that."""
         fields = {"accept": "application/json, text/event-stream"}
         hooks = {"request": [self._check_secure]}
         timeout = httpx2.Timeout(30.0)
@@ -122,16 +127,16 @@ class _Flow:
                     await http.delete(self._address, headers={"mcp-session-id": session})
         if self._tokens is None:
             if status >= 400:  # noqa: PLR2004 - HTTP's
-                raise _failed(self._address, f"it answers with HTTP status {status}")
+                raise _failed(self._address, f"the server answered with HTTP status {status}")
             return None
         if status == _UNAUTHORIZED:
-            raise _failed(self._address, "it refuses the token that it was given")
+            raise _failed(self._address, "the server refused its own token")
         return self._login(self._tokens)
 
     def _login(self, tokens: OAuthToken) -> Login:
         context = self._provider.context
         metadata, client = context.oauth_metadata, self._client
-        assert metadata is not None  # noqa: S101 - without it nobody was led anywhere
+        assert metadata is not None  # noqa: S101 - checked before the redirect
         assert client is not None  # noqa: S101 - as above
         lasts = tokens.expires_in
         has_resource = context.protected_resource_metadata is not None
@@ -150,31 +155,31 @@ class _Flow:
         )
 
     async def _check_secure(self, request: httpx2.Request) -> None:
-        """Refuse what all on the way could read, and what leads from outside to this machine."""
+        """Refuse unencrypted requests, and requests from a remote server to this machine."""
         url, local = request.url, is_loopback(urlsplit(self._address).hostname or "")
         if not (
             url.scheme == "https" or (url.scheme == "http" and local and is_loopback(url.host))
         ):
-            raise _failed(self._address, f"its login leads to {url.host!r} without https")
+            raise _failed(self._address, f"the login leads to {url.host!r} without https")
 
     async def _redirect(self, place: str) -> None:
         metadata = self._provider.context.oauth_metadata
         if metadata is None:
-            raise _failed(self._address, "its authorization server has no metadata (RFC 8414)")
+            raise _failed(self._address, "the authorization server has no metadata (RFC 8414)")
         # MCP 2025-11-25, basic/authorization, "Authorization Code Protection".
         if "S256" not in (metadata.code_challenge_methods_supported or ()):
-            raise _failed(self._address, "its authorization server does not say that it has PKCE")
+            raise _failed(self._address, "the authorization server does not declare PKCE support")
         await self._check_secure(httpx2.Request("GET", place))
         self._loopback.state = parse_qs(urlsplit(place).query)["state"][0]
-        self._lead(place)
+        self._show_url(place)
 
     async def _callback(self) -> AuthorizationCodeResult:
         async with asyncio.timeout(self._seconds):
             query = await self._loopback.answer
         if "code" not in query:
             code = query.get("error", "")
-            reason = code if _PLAIN.fullmatch(code) else "no reason"
-            raise _failed(self._address, f"its authorization server refused: {reason}")
+            reason = code if _PLAIN.fullmatch(code) else "no reason given"
+            raise _failed(self._address, f"the authorization server refused: {reason}")
         return AuthorizationCodeResult(
             code=query["code"], state=query.get("state"), iss=query.get("iss")
         )
@@ -182,40 +187,37 @@ class _Flow:
     # --- the SDK's storage ---------------------------------------------------------------------
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return None at the beginning."""
+        """Return the tokens, None before they are set."""
         return self._tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep *tokens*."""
+        """Store *tokens*."""
         self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return None at the beginning."""
+        """Return the registered client, None before it is set."""
         return self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep what the registration gave."""
+        """Store the registered client."""
         self._client = client_info
 
 
 class _Loopback:
-    """An address at *place*, on this machine, that takes the answer to one login.
-
-    See RFC 8252, 7.3 and 8.3.
-    """
+    """The redirect target of one login, at *place* on this machine: RFC 8252, 7.3 and 8.3."""
 
     def __init__(self, place: str) -> None:
         self.place, self.address = place, f"http://{place}{_CALLBACK}"
         self.state: str | None = None
-        """The state that the answer brings: any other page may guess the address, but not that."""
+        """The expected state: another page could guess the URL, but not the state."""
         self.answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
 
     async def serve(self, request: HttpRequest) -> None:
-        """Answer a browser, and keep the parameters that it brings."""
+        """Answer a browser, and resolve *answer* with its parameters."""
         query = await self._query_of(request)
         text = _DONE if query is not None else _NO
         body = f"<!doctype html><title>toolbus</title><p>{text}</p>".encode()
-        await request.answer(400 if query is None else 200, _SAFE, body)
+        await request.answer(400 if query is None else 200, _PAGE_HEADERS, body)
         if query is not None and not self.answer.done():
             self.answer.set_result(query)
 
@@ -238,7 +240,7 @@ class _Loopback:
 
 @asynccontextmanager
 async def _open_loopback() -> AsyncIterator[_Loopback]:
-    """Give a place on 127.0.0.1 to which a browser can come back, open for so long."""
+    """Serve a redirect target on 127.0.0.1 during the block."""
     bound = listen_on("127.0.0.1", 0)
     loopback = _Loopback(f"127.0.0.1:{bound.getsockname()[1]}")
     server = HttpServer(loopback.serve, seconds=_SECONDS)
@@ -251,7 +253,7 @@ async def _open_loopback() -> AsyncIterator[_Loopback]:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Keep the SDK from logging: an answer that it cannot read may hold a token."""
+    """Disable the SDK's logs: an unreadable response in them may hold a token."""
     loggers = [logging.getLogger(f"mcp.client.auth.{name}") for name in ("oauth2", "utils")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
@@ -264,20 +266,20 @@ def _silenced() -> Iterator[None]:
 
 
 def _failed(address: str, reason: str) -> ToolServerError:
-    return ToolServerError(shown(address), f"login failed: {reason}", "login")
+    return ToolServerError(display_url(address), f"login failed: {reason}", "login")
 
 
 def _reason(error: Exception) -> str:
-    """Return why a login failed, without what servers said: that may hold a token."""
+    """Return the reason of a failed login, without texts of servers, which may hold a token."""
     text = str(error)
     if isinstance(error, httpx2.HTTPError):
-        return f"{type(error).__name__} on the way"
-    if type(error) is OAuthFlowError and text.startswith(_TELLING):
+        return f"the connection failed: {type(error).__name__}"
+    if type(error) is OAuthFlowError and text.startswith(_SAFE_PREFIXES):
         return re.sub(r"[^\x20-\x7e]", "?", text)[:300]
     code, status = _CODE.search(text), _STATUS.search(text)
-    what = "its authorization server gives no token"
+    reason = "the authorization server issued no token"
     if isinstance(error, OAuthRegistrationError):
-        what = "its authorization server registers no client by itself"
+        reason = "the authorization server does not register clients dynamically"
     elif not isinstance(error, OAuthTokenError):
-        what = "its authorization server gives an answer that nobody can use"
-    return what + "".join([f", {match[1]}" for match in (status, code) if match])
+        reason = "the authorization server sent an invalid response"
+    return reason + "".join([f", {match[1]}" for match in (status, code) if match])

@@ -1,4 +1,4 @@
-"""Servers of an MCP client: commands and addresses, with options that are checked once."""
+"""Servers of an MCP client, commands and URLs, with their validated options."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 
 # One event may hold a whole result with its images; the SDK's own bound is 1 MiB.
 _MOST_BYTES_OF_AN_EVENT = 64 * 1024 * 1024
-# A call is bounded by its tool's timeout and nothing else: a stream of events may be silent, and
-# as many calls as there are take a connection each.
+# Only the tool's timeout limits a call: an event stream may be silent for long, and each
+# concurrent call needs a connection.
 _TIMEOUT = httpx2.Timeout(30.0, read=None, pool=None)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 _SESSION = "mcp-session-id"
 
 
 class McpOptions(TypedDict, total=False):
-    """What `tools` takes besides the server; the times are in seconds.
+    """The options of `tools`; times are in seconds.
 
-    *name* is what errors and logs call the server: the command or the address, if not given.
-    For a command: *env*, laid over a part of ours that holds no secret (HOME, LOGNAME, PATH, SHELL,
-    TERM, USER; `env=os.environ` gives it all); *cwd*; *stderr*, a file, where what the server
-    writes to its standard error goes (ours, if none is given). For an address: *headers*, and
-    *auth*, an `httpx2.Auth` as the SDK's OAuth has them.
+    *name* is the server's name in errors and logs, by default the command or the URL.
+    For a command: *env* is added to HOME, LOGNAME, PATH, SHELL, TERM and USER of this process
+    (`env=os.environ` passes all variables); *cwd*; *stderr*, a file for the server's standard
+    error, by default this process's. For a URL: *headers*, and *auth*, an `httpx2.Auth` such as
+    the SDK's OAuth provider.
 
-    *prefix* is put before every name. *include* and *exclude* are a glob pattern of the server's
-    own names, or several; what is excluded is never there. *timeout* is that of each call, 300 if
-    not given, None for never; *connect_timeout* that of connecting and of each listing, 60 if
-    not given. *reconnects* is how often a call tries to connect again to a server that was
-    lost, 3 if not given. *mode* is the SDK's: "auto", "legacy", or a revision without handshake.
+    *prefix* is put before every tool name. *include* and *exclude* are one or several glob patterns
+    for the server's own names; *exclude* wins. *timeout* limits each call, by default 300, None for
+    no limit; *connect_timeout* limits connecting and each listing, by default 60. *reconnects* is
+    the number of attempts of a call to reconnect to a lost server, by default 3. *mode* is the
+    SDK's: "auto", "legacy", or a stateless revision.
     """
 
     name: str
@@ -67,14 +67,14 @@ class McpOptions(TypedDict, total=False):
 
 
 _PREFIX = re.compile(r"[A-Za-z0-9_./:-]*")
-_FOR_COMMANDS, _FOR_ADDRESSES = {"env", "cwd", "stderr"}, {"headers", "auth"}
+_FOR_COMMANDS, _FOR_URLS = {"env", "cwd", "stderr"}, {"headers", "auth"}
 
 
 Server: TypeAlias = "StdioServer | UrlServer"
 
 
 def server_of(server: str, args: Sequence[str], options: McpOptions) -> Server:
-    """Return how to reach *server*; raises `RegistrationError` for what cannot work."""
+    """Return the server for a command or URL; raises `RegistrationError` for invalid options."""
     is_address = server.lower().startswith(("http://", "https://"))
     problems = [*_misplaced(args, options, is_address=is_address), *_wrong_values(options)]
     if problems:
@@ -87,25 +87,25 @@ def _misplaced(args: Sequence[str], options: McpOptions, *, is_address: bool) ->
     if unknown := options.keys() - known:
         yield f"unknown options: {', '.join(sorted(unknown))}; known: {', '.join(known)}"
     if isinstance(args, str):
-        yield f"the arguments are a list of words, not {args!r}; split it"
+        yield f"expected a list of words as arguments, got {args!r}; split it"
     if is_address and args:
-        yield "an address takes no arguments; put them into the query, or name a command"
-    other, kind = (_FOR_COMMANDS, "a command") if is_address else (_FOR_ADDRESSES, "an address")
+        yield "a URL takes no arguments; put them into the query, or name a command"
+    other, kind = (_FOR_COMMANDS, "a command") if is_address else (_FOR_URLS, "a URL")
     if misplaced := options.keys() & other:
         yield f"{', '.join(sorted(misplaced))} is for {kind}; leave it out"
 
 
 def _wrong_values(options: McpOptions) -> Iterator[str]:
     if (timeout := options.get("timeout")) is not None and not _is_time(timeout):
-        yield f"timeout must be a positive number of seconds, or None for never, not {timeout!r}"
+        yield f"expected a positive number of seconds or None as timeout, got {timeout!r}"
     if not _is_time(timeout := options.get("connect_timeout", 1)):
-        yield f"connect_timeout must be a positive number of seconds, not {timeout!r}"
+        yield f"expected a positive number of seconds as connect_timeout, got {timeout!r}"
     prefix = options.get("prefix", "")
     if not _PREFIX.fullmatch(prefix):
-        yield f"a prefix has letters, digits or `_-./:`, unlike {prefix!r}"
+        yield f"expected letters, digits or `_-./:` in the prefix, got {prefix!r}"
     reconnects = options.get("reconnects", 0)
     if type(reconnects) is not int or reconnects < 0:
-        yield f"reconnects must be a number of attempts, 0 or more, not {reconnects!r}"
+        yield f"expected 0 or a positive number as reconnects, got {reconnects!r}"
 
 
 def _is_time(seconds: object) -> bool:
@@ -116,13 +116,13 @@ def _is_time(seconds: object) -> bool:
 
 
 class StdioServer:
-    """A server that we start, and that speaks over its standard streams."""
+    """A server started as a child process, on its standard streams."""
 
-    trouble = ""
-    """There is nothing that it says instead of speaking MCP."""
+    last_error = ""
+    """Always empty: a process has no HTTP errors."""
 
     def __init__(self, command: str, args: Sequence[str], options: McpOptions) -> None:
-        # The arguments may hold a secret.
+        # Without the arguments, which may hold a secret.
         self.label = options.get("name") or Path(command).name
         self._stderr = options.get("stderr")
         env = {**options.get("env", {}), JUDGED: "1"}
@@ -131,7 +131,7 @@ class StdioServer:
         )
 
     def transport(self, on_end: Callable[[str], None]) -> Transport:
-        """Return the way to a process of its own; *on_end* is told why it comes to its end."""
+        """Return a transport to a new process; *on_end* is called with the reason of its end."""
         return _watched(stdio_client(self._parameters, _with_file(self._stderr)), on_end)
 
 
@@ -139,15 +139,15 @@ class UrlServer:
     """A streamable HTTP server at *url*."""
 
     def __init__(self, url: str, options: McpOptions) -> None:
-        # Neither a password nor a token of the query belongs in a message.
+        # Without passwords and the query, which may hold a secret.
         self.label = options.get("name") or without_query(urlsplit(url))
-        self.trouble = ""
-        """What it last said instead of speaking MCP, or nothing."""
+        self.last_error = ""
+        """The HTTP error of the last response, or ""."""
         self._url, self._options = url, options
 
     @asynccontextmanager
     async def transport(self, on_end: Callable[[str], None]) -> AsyncGenerator[Any]:
-        """Return the way to a session of its own; *on_end* is told why it comes to its end."""
+        """Return a transport for a new session; *on_end* is called with the reason of its end."""
         headers, auth = self._options.get("headers", {}), self._options.get("auth")
         async with _Http(self, on_end, headers=headers, auth=auth) as http:
             streams = streamable_http_client(
@@ -157,25 +157,25 @@ class UrlServer:
                 yield pair
 
 
-# --- what the SDK does not tell ------------------------------------------------------------------
+# --- additions to the SDK ------------------------------------------------------------------------
 
 
 class Delivery:
-    """One delivery of a call; *refused* if the server has certainly not looked at it.
+    """One delivery of a call; *refused* if the server has certainly not processed it.
 
-    The SDK may send a call in several rounds; *seen* is set once the server has seen one.
+    The SDK may send a call several times; *seen* is set once one of them has reached the server.
     """
 
     seen = refused = False
 
 
-# The SDK gives no other way from a call to its HTTP requests: it sends them in the context of
-# whoever asked, and takes nothing along that the server would not see.
+# A context variable is the only link from a call to its HTTP requests: the SDK sends them in the
+# caller's context, and passes nothing else that the server would not see.
 delivery_under_way: ContextVar[Delivery | None] = ContextVar("toolbus_mcp", default=None)
 
 
 class _Http(httpx2.AsyncClient):
-    """Sends, and notes what the SDK does not tell: what a server did not even look at."""
+    """An HTTP client that also records whether the server has received a call."""
 
     def __init__(self, address: UrlServer, on_end: Callable[[str], None], **options: Any) -> None:
         super().__init__(timeout=_TIMEOUT, limits=_LIMITS, **options)
@@ -183,16 +183,16 @@ class _Http(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send *request*."""
-        self._address.trouble = ""
+        self._address.last_error = ""
         try:
             response = await super().send(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             _note(request, seen=False)
             raise
         if response.is_error:
-            self._address.trouble = f"HTTP {response.status_code} {response.reason_phrase}"
-        # The specification's sign of a session that the server no longer has (2025-11-25,
-        # transports, "Session Management"); the SDK tells it by a text alone.
+            self._address.last_error = f"HTTP {response.status_code} {response.reason_phrase}"
+        # The status for an unknown session (MCP 2025-11-25, basic/transports, "Session
+        # Management"); the SDK reports it only as text.
         gone = (request.method, response.status_code) == ("POST", 404)
         gone = gone and _SESSION in request.headers
         if gone:
@@ -217,14 +217,14 @@ async def _watched(
 
 
 class _Watched:
-    """The stream of what the server says; the SDK does not tell of its end, this does."""
+    """The stream of the server's messages, which also reports its end, unlike the SDK."""
 
     def __init__(self, stream: Any, on_end: Callable[[str], None]) -> None:
         self._stream, self._on_end = stream, on_end
 
     @property
     def last_context(self) -> Any:
-        """What the SDK's HTTP streams tell of the sender, for traces."""
+        """The sender's context in the SDK's HTTP streams, for traces."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -242,7 +242,7 @@ class _Watched:
         try:
             message: SessionMessage | Exception = await anext(self._stream)
         except StopAsyncIteration:
-            self._on_end("the server closed it")
+            self._on_end("the server closed the connection")
             raise
         return message
 
@@ -256,7 +256,7 @@ class _Watched:
 
 
 def _with_file(stderr: TextIO | None) -> TextIO:
-    """Return *stderr*, or ours; a notebook's or a test's has no file for a process to write to."""
+    """Return *stderr*, or this process's; in notebooks and tests `sys.stderr` has no file."""
     if stderr is not None:
         return stderr
     try:

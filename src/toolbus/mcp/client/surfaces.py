@@ -1,4 +1,4 @@
-"""All that a server says of itself before anything of it is called."""
+"""The surface of a server: instructions, tools and prompts, read before any call."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class ServerSurface(NamedTuple):
-    """What the server *label* says: *instructions*, *tools*, and *prompts* as it lists them.
+    """The *instructions*, *tools* and *prompts* of the server *label*.
 
-    Names of tools and prompts begin with the prefix that was asked for; the descriptions are the
-    server's own words, "" if it has none.
+    Names of tools and prompts begin with the given prefix; the descriptions are the server's own,
+    "" if missing.
     """
 
     label: str
@@ -35,9 +35,9 @@ class ServerSurface(NamedTuple):
 async def read_surface(
     server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]
 ) -> ServerSurface:
-    """Connect to *server*, as `tools` does with *options*, and return what it says of itself.
+    """Connect to *server*, as `tools` does with *options*, and return its surface.
 
-    Raises `RegistrationError` for options that cannot work, and `ToolServerError`.
+    Raises `RegistrationError` for invalid options, and `ToolServerError`.
     """
     reached = server_of(server, args, options)
     prefix, seconds = options.get("prefix", ""), options.get("connect_timeout", 60.0)
@@ -50,17 +50,17 @@ async def read_surface(
         raise ToolServerError(reached.label, f"no answer within {seconds:g} s") from None
     except FreezeError as error:
         raise ToolServerError(
-            reached.label, f"it lists values that are not JSON: {error}"
+            reached.label, f"the server lists values that are not JSON: {error}"
         ) from error
     except Exception as error:
-        trouble = f" ({reached.trouble})" if reached.trouble else ""
-        raise ToolServerError(reached.label, f"{text_of(error)}{trouble}") from error
+        last_error = f" ({reached.last_error})" if reached.last_error else ""
+        raise ToolServerError(reached.label, f"{text_of(error)}{last_error}") from error
 
 
 async def _read(server: Server, prefix: str, mode: str) -> ServerSurface:
     async with make_client(server.transport(lambda _: None), mode) as client:
         can = client.server_capabilities
-        # A server that offers neither is asked for tools all the same, as an agent asks it.
+        # A server without both capabilities is still asked for tools, as an agent does.
         has_tools = can.tools is not None or can.prompts is None
         tools = await all_pages(client.list_tools, "tools") if has_tools else []
         prompts = []

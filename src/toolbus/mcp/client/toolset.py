@@ -1,7 +1,7 @@
 """The tools of an MCP server as a toolset.
 
-The one place that knows the official SDK, `mcp`: the extra `mcp`. A server is a command
-that speaks over its standard streams, or the address of a streamable HTTP server.
+Needs the official SDK, from the extra `mcp`. A server is a command on its standard streams, or the
+URL of a Streamable HTTP server.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ logger = logging.getLogger("toolbus")
 
 
 class McpTools(Toolset):
-    """The tools of one MCP server, which is there inside `async with`.
+    """The tools of one MCP server, which is connected inside `async with`.
 
-    They follow the server: a change of its list, and what it lists after a reconnection. A call
-    that is under way when the server is lost ends as an error and is never run again; the next
-    call connects anew. Raises `RegistrationError` for options that cannot work; entering raises
-    `ToolServerError` if the server cannot be reached.
+    The tools follow changes of the server's list, also after a reconnection. A call running when
+    the server is lost fails and is never repeated; the next call reconnects. Raises
+    `RegistrationError` for invalid options; entering raises `ToolServerError` if the server cannot
+    be reached.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class McpTools(Toolset):
         self._opened = False
         self._link = Link(
             self._server,
-            self._take,
+            self._replace_tools,
             seconds=options.get("connect_timeout", 60.0),
             reconnects=options.get("reconnects", 3),
             mode=options.get("mode", "auto"),
@@ -65,7 +65,7 @@ class McpTools(Toolset):
 
     async def __aenter__(self) -> Self:
         if self._opened:
-            reason = "it was opened before; make a new toolset"
+            reason = "the toolset was opened before; make a new one"
             raise ToolServerError(self._server.label, reason, "closed")
         self._opened = True
         await self._link.open()
@@ -76,12 +76,12 @@ class McpTools(Toolset):
 
     def __iter__(self) -> Iterator[Tool]:
         if not self._opened:
-            reason = "its tools are not known yet; open it before, with `async with`"
+            reason = "the tools are not known yet; open the toolset first, with `async with`"
             raise RegistrationError(f"mcp server {self._server.label!r}", reason)
         return super().__iter__()
 
-    def _take(self, listed: Sequence[ListedTool]) -> None:
-        """Hold the *listed* tools that are wanted, in place of those listed before."""
+    def _replace_tools(self, listed: Sequence[ListedTool]) -> None:
+        """Replace the tools by the selected ones of *listed*."""
         self._warn_of_unmatched([tool.name for tool in listed])
         made: dict[str, McpTool] = {}
         for tool in listed:
@@ -89,7 +89,7 @@ class McpTools(Toolset):
                 self._make(tool, made)
         with self._lock:
             others = {key: entry for key, entry in self._tools.items() if key not in self._listed}
-            # In their former order, if they were there: what a model was told stays in its cache.
+            # In their former order, so that a model's prompt cache stays valid.
             order = dict.fromkeys([*[name for name in self._tools if name in made], *made])
             self._tools = others | {name: (made[name], lambda: True) for name in order}
             self._listed = frozenset(made)
@@ -101,7 +101,7 @@ class McpTools(Toolset):
                 logger.warning(text, self._server.label, pattern, ", ".join(names) or "none")
 
     def _make(self, listed: ListedTool, made: dict[str, McpTool]) -> None:
-        """Add a tool to *made*; one that we cannot offer is left out, and the log says why."""
+        """Add a tool to *made*; an invalid tool is left out with a warning."""
         tool = McpTool(listed, self._link.call, prefix=self._prefix, timeout=self._timeout)
         try:
             name = tool.spec.name
@@ -113,9 +113,9 @@ class McpTools(Toolset):
 
 
 def tools(server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]) -> McpTools:
-    """Return the tools of an MCP server, which is there inside `async with`.
+    """Return the tools of an MCP server, which is connected inside `async with`.
 
-    *server* is a command with *args*, or the `http(s)://` address of a streamable HTTP server; for
+    *server* is a command with *args*, or the `http(s)://` URL of a Streamable HTTP server; for
     *options* see `McpOptions`. Raises as `McpTools` does.
     """
     return McpTools(server, args, **options)

@@ -1,4 +1,4 @@
-"""MCP's tools and results in our words."""
+"""The translation of MCP's tools and results into toolbus's."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject
 
     Call = Callable[[str, dict[str, Any], ProgressFnT], Awaitable[CallToolResult]]
-    """Calls a tool by its server's name; raises `ToolServerError`, or what the SDK raises."""
+    """A call of a tool by the server's own name; raises `ToolServerError` and the SDK's errors."""
 
 
 class McpTool(Tool):
-    """A tool that a server *listed*, called over its link."""
+    """A tool *listed* by a server, called over its link."""
 
-    _reserved = frozenset()  # A server may name its arguments as it likes.
+    _reserved = frozenset()  # A server may use any names for arguments.
 
     def __init__(
         self, listed: ListedTool, call: Call, *, prefix: str, timeout: float | None
     ) -> None:
         hints = listed.annotations
-        self._there, self._call, self.timeout = listed.name, call, timeout
+        self._remote_name, self._call, self.timeout = listed.name, call, timeout
         self.name = prefix + listed.name
         self.description = listed.description or listed.title or listed.name
         self.input_schema, self.output_schema = listed.input_schema, listed.output_schema
@@ -62,32 +62,31 @@ class McpTool(Tool):
     def bind(
         self, values: Mapping[str, Any], context: Callable[[], ToolContext]
     ) -> Callable[[], Awaitable[ToolResponse]]:
-        """Return `run`, ready to be called; its arguments are one object."""
+        """Return `run` bound to *values* and *context*."""
         return partial(self.run, dict(values), context())
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResponse:
-        """Call the server; whatever goes wrong is data."""
+        """Call the tool on the server; failures are returned as responses."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             part = min(max(progress / total, 0.0), 1.0) if total else None
             context.progress(message or _counted(progress, total), part)
 
         try:
-            return to_response(await self._call(self._there, arguments, report))
+            return to_response(await self._call(self._remote_name, arguments, report))
         except ToolServerError as error:
             return _failure(str(error), error.kind)
         except MCPError as error:
             return _failure(f"{error.message} (code {error.code})", "mcp_error")
         except (FreezeError, ValidationError, RuntimeError) as error:
-            # The SDK raises a plain RuntimeError for a result that its output schema refuses.
+            # The SDK raises a plain RuntimeError for a result that violates its output schema.
             first = str(error).partition("\n")[0]
-            return _failure(f"the tool ran, and its result is malformed: {first}", "invalid_result")
+            return _failure(f"the tool ran, but its result is malformed: {first}", "invalid_result")
 
 
 def to_response(result: CallToolResult) -> ToolResponse:
-    """Return *result* as a response.
+    """Return *result* as a response, without `_meta` and annotations, which are for programs.
 
-    Its `_meta`, and the annotations of its blocks, are for programs, not for models, and left out.
     Raises `FreezeError` for values that are not JSON.
     """
     return ToolResponse(
@@ -110,13 +109,13 @@ def _part(block: ContentBlock) -> Part:
         case EmbeddedResource(resource=BlobResourceContents() as content):
             held = Resource(uri=content.uri, mime_type=content.mime_type, blob=content.blob)
         case link:
-            # A model follows a link only if it can read it, with all that is said of it.
+            # As JSON text: a model can only follow a link that it can read.
             return TextPart(text=link.model_dump_json(by_alias=True, exclude_none=True))
     return ResourcePart(resource=held)
 
 
 def annotations_of(listed: ListedTool) -> JsonObject:
-    """Return the hints as MCP writes them; they are the server's word, and nothing more."""
+    """Return the hints under MCP's names; they are unverified claims of the server."""
     title = {"title": listed.title} if listed.title else EMPTY
     if listed.annotations is None:
         return title

@@ -78,7 +78,7 @@ async def _serve(bound: socket.socket, front: Front, rules: Rules, grace: float)
     Open requests then have *grace* seconds. A second signal ends the wait.
     """
     limit = _allow_connections()
-    server = HttpServer(front.answer, seconds=rules.seconds, limit=limit, single=("mcp-",))
+    server = HttpServer(front.answer, seconds=rules.seconds, limit=limit, unique=("mcp-",))
     stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     ending: asyncio.Task[None] | None = None
 

@@ -61,7 +61,7 @@ class Relay:
             if oauth.serves(request.path):
                 await oauth.answer(request)
                 return
-            oauth.unmark(request)
+            oauth.restore_token(request)
         known = self._clients.get(request.headers.get(SESSION))
         proxy = self._proxy.current
         if known is None and not proxy.is_filtering and proxy.log is None:

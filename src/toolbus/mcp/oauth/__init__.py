@@ -1,1 +1,1 @@
-"""OAuth in front of a server at an address, and the person's own login."""
+"""OAuth for remote servers: through a relay, and by the user's own login."""

@@ -1,11 +1,11 @@
-"""OAuth of a server through a relay: the client's token is for the server, and goes there alone.
+"""OAuth of a server through a relay, which sends the client's token to that server only.
 
-A client believes that it talks to the relay's address, and refuses metadata of another resource
-(RFC 9728, 3.3). An authorization server gives tokens for the server's (RFC 8707). So the relay is
-an authorization server to its clients, which says the one in the place of the other, and sends
-everything else on. What is had through it is bound to the server, for an address of a relay may
-have another one behind it tomorrow: tokens carry a mark, and codes, refresh tokens and secrets of
-clients come to an address that is made of the server's.
+A client knows the relay's URL as the resource, and refuses metadata of another resource (RFC 9728,
+3.3). The authorization server issues tokens for the server's URL (RFC 8707). So the relay acts as
+an authorization server that replaces the one by the other, and forwards everything else. All
+credentials are bound to the server, because another server may be behind the relay tomorrow:
+tokens carry a mark, and codes, refresh tokens and client secrets are sent to a URL derived from
+the server's.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 ISSUERS = "/oauth/"
-"""Under it, by a digest, is the authorization server that the relay is."""
+"""The path prefix of the relay's own authorization server, followed by a digest."""
 
 _MARK = "toolbus-"
 _FRESH = 60.0
-"""Seconds for which metadata are kept: a login asks for them several times."""
+"""Seconds for which metadata are cached; a login fetches them several times."""
 
 _SIZE = 2**18
 _PARAMS = 64
@@ -51,7 +51,7 @@ _NO_STORE = [("cache-control", "no-store"), ("referrer-policy", "no-referrer")]
 
 
 class OAuthGateway:
-    """Serves the OAuth of the server at *url*, over *wire*, to clients that know it as *path*."""
+    """The OAuth gateway of the server at *url*, over *wire*, for clients of the relay's *path*."""
 
     def __init__(self, wire: HttpClient, url: SplitResult, path: str) -> None:
         self._wire, self._url, self._path = wire, url, path
@@ -65,12 +65,12 @@ class OAuthGateway:
         """Return whether *path* belongs to OAuth."""
         return path != self._path and path.startswith((RESOURCE, SERVER, ISSUERS))
 
-    # --- on the way to the server and back -----------------------------------------------------
+    # --- requests to the server, and challenges ------------------------------------------------
 
-    def unmark(self, request: HttpRequest) -> None:
-        """Give *request* its token as the authorization server gave it.
+    def restore_token(self, request: HttpRequest) -> None:
+        """Replace the marked token in *request* by the authorization server's own.
 
-        Raises `HttpError` for a token that was had for another server.
+        Raises `HttpError` for a token of another server.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         token = token.strip()
@@ -79,7 +79,7 @@ class OAuthGateway:
         if not token.startswith(self._mark):
             where = f'resource_metadata="{_view(request, self._path).metadata}"'
             shown = [("www-authenticate", f'Bearer error="invalid_token", {where}')]
-            raise HttpError(401, "this token is for another server", shown)
+            raise HttpError(401, "the token is for another server; log in again", shown)
         plain = f"{scheme} {token.removeprefix(self._mark)}"
         request.headers["authorization"] = plain
         request.fields = [
@@ -87,7 +87,7 @@ class OAuthGateway:
         ]
 
     def challenges(self, request: HttpRequest, fields: Fields) -> Fields:
-        """Return the *fields* of an answer with challenges that lead to the relay's metadata."""
+        """Return the *fields* of a response with challenges that name the relay's metadata."""
         return [
             (name, self._challenge(request, value) if name == "www-authenticate" else value)
             for name, value in fields
@@ -98,37 +98,37 @@ class OAuthGateway:
             return value
         named = read_url(match[1].strip('"'))
         place = None if named is None else (named.scheme, authority(named))
-        # RFC 9728, 3.3: metadata of elsewhere would not be those of the server.
+        # RFC 9728, 3.3: the server's metadata are on its own origin.
         if named is not None and place == (self._url.scheme, authority(self._url)):
             self._named = named._replace(fragment="")
         ours = f'resource_metadata="{_view(request, self._path).metadata}"'
         return _METADATA_PARAM.sub(ours, value)
 
-    # --- what the relay answers by itself ------------------------------------------------------
+    # --- requests answered by the relay --------------------------------------------------------
 
     async def answer(self, request: HttpRequest) -> None:
-        """Answer *request*, whose path is of OAuth; raises `HttpError`."""
+        """Answer *request*, whose path belongs to OAuth; raises `HttpError`."""
         if is_preflight(request):
             await request.answer(204, _cors(request))
             return
         known = await self._authorization()
         if known is None:
-            raise HttpError(404, "the server has no metadata of OAuth")
+            raise HttpError(404, "the server has no OAuth metadata")
         view = _view(request, self._path)
         mine = ISSUERS + digest_of(self._url.geturl(), known.issuer)
         issuer = view.origin + mine
         match request.method, request.path:
             case "GET", path if path in {RESOURCE, RESOURCE + self._path.rstrip("/")}:
-                await _say(request, known.resource_metadata(view.resource, issuer))
+                await _send_json(request, known.resource_metadata(view.resource, issuer))
             case "GET", path if path in {SERVER, SERVER + mine}:
-                await _say(request, known.server_metadata(issuer))
+                await _send_json(request, known.server_metadata(issuer))
             case "GET", path if path == f"{mine}/authorize":
                 await self._authorize(request, known, view)
             case "POST", path if path == f"{mine}/token":
                 await self._token(request, known, view)
             case _:
-                # Also for what was had while another server was behind this address.
-                raise HttpError(404, "OAuth has nothing at this address")
+                # Also for a digest of another server that was behind the relay before.
+                raise HttpError(404, "unknown OAuth path")
 
     async def _authorization(self) -> Authorization | None:
         async with self._lock:
@@ -144,14 +144,12 @@ class OAuthGateway:
         )
         if known is not None and says is True and not self._warned:
             self._warned = True
-            text = "%s says who it is when it sends a browser back (RFC 9207): clients that check "
-            text += (
-                "that refuse to log in through a relay; they can over pipes, see `toolbus login`"
-            )
+            text = "%s names itself in its redirects (RFC 9207), so clients that check this cannot"
+            text += " log in through a relay; use the proxy over pipes with `toolbus login`"
             logger.warning(text, known.issuer)
 
     async def _authorize(self, request: HttpRequest, known: Authorization, view: _View) -> None:
-        """Send the browser on to the authorization server: RFC 6749, 4.1.1, and RFC 8707, 2.1."""
+        """Redirect the browser to the authorization server: RFC 6749, 4.1.1; RFC 8707, 2.1."""
         pairs = _for_resource(request.query, known, view)
         end = urlsplit(known.authorization_endpoint)
         query = "&".join(filter(None, (end.query, urlencode(pairs))))
@@ -159,39 +157,41 @@ class OAuthGateway:
         await request.answer(302, [("location", place), *_NO_STORE])
 
     async def _token(self, request: HttpRequest, known: Authorization, view: _View) -> None:
-        """Ask the authorization server for a token: RFC 6749, 4.1.3 and 6, and RFC 8707, 2.2."""
+        """Request a token from the authorization server: RFC 6749, 4.1.3 and 6; RFC 8707, 2.2."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != FORM or len(request.body) > _SIZE:
-            raise HttpError(400, f"a request for a token is {FORM}")
+            raise HttpError(400, f"expected {FORM} of at most {_SIZE} bytes")
         pairs = _for_resource(request.body.decode("latin-1"), known, view)
         if dict(pairs).get("grant_type") not in GRANTS:
-            await _say(request, {"error": "unsupported_grant_type"}, 400)
+            await _send_json(request, {"error": "unsupported_grant_type"}, 400)
             return
-        shown = [("authorization", value) for name, value in request.fields if name == _SHOWN]
+        shown = [
+            ("authorization", value) for name, value in request.fields if name == _AUTHORIZATION
+        ]
         try:
             place = urlsplit(known.token_endpoint)
             status, document = await ask(self._wire, place, pairs, shown)
         except TransportError:
-            # What it said may hold a token.
-            raise HttpError(502, "the authorization server gave no answer") from None
-        await _say(request, *self._token_response(status, document or {}))
+            # Without the cause, whose text may hold a token.
+            raise HttpError(502, "the authorization server did not respond") from None
+        await _send_json(request, *self._token_response(status, document or {}))
 
     def _token_response(self, status: int, document: dict[str, Any]) -> tuple[dict[str, Any], int]:
         if status == _OK and isinstance(document.get("access_token"), str):
             members = {name: document[name] for name in _TOKEN_MEMBERS if name in document}
             return members | {"access_token": self._mark + document["access_token"]}, _OK
-        # No text for people: nobody has judged it.
+        # Only the code: handlers have not seen the server's prose.
         code = document.get("error")
         known = isinstance(code, str) and _CODE.fullmatch(code)
         refused = 400 <= status < 500  # noqa: PLR2004 - HTTP's
         return {"error": code if known else "server_error"}, status if refused else 502
 
 
-_SHOWN = "authorization"
+_AUTHORIZATION = "authorization"
 
 
 class _View(NamedTuple):
-    """The relay as a client sees it."""
+    """The relay's URLs as seen by a client."""
 
     origin: str
     resource: str
@@ -199,7 +199,7 @@ class _View(NamedTuple):
 
 
 def _view(request: HttpRequest, path: str) -> _View:
-    # A client that lies here misleads itself alone: nothing of it is kept.
+    # A forged header misleads only its sender: nothing of it is kept.
     forwarded = request.headers.get("x-forwarded-proto", "").strip().lower()
     scheme = "https" if forwarded == "https" else "http"
     origin = f"{scheme}://{request.headers.get('host', '')}"
@@ -216,24 +216,24 @@ def _for_resource(text: str, known: Authorization, view: _View) -> list[tuple[st
             text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=_PARAMS
         )
     except ValueError:
-        raise HttpError(400, "the parameters cannot be read") from None
+        raise HttpError(400, "invalid parameters") from None
     asked = {value.rstrip("/") for name, value in pairs if name == "resource"}
     if asked - {view.resource.rstrip("/")}:
-        raise HttpError(400, "the resource is not this one")
+        raise HttpError(400, "expected this relay as the resource")
     others = [pair for pair in pairs if pair[0] != "resource"]
     if len({name for name, _ in others}) < len(others):
-        # RFC 6749, 3.1 and 3.2: nothing is there twice.
-        raise HttpError(400, "a parameter is there twice")
+        # RFC 6749, 3.1 and 3.2: parameters must not be repeated.
+        raise HttpError(400, "a parameter is repeated")
     return [*others, ("resource", known.resource)]
 
 
-async def _say(request: HttpRequest, document: dict[str, Any], status: int = _OK) -> None:
+async def _send_json(request: HttpRequest, document: dict[str, Any], status: int = _OK) -> None:
     fields = [("content-type", JSON), *_NO_STORE, *_cors(request)]
     await request.answer(status, fields, msgspec.json.encode(document))
 
 
 def _cors(request: HttpRequest) -> Fields:
-    """Return the fields by which a page may read the answer; its origin was judged before."""
+    """Return the CORS fields for the page of *request*, whose origin has been checked."""
     origin = request.headers.get("origin")
     if origin is None:
         return []

@@ -1,7 +1,7 @@
-"""Logins that `toolbus login` keeps: tokens of servers, each in a file that only its owner reads.
+"""The logins of `toolbus login`: tokens of servers, each in a private file.
 
-They are under `$XDG_STATE_HOME/toolbus/logins`, else `~/.local/state/toolbus/logins`. A login holds
-for the exact address that it was made for.
+The files are in `$XDG_STATE_HOME/toolbus/logins`, or `~/.local/state/toolbus/logins`. A login is
+valid only for the exact URL of its server.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 _PORTS = {"http": 80, "https": 443}
 _PAUSE, _LONGEST = 0.05, 30.0
 _LARGEST = 1_000_000
-"""Bytes of a login; one has some thousand."""
+"""The maximum bytes of a login; typical are some thousand."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens for *server*, and how they are renewed; *expires_at* is in seconds of Unix time."""
+    """The tokens for *server* and the data to renew them; *expires_at* is a Unix time."""
 
     server: str
     issuer: str
@@ -56,24 +56,24 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
 
     def __repr__(self) -> str:
-        # So that no traceback and no log shows a token.
+        # Keeps tokens out of tracebacks and logs.
         return f"Login({self.server!r})"
 
 
-def server_address(text: str) -> str:
-    """Return *text* as the address that logins go by; raises `UsageError`.
+def server_url(text: str) -> str:
+    """Return *text* as the normalized URL that identifies a login; raises `UsageError`.
 
-    Scheme and host are in lower case, without the scheme's own port; path and query stay.
+    Scheme and host are in lower case, without the default port; path and query are kept.
     """
     try:
         url = urlsplit(text)
         host, port = url.hostname or "", url.port
     except ValueError:
-        raise UsageError("expected the https address of a server") from None
+        raise UsageError("expected the https URL of a server") from None
     if url.scheme not in _PORTS or not host:
-        raise UsageError(f"expected the https address of a server, not {text.partition('?')[0]!r}")
+        raise UsageError(f"expected the https URL of a server, got {text.partition('?')[0]!r}")
     if url.username is not None or url.fragment:
-        raise UsageError("an address to log in at has no user and no fragment")
+        raise UsageError("expected a URL without user and fragment")
     if url.scheme == "http" and not is_loopback(host):
         raise UsageError(f"tokens would be sent unencrypted to {host!r}; use https")
     name = f"[{host}]" if ":" in host else host
@@ -81,39 +81,39 @@ def server_address(text: str) -> str:
     return url._replace(netloc=place, path=url.path or "/").geturl()
 
 
-def shown(address: str) -> str:
-    """Return *address* for people: without a query, which may hold a secret."""
+def display_url(address: str) -> str:
+    """Return *address* for display, without its query, which may hold a secret."""
     return address.partition("?")[0]
 
 
 class Logins:
-    """The logins of one person, in *folder*, which is the default one if it is None."""
+    """The user's logins in *folder*, None for the default folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or logins_folder()
 
     def read(self, address: str) -> Login | None:
         """Return the login at *address*, None without one; raises `LoadError`."""
-        if not self._is_there():
+        if not self._has_folder():
             return None
         login = self._read(self._file(address))
-        # A file that was put in the place of another one holds for its own address.
+        # A renamed file is still valid only for its own server.
         return login if login is not None and login.server == address else None
 
     def all(self) -> list[Login]:
-        """Return all logins, by address; raises `LoadError`."""
-        files = self.folder.glob("*.json") if self._is_there() else ()
+        """Return all logins, sorted by URL; raises `LoadError`."""
+        files = self.folder.glob("*.json") if self._has_folder() else ()
         logins = [self._read(file) for file in files]
         return sorted(filter(None, logins), key=lambda login: login.server)
 
     def write(self, login: Login) -> None:
-        """Keep *login* in the place of the one before, whole or not at all; raises `LoadError`."""
-        self._make()
+        """Write *login* atomically, replacing an earlier one; raises `LoadError`."""
+        self._make_folder()
         write_private(self._file(login.server), msgspec.json.encode(login))
 
     def remove(self, address: str) -> bool:
-        """Forget the login at *address*; return whether there was one. Raises `LoadError`."""
-        if not self._is_there():
+        """Delete the login at *address*; return whether there was one. Raises `LoadError`."""
+        if not self._has_folder():
             return False
         try:
             self._file(address).unlink()
@@ -123,14 +123,14 @@ class Logins:
 
     @asynccontextmanager
     async def locked(self, address: str) -> AsyncIterator[None]:
-        """Let no other process renew the login at *address* meanwhile; raises `TimeoutError`.
+        """Lock the login at *address* against a renewal elsewhere; raises `TimeoutError`.
 
-        A refresh token may be good for one use: RFC 9700, 4.14.2.
+        A refresh token may be valid for a single use: RFC 9700, 4.14.2.
         """
-        self._make()
+        self._make_folder()
         with lock_file(self._file(address).with_suffix(".lock")) as lock:
             async with asyncio.timeout(_LONGEST):
-                while not try_lock(lock):  # noqa: ASYNC110 - other processes have no event for us
+                while not try_lock(lock):  # noqa: ASYNC110 - processes share no event
                     await asyncio.sleep(_PAUSE)
             yield
 
@@ -146,30 +146,32 @@ class Logins:
         except UnfitFileError as error:
             raise LoadError(f"login {file}: {error.reason}") from None
         except OSError as error:
-            reason = "it is a link, or cannot be read; delete it"
+            reason = "the file is a link or unreadable; delete it"
             raise LoadError(f"login {file}: {reason}") from error
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # The error quotes nothing of the file.
-            raise LoadError(f"login {file}: it is damaged; delete it, log in anew") from None
+            # Without the cause, so that nothing of the file is quoted.
+            raise LoadError(
+                f"login {file}: the file is damaged; delete it and log in again"
+            ) from None
 
-    def _make(self) -> None:
-        """Make the folder if it is missing; raises `LoadError` for one that is not private."""
+    def _make_folder(self) -> None:
+        """Create the folder if it is missing; raises `LoadError` if it is not private."""
         make_private_folders(self.folder)
-        self._is_there()
+        self._has_folder()
 
-    def _is_there(self) -> bool:
-        """Return whether there is a folder; raises `LoadError` for one that is not private."""
+    def _has_folder(self) -> bool:
+        """Return whether the folder exists; raises `LoadError` if it is not private."""
         try:
             status = self.folder.lstat()
         except FileNotFoundError:
             return False
         if not S_ISDIR(status.st_mode):
-            raise LoadError(f"logins {self.folder}: it is a link, or not a folder; take it away")
+            raise LoadError(f"logins {self.folder}: a link, or not a folder; remove it")
         if status.st_uid != os.geteuid():
-            raise LoadError(f"{self.folder} belongs to another user; take it away")
+            raise LoadError(f"{self.folder} belongs to another user; remove it")
         if status.st_mode & 0o077:
-            mended = f"log in anew after `chmod 700 {self.folder}`"
-            raise LoadError(f"{self.folder} is open to others; {mended}")
+            fix = f"run `chmod 700 {self.folder}` and log in again"
+            raise LoadError(f"{self.folder} is accessible to other users; {fix}")
         if reason := writable_by_others(Path(os.path.realpath(self.folder))):
-            raise LoadError(f"logins {self.folder}: {reason}; make it yours alone")
+            raise LoadError(f"logins {self.folder}: {reason}; make it private")
         return True

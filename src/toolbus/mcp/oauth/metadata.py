@@ -1,7 +1,7 @@
-"""Metadata of OAuth: those of a server at an address, and those that the relay gives its clients.
+"""OAuth metadata of a remote server, and the relay's own metadata derived from them.
 
 Protected resource metadata: RFC 9728. Authorization server metadata: RFC 8414, and OpenID Connect
-Discovery 1.0. How MCP clients look for both: MCP 2025-11-25, basic/authorization.
+Discovery 1.0. Discovery by MCP clients: MCP 2025-11-25, basic/authorization.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESOURCE, SERVER = (
 )
 _OPENID = "/.well-known/openid-configuration"
 _WORD = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,500}")
-"""A word of a scope (RFC 6749, 3.3), and an address, but not a sentence."""
+"""The form of a scope (RFC 6749, 3.3) or a URL, which excludes sentences."""
 
 FORM = "application/x-www-form-urlencoded"
 _TIMEOUTS = Timeouts(10.0, 60.0)
@@ -41,17 +41,17 @@ _SERVER_MEMBERS = (
     *("response_types_supported", "response_modes_supported", "code_challenge_methods_supported"),
     "client_id_metadata_document_supported",
 )
-"""What passes as it is. Texts for people do not, nor what would go past the relay with another
-resource (PAR, device codes), is signed for the server's own address (`signed_metadata`, DPoP), or
-would not know the tokens that the relay has marked (revocation, introspection)."""
+"""The members that are copied. Left out are prose, features that would bypass the relay with
+another resource (PAR, device codes), signatures for the server's own URL (`signed_metadata`,
+DPoP), and endpoints that would not know marked tokens (revocation, introspection)."""
 
 GRANTS = frozenset({"authorization_code", "refresh_token", "client_credentials"})
 _METHODS = frozenset({"none", "client_secret_basic", "client_secret_post"})
-"""How clients may show who they are; a signed assertion would name the relay as its audience."""
+"""The ways to authenticate a client; a signed assertion would have the wrong audience."""
 
 
 class Authorization(NamedTuple):
-    """How tokens for the upstream *resource* are had: of *issuer*, at its endpoints.
+    """The authorization server *issuer* of the upstream *resource*, with its endpoints.
 
     *described* is the metadata of the resource, *metadata* that of the authorization server.
     """
@@ -64,12 +64,12 @@ class Authorization(NamedTuple):
     metadata: Mapping[str, Any]
 
     def resource_metadata(self, address: str, issuer: str) -> dict[str, Any]:
-        """Return RFC 9728's metadata for *address*, the relay's, with its *issuer*."""
+        """Return the RFC 9728 metadata of the relay at *address*, with its *issuer*."""
         members = _allowed_members(self.described, _RESOURCE_MEMBERS)
         return {"resource": address, "authorization_servers": [issuer], **members}
 
     def server_metadata(self, issuer: str) -> dict[str, Any]:
-        """Return RFC 8414's metadata for *issuer*, an address of the relay."""
+        """Return the RFC 8414 metadata of *issuer*, a URL of the relay."""
         known = self.metadata
         grants = _texts(known.get("grant_types_supported", ["authorization_code"]))
         methods = known.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
@@ -86,17 +86,17 @@ class Authorization(NamedTuple):
 
 
 def digest_of(*texts: str) -> str:
-    """Return 32 hexadecimal digits that stand for *texts*."""
+    """Return a digest of *texts* as 32 hexadecimal digits."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
 
 
 async def discover(
     wire: HttpClient, url: SplitResult, named: SplitResult | None
 ) -> Authorization | None:
-    """Return how tokens for the server at *url* are had, None if it does not say.
+    """Return the authorization server for *url*, None if the server has no metadata.
 
-    *named* is where a challenge of the server said that its metadata is. Raises `HttpError`, with
-    502, for a server that cannot be asked, or whose metadata are for another one.
+    *named* is the URL of the metadata in a challenge of the server. Raises `HttpError` with 502 for
+    an unreachable server, or metadata of another resource.
     """
     described = await _resource_of(wire, url, named)
     origin = f"{url.scheme}://{authority(url)}"
@@ -111,13 +111,15 @@ async def discover(
     metadata = await _server_of(wire, issuer, url)
     if metadata is None:
         if described:
-            raise _bad(f"its authorization server {issuer!r} has no metadata")
+            raise _bad_metadata(f"the authorization server {issuer!r} has no metadata")
         return None
     ends = [metadata.get(f"{name}_endpoint") for name in ("authorization", "token")]
     for end in ends:
         _check_secure(end, url)
     if metadata.get("require_pushed_authorization_requests") is True:
-        raise _bad(f"{issuer!r} wants pushed requests (RFC 9126), which cannot pass a relay")
+        raise _bad_metadata(
+            f"{issuer!r} wants pushed requests (RFC 9126), which cannot pass a relay"
+        )
     return Authorization(resource, issuer, str(ends[0]), str(ends[1]), described, metadata)
 
 
@@ -134,7 +136,7 @@ async def _resource_of(
 
 async def _server_of(wire: HttpClient, issuer: str, url: SplitResult) -> dict[str, Any] | None:
     _check_secure(issuer, url)
-    for place in _places(urlsplit(issuer)):
+    for place in _metadata_urls(urlsplit(issuer)):
         if (document := await _get(wire, place)) is not None:
             stated = str(document.get("issuer"))
             # RFC 8414, 3.3; a root is the same with and without its slash.
@@ -142,27 +144,27 @@ async def _server_of(wire: HttpClient, issuer: str, url: SplitResult) -> dict[st
                 issuer.rstrip("/"),
                 f"{issuer.rstrip('/')}/",
             }:
-                raise _bad(f"the metadata of {issuer!r} are those of another issuer")
+                raise _bad_metadata(f"the metadata of {issuer!r} name another issuer")
             return document
     return None
 
 
-def _places(issuer: SplitResult) -> Iterator[SplitResult]:
-    """Give where the metadata of *issuer* may be: RFC 8414, 3.1 and 5."""
+def _metadata_urls(issuer: SplitResult) -> Iterator[SplitResult]:
+    """Yield the possible URLs of the metadata of *issuer*: RFC 8414, 3.1 and 5."""
     path = issuer.path.rstrip("/")
     for place in (SERVER + path, _OPENID + path, *([path + _OPENID] if path else [])):
         yield issuer._replace(path=place, query="", fragment="")
 
 
 async def _get(wire: HttpClient, url: SplitResult) -> dict[str, Any] | None:
-    """Return the JSON object at *url*, None if there is none; no credentials are sent."""
+    """Return the JSON object at *url*, or None; no credentials are sent."""
     try:
         status, document = await ask(wire, url)
     except TransportError as error:
-        raise _bad(str(error)) from error
+        raise _bad_metadata(str(error)) from error
     if status >= _BROKEN:
-        # That it cannot say it now is not that it has none.
-        raise _bad(f"its metadata have HTTP status {status}")
+        # A temporary failure does not mean that there are no metadata.
+        raise _bad_metadata(f"the metadata have HTTP status {status}")
     return document if status == _OK else None
 
 
@@ -172,9 +174,9 @@ async def ask(
     form: Iterable[tuple[str, str]] | None = None,
     fields: Iterable[tuple[str, str]] = (),
 ) -> tuple[int, dict[str, Any] | None]:
-    """Get *url*, or post *form* to it; return the status and the JSON object of the answer.
+    """GET *url*, or POST *form* to it; return the status and the JSON object of the response.
 
-    The object is None if the answer has none. *fields* are sent besides. Raises `TransportError`.
+    The object is None for any other body. *fields* are extra headers. Raises `TransportError`.
     """
     headers = [("accept", JSON), ("accept-encoding", "identity"), *fields]
     method, body = "GET", b""
@@ -192,25 +194,25 @@ async def ask(
 
 
 def _check_resource(resource: str, url: SplitResult) -> None:
-    """Raise `HttpError` unless *resource* is *url*, or above it on its origin, as clients check."""
+    """Raise `HttpError` unless *resource* is *url* or above it on its origin, as clients check."""
     stated = read_url(resource)
     if stated is None:
-        raise _bad("its metadata are those of another resource")
+        raise _bad_metadata("the metadata name another resource")
     same = (stated.scheme.lower(), stated.netloc.lower()) == (url.scheme, authority(url).lower())
     if not same or not f"{url.path.rstrip('/')}/".startswith(f"{stated.path.rstrip('/')}/"):
-        raise _bad("its metadata are those of another resource")
+        raise _bad_metadata("the metadata name another resource")
 
 
 def _check_secure(text: object, url: SplitResult) -> None:
-    """Raise `HttpError` unless *text* is an https address; beside a local server http will do."""
+    """Raise `HttpError` unless *text* is an https URL; for a local server, http is accepted."""
     place = read_url(text) if isinstance(text, str) else None
     local = place and is_loopback(url.hostname or "") and is_loopback(place.hostname or "")
     if place is None or not (place.scheme == "https" or local):
-        raise _bad("an address in its metadata is not https")
+        raise _bad_metadata("a URL in the metadata is not https")
 
 
 def _allowed_members(stated: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the members *names* of *stated* that are words, lists of words, or true or false."""
+    """Return the members *names* of *stated* that are words, lists of words, or booleans."""
     members: dict[str, Any] = {}
     for name in names:
         match stated.get(name):
@@ -227,5 +229,5 @@ def _texts(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _bad(reason: str) -> HttpError:
-    return HttpError(502, f"the server's OAuth cannot be passed on: {reason}")
+def _bad_metadata(reason: str) -> HttpError:
+    return HttpError(502, f"cannot relay the server's OAuth: {reason}")

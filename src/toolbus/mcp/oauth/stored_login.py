@@ -1,4 +1,4 @@
-"""The token of a login that a person made by `toolbus login`, for requests to its server."""
+"""The token of a stored login, renewed when needed, for requests to its server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from toolbus.errors import LoadError
 from toolbus.http.client import TransportError
-from toolbus.mcp.oauth.logins import Logins, server_address
+from toolbus.mcp.oauth.logins import Logins, server_url
 from toolbus.mcp.oauth.metadata import ask
 from toolbus.settings.usage_error import UsageError
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from toolbus.mcp.oauth.logins import Login
 
 _EARLY = 30.0
-"""Seconds before its end at which a token is renewed."""
+"""Seconds before its expiry at which a token is renewed."""
 
 _OK, _UNAUTHORIZED, _BROKEN = 200, 401, 500
-_NO_ANSWER = "the authorization server of the login gave no answer"
+_NO_ANSWER = "the authorization server of the login did not respond"
 
 
 class StoredLogin:
-    """The login at *url*, as its file says at the time; renewed over *wire*."""
+    """The login at *url*, read from its file for each request, and renewed over *wire*."""
 
     def __init__(self, url: SplitResult, wire: HttpClient, logins: Logins | None = None) -> None:
         try:
-            self._address = server_address(url.geturl())
+            self._address = server_url(url.geturl())
         except UsageError:
-            # Nobody can have logged in there.
+            # There can be no login for an invalid URL.
             self._address = ""
         self._wire, self._logins = wire, logins or Logins()
         self._lock = asyncio.Lock()
@@ -50,9 +50,9 @@ class StoredLogin:
         body: bytes,
         waits: Timeouts,
     ) -> HttpReply:
-        """Send a request with the token, as `HttpClient.send` does; with a new one if it ended.
+        """Send a request with the token, as `HttpClient.send`; retry with a renewed token.
 
-        What is refused with 401 had no effects: RFC 9110, 15.5.2.
+        A request refused with 401 had no effects: RFC 9110, 15.5.2.
         """
         fields, token = list(headers), await self.token()
         reply = await self._wire.send(url, method, [*fields, *_bearer(token)], body, waits)
@@ -65,18 +65,18 @@ class StoredLogin:
         return await self._wire.send(url, method, [*fields, *_bearer(renewed)], body, waits)
 
     async def token(self) -> str | None:
-        """Return the token to show, None without a login; raises `TransportError`."""
+        """Return the current token, None without a login; raises `TransportError`."""
         login = self._read()
         if login is None:
             return None
         if login.expires_at is not None and login.expires_at - _EARLY < time.time():
             renewed = await self.renewed(login.access_token)
-            # What has ended by our clock may be good by that of the server.
+            # A token that has expired by this clock may be valid by the server's.
             return renewed or login.access_token
         return login.access_token
 
     async def renewed(self, stale: str | None) -> str | None:
-        """Return another token than *stale*, None if there is none; raises `TransportError`."""
+        """Return a token newer than *stale*, or None; raises `TransportError`."""
         if self._read() is None:
             return None
         try:
@@ -86,9 +86,9 @@ class StoredLogin:
                     return None if login is None else login.access_token
                 return await self._renew(login)
         except TimeoutError:
-            raise TransportError("another process renews the login, and does not end") from None
+            raise TransportError("another process holds the lock on the login") from None
         except (LoadError, OSError) as error:
-            raise TransportError(f"the login cannot be kept: {error}") from error
+            raise TransportError(f"cannot store the renewed login: {error}") from error
 
     def _read(self) -> Login | None:
         try:
@@ -97,7 +97,7 @@ class StoredLogin:
             raise TransportError(str(error)) from error
 
     async def _renew(self, login: Login) -> str | None:
-        """Return a new token by the refresh token: RFC 6749, 6."""
+        """Return a new token for the refresh token: RFC 6749, 6."""
         if login.refresh_token is None:
             return None
         answer = await self._ask(login)
@@ -115,7 +115,7 @@ class StoredLogin:
         return token
 
     async def _ask(self, login: Login) -> dict[str, Any]:
-        """Return what the authorization server says, empty if it refuses."""
+        """Return the authorization server's response, empty if it refuses."""
         form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token or ""}
         form["client_id"] = login.client_id
         if login.resource is not None:

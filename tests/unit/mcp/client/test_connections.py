@@ -20,7 +20,7 @@ from toolbus.mcp.client.connections import Connection
 
 def connection(transport, **options):
     """Return a connection to a server that is reached by *transport*."""
-    server = SimpleNamespace(label="fake", trouble="", transport=transport)
+    server = SimpleNamespace(label="fake", last_error="", transport=transport)
     given = {"seconds": 5, "attempts": 1, "mode": "auto", "after": None} | options
     return Connection(server, lambda tools: None, **given)
 
@@ -66,7 +66,7 @@ async def test_a_stop_ends_the_connecting():
     one.stop()
     await one.wait()
 
-    with pytest.raises(ToolServerError, match="mcp server 'fake': it was closed"):
+    with pytest.raises(ToolServerError, match="mcp server 'fake': the connection was closed"):
         await one.client()
 
 
@@ -144,7 +144,7 @@ async def test_a_watched_stream_is_a_stream():
 
     assert await watched.receive() == "one"
     assert [message async for message in watched] == []
-    assert ended == ["the server closed it"]
+    assert ended == ["the server closed the connection"]
     await watched.aclose()
     assert (stream.closed, watched.last_context) == (True, None)
 
@@ -186,11 +186,11 @@ async def test_a_doubted_connection_that_answers_is_kept(tmp_path):
 
     async with client.tools(sys.executable, [str(odd), str(tmp_path / "log")]) as tools:
         one = tools._link._current
-        one.doubted = True
+        one.needs_probe = True
         outcome = await ToolRunner(EventBus(), tools).call("add", {"a": 1, "b": 2})
 
     assert outcome.status == "ok"
-    assert (tools._link._current, one.doubted) == (one, False)
+    assert (tools._link._current, one.needs_probe) == (one, False)
 
 
 def test_a_call_that_was_seen_once_is_never_refused():

@@ -24,12 +24,18 @@ AWAY = http(status="302 No", location="https://203.0.113.1/x")
         ({"server": {"token_endpoint": "http://203.0.113.1/token"}}, "without https"),
         ({"server": {"registration_endpoint": "http://203.0.113.1/reg"}}, "without https"),
         ({"server": {"authorization_endpoint": "http://203.0.113.1/a"}}, "without https"),
-        ({"answers": {"/.well-known/oauth-authorization-server/as": AWAY}}, "registers no client"),
-        ({"answers": {"/as/token": REFUSED}}, "gives no token, 400, invalid_grant"),
-        ({"answers": {"/as/token": BROKEN}}, "gives no token"),
-        ({"answers": {"/as/token": http(b"token-4242")}}, "gives no token"),
-        ({"answers": {"/as/token": AWAY}}, "gives no token, 302"),
-        ({"answers": {"/as/reg": http({"client_secret": ["s-4242"]})}}, "registers no client"),
+        (
+            {"answers": {"/.well-known/oauth-authorization-server/as": AWAY}},
+            "does not register clients",
+        ),
+        ({"answers": {"/as/token": REFUSED}}, "issued no token, 400, invalid_grant"),
+        ({"answers": {"/as/token": BROKEN}}, "issued no token"),
+        ({"answers": {"/as/token": http(b"token-4242")}}, "issued no token"),
+        ({"answers": {"/as/token": AWAY}}, "issued no token, 302"),
+        (
+            {"answers": {"/as/reg": http({"client_secret": ["s-4242"]})}},
+            "does not register clients",
+        ),
         ({"answers": {"/mcp": http(b"", status="500 No")}}, "HTTP status 500"),
     ],
 )
@@ -48,7 +54,7 @@ async def test_a_login_that_fails_says_why_and_no_secret(changes, words, caplog)
 
 async def test_nobody_agrees_in_time():
     async with stub_server() as (origin, _):
-        with pytest.raises(ToolServerError, match=r"nobody agreed within 0\.1 s"):
+        with pytest.raises(ToolServerError, match=r"not approved within 0\.1 s"):
             await log_in(f"{origin}/mcp", lambda _: None, 0.1)
 
 

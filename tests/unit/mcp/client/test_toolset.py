@@ -13,7 +13,7 @@ def test_tools_keep_their_order_when_listed_again():
     tools = client.tools("server")
     tools._opened = True
 
-    tools._take(listed("b", "a", "c"))
-    tools._take(listed("c", "d", "b", "a"))
+    tools._replace_tools(listed("b", "a", "c"))
+    tools._replace_tools(listed("c", "d", "b", "a"))
 
     assert [tool.spec.name for tool in tools] == ["b", "a", "c", "d"]

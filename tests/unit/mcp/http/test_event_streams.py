@@ -145,7 +145,7 @@ async def test_what_was_fetched_is_dropped_first(caplog):
 
     assert held == [False, False, False, True, True, True, True]
     assert not lost_before
-    assert "an event of 1049088 bytes is lost" in caplog.text
+    assert "lost an event of 1049088 bytes" in caplog.text
 
 
 async def test_answers_alone_are_a_body():

@@ -90,7 +90,7 @@ async def relay(session, body, *, event_ids=True):
     )  # fmt: skip
     limits = SimpleNamespace(frame=2**20)
     server = SimpleNamespace(
-        send_judged=send_upstream, limits=limits, answered=lambda _, it: it.fields
+        send_judged=send_upstream, limits=limits, response_fields=lambda _, it: it.fields
     )
     await asyncio.wait_for(RelayedRequest(request, read_frame(body), client, server).run(), 60)
     return b"".join(request.sent)

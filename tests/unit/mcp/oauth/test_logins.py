@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.mcp.oauth.logins import Login, Logins, server_address
+from toolbus.mcp.oauth.logins import Login, Logins, server_url
 from toolbus.settings.usage_error import UsageError
 
 LOGIN = Login(
@@ -26,7 +26,7 @@ LOGIN = Login(
     ],
 )
 def test_an_address_has_one_form(text, address):
-    assert server_address(text) == address
+    assert server_url(text) == address
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_an_address_has_one_form(text, address):
 )  # fmt: skip
 def test_other_addresses_are_refused(text):
     with pytest.raises(UsageError) as raised:
-        server_address(text)
+        server_url(text)
 
     assert "-4242" not in str(raised.value)
 
