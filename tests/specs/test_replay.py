@@ -456,11 +456,11 @@ def test_a_missing_source_is_wrong_use(policy, command, here):
     done = command("replay", "nowhere.jsonl", "--with", policy(""))
 
     assert done.returncode == 2
-    assert "there is no 'nowhere.jsonl'; give a file, a folder, or -" in done.stderr
+    assert "there is no file 'nowhere.jsonl'; give a file, a folder, or -" in done.stderr
     (here / "empty").mkdir()
     empty = command("replay", "empty", "--with", policy(""))
     assert (empty.returncode, empty.stdout) == (2, "")
-    assert "nothing to replay in 'empty': no file of .db, .jsonl, " in empty.stderr
+    assert "nothing to replay in 'empty'; expected a file of .db, .jsonl, " in empty.stderr
 
 
 def test_an_unreadable_source_is_no_line(policy, recording, command, here):

@@ -1,8 +1,8 @@
-"""An expectation file: what a replay found when somebody looked, so that CI sees it change.
+"""An expectation file: the reviewed findings of a replay, for CI to notice changes.
 
-JSON with sorted keys, no times and no text of the recording that the handlers took away: of a
-change only what came after is kept, and of a long text its beginning, its length and its digest.
-Placeholders stand in it without the suffix that each session has of its own.
+JSON with sorted keys, without times and without text that handlers removed: a change keeps only
+the new value, and a long text its beginning, length and digest. Placeholders lose the suffix of
+their session.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _MAX_LENGTH = 400
 
 
 class Expectation:
-    """What is expected, or what was found: the findings of each session, and the totals.
+    """The expected or actual findings of each session, and the totals.
 
-    A finding is kept as its JSON, which takes the least room.
+    A finding is kept as JSON, which takes the least memory.
     """
 
     def __init__(self) -> None:
@@ -42,21 +42,21 @@ class Expectation:
         self.totals: dict[str, Any] = {}
 
     def add(self, finding: ReplayFinding) -> None:
-        """Take in a finding."""
+        """Add a finding."""
         self.sessions.setdefault(finding.session, []).append(_json(_facts(finding)))
 
     def close(self, totals: ReplayTotals) -> None:
-        """Take in the totals."""
+        """Add the totals."""
         self.totals = to_builtins(totals)
 
     def write(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         with replacing(path, force=True) as stream:
             for text in self._parts():
                 stream.write(text.encode())
 
     def _parts(self) -> Iterator[str]:
-        """Give the document as `json.dumps` would write it, a finding at a time."""
+        """Yield the document as `json.dumps` writes it, a finding at a time."""
         yield '{\n  "sessions": {'
         for index, session in enumerate(sorted(self.sessions)):
             yield f"{',' * bool(index)}\n    {_json(session)}: ["
@@ -70,18 +70,18 @@ class Expectation:
 
 
 def read_expectation(path: Path) -> Expectation:
-    """Return what *path* holds; raises `UsageError` if that is no expectation."""
+    """Return the expectation in *path*; raises `UsageError` for another file."""
     try:
         document = parse(path.read_bytes())
     except FileNotFoundError:
-        raise UsageError(f"there is no {str(path)!r}; make it with --update") from None
+        raise UsageError(f"there is no file {str(path)!r}; write it with --update") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {reason_of(error)}") from None
     except ValueError as error:
-        raise UsageError(f"{path}: {error}; repair it, or write it anew with --update") from None
+        raise UsageError(f"{path}: {error}; repair it, or rewrite it with --update") from None
     match document:
         case {"version": int(version)} if version > _VERSION:
-            raise UsageError(f"{path}: version {version}, newer than {_VERSION}; update toolbus")
+            raise UsageError(f"{path}: version {version} is newer than {_VERSION}; update toolbus")
         case {
             "toolbus": str(kind),
             "version": 1,
@@ -93,11 +93,11 @@ def read_expectation(path: Path) -> Expectation:
             for session, findings in sessions.items():
                 expectation.sessions[session] = [evened(_json(finding)) for finding in findings]
             return expectation
-    raise UsageError(f"{path} is no expectation of a replay; write it anew with --update")
+    raise UsageError(f"{path} is not an expectation of a replay; rewrite it with --update")
 
 
 def compare(expected: Expectation, actual: Expectation) -> Iterator[str]:
-    """Give the lines that tell how *actual* differs from *expected*; none if it does not."""
+    """Yield the lines of the difference between *expected* and *actual*, none if they are equal."""
     for session in sorted({*expected.sessions, *actual.sessions}):
         old, new = expected.sessions.get(session, []), actual.sessions.get(session, [])
         lines = [
@@ -106,7 +106,7 @@ def compare(expected: Expectation, actual: Expectation) -> Iterator[str]:
         ]
         if lines:
             yield f"session {session}"
-            # What became of one call or message stands together.
+            # Lines about one call or message come together.
             yield from sorted(lines, key=lambda line: line[4:])
     totals = list(_totals(expected.totals, actual.totals))
     if totals:
@@ -115,7 +115,7 @@ def compare(expected: Expectation, actual: Expectation) -> Iterator[str]:
 
 
 def _without(some: list[str], others: list[str]) -> Iterator[str]:
-    """Give those of *some* that are not among *others* as often."""
+    """Yield the items of *some* that *others* has fewer times."""
     rest = Counter(others)
     for finding in some:
         if rest[finding]:
@@ -166,7 +166,7 @@ def _short_json(value: Any) -> Any:
 
 
 def _short(text: str) -> str:
-    """Return *text*, or of a long one what tells it from others, the same for each session."""
+    """Return *text*, the same for each session; a long one as beginning, length and digest."""
     text = evened(text)
     if len(text) <= _MAX_LENGTH:
         return text

@@ -1,4 +1,4 @@
-"""What a replay finds: what handlers did to a call or message, and how often of each kind."""
+"""The findings of a replay: the effects of handlers on calls and messages, and their counts."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Outcome = Literal[
     "unjudged",
     "refused",
 ]
-"""What became of a call or a message.
+"""The effect of the handlers on a call or a message.
 
 "rejected": a handler broke the arguments or the result; "raised": a handler with the policy
-"raise" did, and a live run would have ended; "failed": one failed open; "permitted": a call that
-the recording denied, and these handlers do not; "unjudged": what they say of a call says nothing,
-for the recording has not all of its arguments; "refused": a person said no in the recording.
+"raise" raised, which ends a live run; "failed": a handler failed open; "permitted": the recording
+denied a call that these handlers do not deny; "unjudged": the verdict means nothing, since the
+recording lacks some of the arguments; "refused": a person said no in the recording.
 """
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class ReplayFinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the handlers did to one call or message.
+    """The effect of the handlers on one call or message.
 
     *subject* is the id of the call or message, *role* the message's role or "call"; *by* names the
-    handlers and adapters that acted, *reads* is what the model would read in place of a result.
+    acting handlers and adapters, *reads* is the text that the model would read instead of a result.
     """
 
     session: str
@@ -57,7 +57,7 @@ class ReplayFinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReplayTotals(Struct, kw_only=True):
-    """How much was replayed, and what came of it."""
+    """The counts of a replay: its input, and the findings by outcome."""
 
     sessions: int = 0
     messages: int = 0
@@ -69,7 +69,7 @@ class ReplayTotals(Struct, kw_only=True):
 
 
 class DispatchSummary(NamedTuple):
-    """How a dispatch ended, why, and by whom."""
+    """The outcome of a dispatch, its reason, and the acting handlers."""
 
     outcome: Outcome
     reason: str | None = None
@@ -77,14 +77,14 @@ class DispatchSummary(NamedTuple):
 
 
 def summarize(record: DispatchRecord) -> DispatchSummary | None:
-    """Return what *record* says that was done, None if all was left as it was.
+    """Return the outcome of *record*, None if nothing was changed.
 
-    On a bus in a dry run that is what would have been done.
+    On a bus in a dry run it is the outcome that a live run would have.
     """
     outcome = _outcome(record)
     if outcome is None:
         return None
-    # In a dry run a refusal's reason is with the handlers alone.
+    # In a dry run only the handlers have the reason of a refusal.
     refusals = [entry for entry in record.entries if entry.status in {"denied", "asked"}]
     reason = (
         record.reason or "\n".join([entry.reason for entry in refusals if entry.reason]) or None
@@ -107,7 +107,7 @@ def _outcome(record: DispatchRecord) -> Outcome | None:
 
 
 def describe_actors(entries: Iterable[HandlerEntry]) -> tuple[str, ...]:
-    """Return the names of the handlers that did something, with the reasons of those that failed.
+    """Return the names of the handlers that acted, with the reasons of failures.
 
     An example is `("normalise", "audit (raised an error)")`.
     """

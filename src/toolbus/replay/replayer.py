@@ -1,8 +1,8 @@
-"""Recorded messages and calls go past handlers, and no model and no tool is called.
+"""The dispatches of a replay: recorded messages and calls through handlers, as in a live run.
 
-What happens to each is what a live run does: a message of any role passes `MESSAGE_APPEND_BEFORE`
-through `admit`, a call `TOOL_CALL_BEFORE` with the check of its arguments, and a refused or
-answered call has the response that the runner would give it.
+A message of any role passes `MESSAGE_APPEND_BEFORE` through `admit`, a call `TOOL_CALL_BEFORE`
+with the check of its arguments, and a refused or answered call has the response that the runner
+would give it. No model and no tool is called.
 """
 
 from __future__ import annotations
@@ -46,56 +46,56 @@ REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
 """The events whose handlers a replay runs."""
 
 _MAX_WAITING = 10_000
-"""How many calls of a session wait for their results; of more, the oldest are unanswered."""
+"""The most calls of a session without a result; of more, the oldest count as unanswered."""
 
 _NO_SCOPE = Scope()
 _UNKNOWN = "not recorded"
-"""Where a session began of which nobody says it: no absolute path."""
-_UNSHOWN = "not shown: it could not be looked through for what must not be read"
+"""The folder of a session without a recorded one: not an absolute path."""
+_UNSHOWN = "not shown: it could not be searched for values to hide"
 
 _REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
 _REFUSED = frozenset({"denied", "rejected"})
 _VERDICTS = frozenset({"denied", "asked", "rejected"})
 _REFUSALS = ("the person refused this call", "approval was refused")
-"""The words with which a person's no without a reason of its own is recorded."""
+"""The recorded beginnings of a person's no without a reason."""
 
 _HIDDEN = re.compile(
     r"\[[a-z][a-z0-9_]+(?:-[a-z0-9]{2,})*-(?:\d+(?:-[a-z2-7]{6,16})?|[a-z2-7]{16})\]|\[REDACTED"
 )
-"""A name for a hidden value, such as `[email-3]`; no range of letters, such as `[a-z0-9]`."""
+"""A placeholder such as `[email-3]`, unlike a range of letters such as `[a-z0-9]`."""
 
 
 class Replayer:
-    """Takes messages past the handlers of *target*; *report* gets what they do, *totals* counts."""
+    """A runner of messages through the handlers of *target*; *report* gets each finding."""
 
     def __init__(self, target: LoadedTarget, report: Callable[[ReplayFinding], object]) -> None:
         self._bus, self._tools = target.bus, target.host.tools
         self._check, self._report = ArgumentsCheck(target.host.tools), report
-        self._agent_id, self._components = _speaker(target), target.components
+        self._agent_id, self._components = _agent_id(target), target.components
         self._summary: DispatchSummary | None = None
         self.totals = ReplayTotals()
 
     def listen(self) -> Callable[[], object]:
-        """Begin to hear what the handlers do; return a function that ends it."""
+        """Start to record the dispatches; return a function that stops it."""
         return self._bus.tap(self._hear, idle=False, digests=False)
 
     def begin(self, session_id: str, folder: str = "") -> ReplaySession:
-        """Return a new session, which began in *folder*, "" if nobody knows."""
+        """Return a new session that began in *folder*, "" for an unknown one."""
         self.totals.sessions += 1
-        # A recording may say anything; and where it says nothing, it was not here.
+        # An unknown folder must not become the current one, and a recorded one may be any text.
         scope = Scope(agent_id=self._agent_id, session_id=session_id, project=_UNKNOWN)
         if folder.startswith("/") and "\0" not in folder:
             scope = replace(scope, folder=folder, project=folder)
         return ReplaySession(scope)
 
     def end(self, session: ReplaySession) -> None:
-        """Count the calls that got no result."""
+        """Count the calls without a result."""
         self.totals.unanswered += sum([not call.dropped for call in session.waiting.values()])
 
     def take(self, session: ReplaySession, message: Message) -> Coroutine[Any, Any, object]:
-        """Take the next message of a session past the handlers, and the calls that it asks for."""
+        """Replay the next message of a session, with the calls that it requests."""
         self.totals.messages += 1
-        # Nobody's store is written: what components keep begins empty and ends with the session.
+        # No store is written: the state of components begins empty and ends with the session.
         rehearsal.set(session.rehearsal)
         match message:
             case ToolMessage():
@@ -125,7 +125,7 @@ class Replayer:
             self.totals.unanswered += not oldest.dropped
 
     async def _judge(self, session: ReplaySession, call: ToolCall) -> JudgedCall:
-        """Take a call past transformers and guards; what is asked is taken as approved."""
+        """Replay a call through transformers and guards; questions count as approved."""
         self.totals.calls += 1
         self._summary = None
         spec, check = self._spec_of(call.name), self._check
@@ -140,7 +140,7 @@ class Replayer:
             return JudgedCall(call, response=failure(blame, type(error).__name__))
         summary = self._summary
         if summary is not None and summary.outcome in _VERDICTS and (names := hidden_in(call)):
-            verdict = f"as it stands there it is {summary.outcome}: {summary.reason}"
+            verdict = f"as recorded it is {summary.outcome}: {summary.reason}"
             reason = f"cannot be judged: {names} was hidden in the recording; {verdict}"
             await self._add(session, call, summary._replace(outcome="unjudged", reason=reason))
             return JudgedCall(call)
@@ -161,7 +161,7 @@ class Replayer:
             await self._admit(session, stamp(message, judged))
 
     async def _admit(self, session: ReplaySession, message: Message) -> Message | None:
-        """Return *message* as it would be appended, None if that would be refused."""
+        """Return *message* as it would be appended, None if it would be refused."""
         spec = self._spec_of(message.tool_name) if isinstance(message, ToolMessage) else None
         self._summary = None
         try:
@@ -184,7 +184,7 @@ class Replayer:
         return None if tool is None else tool.spec
 
     def _hear(self, record: DispatchRecord) -> None:
-        # A handler may dispatch as well, but its dispatches end before the one that it is in.
+        # Dispatches by a handler end before its own, so the last record is the outer one.
         if record.event in _REPLAYED_NAMES:
             self._summary = summarize(record)
 
@@ -195,7 +195,7 @@ class Replayer:
         after: Message | ToolCall,
         reads: str | None,
     ) -> None:
-        """Report what the latest dispatch did, if anything: it made *after* of *before*."""
+        """Report the effect of the latest dispatch, if any: it changed *before* to *after*."""
         if self._summary is not None:
             await self._add(session, before, self._summary, after, reads)
 
@@ -206,7 +206,7 @@ class Replayer:
         error: Exception,
         reads: str | None,
     ) -> None:
-        """Report what a live run would have raised."""
+        """Report the error of a live run."""
         by = () if self._summary is None else self._summary.by
         await self._add(session, subject, DispatchSummary("raised", str(error), by), reads=reads)
 
@@ -218,7 +218,7 @@ class Replayer:
         after: Message | ToolCall | None = None,
         reads: str | None = None,
     ) -> None:
-        """Count a finding and report it; *after* is what *subject* became, None if the same."""
+        """Count and report a finding; *after* is the changed *subject*, None for the same."""
         self.totals.outcomes[summary.outcome] += 1
         session.outcomes[summary.outcome] += 1
         scope, reason = session.scope, summary.reason
@@ -244,7 +244,7 @@ class Replayer:
         self._report(finding)
 
     async def _concealed(self, record: R, scope: Scope) -> R | None:
-        """Return *record* without what the components take away; None if nobody could tell."""
+        """Return *record* without the values that components hide; None if they cannot tell."""
         concealed: R | None = record
         for component in self._components:
             if concealed is None or not component.enabled:
@@ -254,15 +254,15 @@ class Replayer:
         return concealed
 
     async def shown(self, text: str | None, scope: Scope = _NO_SCOPE) -> str | None:
-        """Return *text* as a report may show it: it may quote what the components take away."""
+        """Return *text* without the values that components hide: it may quote them."""
         if text is None:
             return None
         concealed = await self._concealed(text, scope)
         return _UNSHOWN if concealed is None else concealed
 
 
-def _speaker(target: LoadedTarget) -> str:
-    """Return the agent whose handlers are meant: of a bus where one is heard, that one."""
+def _agent_id(target: LoadedTarget) -> str:
+    """Return the agent id of the replay: on a bus with handlers of one agent, its id."""
     if target.kind != "bus":
         return target.host.scope.agent_id
     handlers = [handler for event in REPLAYED for handler in target.bus.handlers(event)]
@@ -278,20 +278,20 @@ def _tool_of(subject: Message | ToolCall) -> str:
 
 
 def _blame(error: HandlerError | DispatchError) -> str:
-    """Return what a runner tells the model of a handler that raised."""
-    who = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
-    return f"{who} failed, and the call with it"
+    """Return the runner's text to the model about a handler that raised."""
+    name = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
+    return f"{name} failed, and the call with it"
 
 
 def hidden_in(call: ToolCall) -> str:
-    """Return the arguments that hold what stands for a hidden value, "" if none does."""
+    """Return the names of the arguments with placeholders of hidden values, "" without any."""
     arguments = call.arguments.items()
     hidden = [name for name, value in arguments if _HIDDEN.search(encode(value).decode())]
     return ", ".join([f"`{name}`" for name in hidden])
 
 
 def _permitted(call: ToolCall, message: ToolMessage) -> DispatchSummary:
-    """Return what is said of a *call* that was denied in the recording, and is not here."""
+    """Return the finding for a *call* that the recording denied and these handlers do not."""
     if is_refusal(message):
         return DispatchSummary("refused", "a person said no in the recording")
     if names := hidden_in(call):
@@ -301,7 +301,7 @@ def _permitted(call: ToolCall, message: ToolMessage) -> DispatchSummary:
 
 
 def is_refusal(message: ToolMessage) -> bool:
-    """Return whether a denial in a recording was a person's no, as far as its words say so."""
+    """Return whether the words of a recorded denial are those of a person's no."""
     return message.text.startswith(_REFUSALS)
 
 

@@ -1,4 +1,4 @@
-"""A session that is replayed, and its calls on their way from the request to the result."""
+"""A session during its replay, and its calls between request and result."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class JudgedCall(NamedTuple):
-    """A call as it would run, or as it was made, if a *response* stands for its result.
+    """A call as it would run, or as it was requested if a *response* replaces its result.
 
-    *changed* says that handlers changed it, *dropped* that it would not be made at all.
+    *changed* says that handlers changed it, *dropped* that the request itself was removed.
     """
 
     call: ToolCall
@@ -30,7 +30,7 @@ class JudgedCall(NamedTuple):
 
 
 class ReplaySession:
-    """One session that is replayed: who speaks, and by their ids the calls without a result."""
+    """One session during its replay: its scope, and the calls without a result by id."""
 
     __slots__ = ("outcomes", "rehearsal", "scope", "waiting")
 
@@ -40,31 +40,31 @@ class ReplaySession:
         self.outcomes: Counter[str] = Counter()
 
     def advance(self, run_id: str, turn: int) -> None:
-        """Come to another run or turn."""
-        # Not `replace`: for every other message, that would freeze what is frozen.
+        """Move to another run or turn."""
+        # Not `replace`, which is slow: it would convert each frozen field again.
         self.scope = copy(self.scope)
         force_setattr(self.scope, "run_id", run_id)
         force_setattr(self.scope, "turn", turn)
 
 
 def judge(call: ToolCall, context: EventContext[ToolCall]) -> JudgedCall:
-    """Return what a runner would make of how the dispatch ended."""
+    """Return the call as a runner would treat it after the dispatch."""
     response = context.answer
     if context.rejected:
         text = f"handler {context.rejected.handler!r} made the arguments invalid: "
         response = failure(text + context.rejected.reason, "invalid_arguments")
     elif context.denied:
         response = failure(context.denied.reason, "denied")
-    # Where the tool does not run, the runner shows the call as the model made it.
+    # For a call that does not run, the runner reports the model's own arguments.
     if response is not None:
         return JudgedCall(call, response=response)
     return JudgedCall(context.value, changed=context.value is not call)
 
 
 def stamp(message: ToolMessage, judged: JudgedCall) -> ToolMessage:
-    """Return a result with the facts of its call, which adapters rebuild the call from.
+    """Return a result with the facts of its call, from which adapters rebuild the call.
 
-    Those of the recording stand unless the handlers changed the call or gave its result.
+    The recorded facts stay unless the handlers changed the call or gave its result.
     """
     response = judged.response or message.tool_response
     if response is None:

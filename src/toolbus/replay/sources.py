@@ -1,4 +1,4 @@
-"""Where recorded sessions come from: files, folders, databases and the standard input."""
+"""Sources of recorded sessions: files, folders, databases and standard input."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MAGIC = b"SQLite format 3\0"
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3"})
 _BATCH, _BATCH_BYTES = 64, 2**20
 _BUFFER = 2**18
-"""Bytes of a file that are read at once; each read is a call of the system."""
+"""The bytes of a file in one read; each read is a system call."""
 
 
 class Source(NamedTuple):
-    """A file, None for the standard input; *name* is how its lines and sessions are called.
+    """A file, None for standard input; *name* is its name in reports.
 
-    *address* is that of a store that is no file.
+    *address* is the address of a store outside the file system.
     """
 
     path: Path | None
@@ -44,7 +44,7 @@ class Source(NamedTuple):
 
 
 class SourceBatch(NamedTuple):
-    """A few items of a source; *done* is how much of the source was read, from 0 to 1."""
+    """A few items of a source; *done* is the part of it that was read, from 0 to 1."""
 
     source: Source
     items: list[Item]
@@ -52,10 +52,10 @@ class SourceBatch(NamedTuple):
 
 
 def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
-    """Return the files that *arguments* mean, and how many others their folders hold.
+    """Return the sources of *arguments*, and the number of other files in their folders.
 
-    Names are relative to the folder that was given, so that they are the same on every machine.
-    Raises `UsageError` for what is not there.
+    Names are relative to the given folder, to be the same on every machine. Raises `UsageError`
+    for a missing file.
     """
     sources: list[Source] = []
     others = 0
@@ -73,15 +73,17 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
         elif path.exists():
             sources.append(Source(path, path.name))
         else:
-            raise UsageError(f"there is no {argument!r}; give a file, a folder, or - for stdin")
+            raise UsageError(
+                f"there is no file {argument!r}; give a file, a folder, or - for stdin"
+            )
     if not sources:
         kinds = ", ".join(sorted(_SUFFIXES))
-        raise UsageError(f"there is nothing to replay in {arguments[0]!r}: no file of {kinds}")
+        raise UsageError(f"nothing to replay in {arguments[0]!r}; expected a file of {kinds}")
     return sources, others
 
 
 def _label(address: str) -> str:
-    """Return *address* without what may be secret in it."""
+    """Return *address* without its secrets."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.scheme else address
 
@@ -93,9 +95,9 @@ def read_sources(
     limit: int = LINE_LIMIT,
     session: str | None = None,
 ) -> Generator[SourceBatch]:
-    """Give what *sources* hold, a few items at a time; of one *session* alone, if it is given.
+    """Yield the items of *sources*, a few at a time; only those of *session*, if it is given.
 
-    A source that cannot be read (further) is a `Problem` of line 0.
+    A source that becomes unreadable yields a `Problem` of line 0.
     """
     for source in sources:
         try:
@@ -103,9 +105,9 @@ def read_sources(
                 for batch in batches:
                     items = batch.items
                     if session is not None:
-                        items = [item for item in items if _concerns(item, session)]
+                        items = [item for item in items if _belongs(item, session)]
                     yield batch._replace(items=items)
-        # The sources after one that cannot be read are replayed all the same.
+        # The sources after an unreadable one are still replayed.
         except StoreError as error:
             yield SourceBatch(source, [Problem(0, str(error))])
         except OSError as error:
@@ -120,14 +122,14 @@ def _read(
     return _read_lines(source, None if kind == SQLITE else kind, limit)
 
 
-def _concerns(item: Item, session: str) -> bool:
+def _belongs(item: Item, session: str) -> bool:
     return isinstance(item, Problem | SkippedLine) or item.session == session
 
 
 def _is_database(source: Source, *, sure: bool) -> bool:
     if source.path is None:
         return source.address is not None
-    # A pipe would lose what is read here.
+    # Bytes read here from a pipe would be lost.
     if sure or not source.path.is_file():
         return sure
     with source.path.open("rb") as stream:
@@ -148,13 +150,13 @@ def _read_lines(source: Source, kind: str | None, limit: int) -> Generator[Sourc
 
 
 class _Counted:
-    """A stream that counts what was read of it."""
+    """A stream that counts the bytes read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._readline, self.bytes = stream.readline, 0
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """Read a line, or as much of it as *limit* says."""
+        """Read a line, or its first *limit* bytes."""
         data = self._readline(limit)
         self.bytes += len(data)
         return data
@@ -162,7 +164,7 @@ class _Counted:
 
 @contextmanager
 def _opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
-    """Give the stream of a source and its size, 0 if that is not known."""
+    """Yield the stream of a source and its size, 0 for an unknown one."""
     if source.path is None:
         stream: AbstractContextManager[BinaryIO] = nullcontext(sys.stdin.buffer)
         size = 0

@@ -99,13 +99,13 @@ def test_many_findings_are_compared_in_no_time():
     ("text", "reason"),
     [
         ("{", "truncated"),
-        ("[]", "is no expectation"),
+        ("[]", "is not an expectation"),
         ('{"toolbus": "replay expectation", "version": 2}', "update toolbus"),
         (
             json.dumps(
                 {"toolbus": "replay expectation", "version": 1, "totals": {}, "sessions": {"s": 5}}
             ),
-            "is no expectation",
+            "is not an expectation",
         ),
     ],
 )
