@@ -344,7 +344,7 @@ async def test_without_rich_it_is_plain(tmp_path, environment, quiet):
     code, text = on_terminal(environment, quiet, "demo")
 
     assert code == 0
-    assert text.endswith("every intervention happened\n")
+    assert text.endswith("every component intervened\n")
     assert "\x1b" not in text
 
 
@@ -386,8 +386,7 @@ async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
 
 
 async def test_a_reader_may_leave_early(tmp_path, environment):
-    folder = tmp_path / "files"
-    for arguments in (["demo", "--dir", str(folder)], ["--help"]):
+    for arguments in (["demo"], ["--help"]):
         with subprocess.Popen(
             [sys.executable, "-m", "toolbus", *arguments],
             env=environment,
@@ -400,7 +399,8 @@ async def test_a_reader_may_leave_early(tmp_path, environment):
             child.stdout.close()
             errors = child.stderr.read()
         assert (child.returncode, errors) == (0, "")
-    last = subprocess.check_output(["git", "-C", folder / "repo", "log", "-1"], text=True)
+    (repository,) = (tmp_path / "tmp").glob("toolbus-demo-*/repo")
+    last = subprocess.check_output(["git", "-C", repository, "log", "-1"], text=True)
     assert "Send batches of" in last
 
 
@@ -412,7 +412,7 @@ async def test_a_poor_encoding_loses_no_line(command):
     assert poor.stdout.isascii()
     assert len(poor.stdout.splitlines()) == len(rich.stdout.splitlines())
     assert poor.stdout.count("?") == rich.stdout.count("?")
-    assert "every intervention happened" in poor.stdout
+    assert "every component intervened" in poor.stdout
 
 
 def test_the_shell_completes_commands_and_options(capsys):

@@ -1,7 +1,5 @@
 """The scenarios of `specs/demo.md`."""
 
-import asyncio
-import contextlib
 import json
 import os
 import re
@@ -12,23 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.servers.fake_provider import FakeProvider
 from tests.servers.terminal import Terminal
 
-from toolbus.errors import ModelError
-from toolbus.events import ModelRequest
 from toolbus.messages import ToolMessage
-from toolbus.models import ReplayModel
 from toolbus.store.sqlite import SqliteStore
 
-HANDLERS = {
-    "Secrets": "credentials redacted",
-    "LongResults": "a log cut",
-    "GitManners": "commands rewritten",
-    "NoDestruction": "a command denied",
-    "AskBeforePush": "a person asked",
-    "MissingFiles": "a failure answered",
-}
+COMPONENTS = ["Redact", "TruncateOutput", "GitManners", "NoDestruction", "AskBeforePush"]
 
 
 def git(folder, *arguments):
@@ -45,39 +32,49 @@ def block(text, start):
     return "\n".join(below[:end])
 
 
-def credentials_of(report):
-    """Return the credentials that the settings file holds."""
-    (config,) = Path(report["repository"], "config").iterdir()
-    shapes = r"gh\w_\w{36}|AKIA\w{16}|sk_live_\w+|xoxb-[\w-]+|(?<=:)\w+(?=@)"
-    return re.findall(shapes, config.read_text())
+def files_of(report):
+    """Return the folder of the repository of a run."""
+    return Path(report["transcript"]).parent / "repo"
 
 
-async def test_the_demo_ends_with_every_intervention(shared_command):
-    done = shared_command("demo", "--seed", 7)
-
-    assert done.returncode == 0
-    assert done.stderr == ""
-    for component, expected in HANDLERS.items():
-        assert re.search(rf"✓  {expected} +{component} +calls? [\d, ]+$", done.stdout, re.MULTILINE)
-    assert re.search(r"✓  calls at the same time +calls 1, 2, 3", done.stdout)
-    assert re.search(r"✓  an unknown tool explained +call 6", done.stdout)
-    assert done.stdout.endswith("\nevery intervention happened\n")
+def credentials_of(folder):
+    """Return the credentials in the settings file of the repository *folder*."""
+    (config,) = Path(folder, "config").iterdir()
+    return re.findall(r"ghp_\w{36}|sk_live_\w+|(?<=:)\w+(?=@)", config.read_text())
 
 
-async def test_a_call_shows_who_did_what(shared_command):
+def test_the_demo_says_what_would_go_wrong(shared_command):
     text = shared_command("demo", "--seed", 7).stdout
 
-    push = block(text, "run_command git push --force origin main")
+    opening = " ".join(text.partition("\nturn 1")[0].split())
+    assert "asked to repair a nightly import" in opening
+    assert re.search(r"Without toolbus, .* get 3 credentials and a log of \d{3},\d{3} ch", opening)
+    assert "`git reset --hard && git clean -fdx` deletes files" in opening
+    assert "a forced push leaves the machine unasked" in opening
+
+
+def test_the_demo_ends_with_every_intervention(shared_command):
+    done = shared_command("demo", "--seed", 7)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\nevery component intervened\n")
+
+
+def test_a_call_shows_its_interventions(shared_command):
+    text = shared_command("demo", "--seed", 7).stdout
+
+    push = block(text, "shell git push --force origin main")
     assert "~ GitManners.rewrite changed the call" in push
     assert "- git push --force origin main\n" in push
     assert "+ git push --force-with-lease origin main\n" in push
-    assert "? AskBeforePush.ask asked a person" in push
-    assert "May it run `git push --force-with-lease origin main`?\n" in push
-    assert "yes, said the approver" in push
-    assert "`git reset --hard` cannot be undone" in block(text, "git reset --hard")
+    assert "? AskBeforePush.ask required approval of the call" in push
+    assert "May it run `git push --force-with-lease origin main`?" in push
+    denied = block(text, "shell git reset --hard")
+    assert "✗ NoDestruction.forbid denied the call" in denied
+    assert "`git reset --hard` cannot be undone" in denied
 
 
-async def test_before_and_after_stand_side_by_side(shared_command):
+def test_before_and_after_are_side_by_side(shared_command):
     text = shared_command("demo", "--seed", 7).stdout
 
     rows = block(text, "read_file config/")
@@ -85,7 +82,7 @@ async def test_before_and_after_stand_side_by_side(shared_command):
     assert len({row.index("│") for row in rows.splitlines() if "│" in row}) == 1
 
 
-async def test_the_timeline_fits_eighty_columns(shared_command):
+def test_the_timeline_fits_eighty_columns(shared_command):
     text = shared_command("demo", "--seed", 7).stdout
 
     files = ("toolbus-demo-", "components.py")
@@ -95,7 +92,7 @@ async def test_the_timeline_fits_eighty_columns(shared_command):
     assert not [line for line in lines if line.endswith(" ")]
 
 
-async def test_lines_appear_while_the_agent_works(tmp_path, environment):
+def test_lines_appear_while_the_agent_works(tmp_path, environment):
     gate, programs = tmp_path / "gate", tmp_path / "programs"
     programs.mkdir()
     waiting = f'case "$*" in "commit -q -a"*) until [ -e {gate} ]; do sleep 0.01; done;; esac'
@@ -110,179 +107,160 @@ async def test_lines_appear_while_the_agent_works(tmp_path, environment):
         encoding="utf-8",
     ) as demo:
         for line in demo.stdout:
-            if line.startswith("turn 6"):
+            if line.startswith("turn 7"):
                 break
         gate.touch()
         rest = demo.stdout.read()
 
-    assert line.startswith("turn 6")
-    assert "turn 7" in rest
+    assert line.startswith("turn 7")
+    assert "turn 8" in rest
     assert demo.returncode == 0
 
 
-async def test_numbers_tell_what_handlers_were_good_for(shared_command):
+def test_a_terminal_pauses_before_each_turn(tmp_path, environment):
+    def terminal(*words):
+        return Terminal(["demo", *words], cwd=tmp_path, env=environment | {"NO_COLOR": "1"})
+
+    with terminal("--no-pause") as person:
+        code, shown = person.end()
+    assert (code, shown.count("press Enter to continue")) == (0, 0)
+
+    with terminal() as person:
+        parts = []
+        for _ in range(10):
+            parts.append(person.expect("press Enter to continue "))
+            person.type("\n")
+        code, shown = person.end()
+    turns = [re.findall(r"^turn (\d)", part, re.MULTILINE) for part in parts]
+    assert turns == [[], *[[str(number)] for number in range(1, 9)], []]
+    assert code == 0
+    assert "the store's files hold 0 credentials" in " ".join(parts[-1].split())
+    assert "toolbus explain" in shown
+
+    with terminal() as person:
+        person.expect("press Enter to continue ")
+        person.type("\x03")
+        assert person.end()[0] == 130
+
+
+async def test_totals_count_what_the_handlers_kept_back(shared_command):
     report = json.loads(shared_command("demo", "--json").stdout)
 
-    totals, planted = report["totals"], credentials_of(report)
-    assert totals["credentials_planted"] == totals["credentials_returned"] == len(planted) > 2
+    totals, planted = report["totals"], credentials_of(files_of(report))
+    assert len(planted) == totals["credentials_returned"] == 3
     assert totals["credentials_read"] == totals["credentials_stored"] == 0
     assert totals["characters_returned"] > 100_000 > 20 * totals["characters_read"] > 0
-    stored = b"".join(file.read_bytes() for file in Path(report["folder"]).glob("transcript.db*"))
+    async with SqliteStore(report["transcript"], read_only=True) as store:
+        messages = await store.read(report["session"])
+    read = "".join(one.text for one in messages if isinstance(one, ToolMessage))
+    stored = b"".join(each.read_bytes() for each in files_of(report).parent.glob("transcript.db*"))
+    assert totals["characters_read"] - len(read) in range(20)
     assert len(stored) > 10_000
-    assert not [one for one in planted if one.encode() in stored]
+    assert not [one for one in planted if one in read or one.encode() in stored]
 
 
-async def test_the_commands_to_run_next_work(tmp_path, command, environment):
+def test_the_demo_ends_on_an_explanation(shared_command):
+    text = shared_command("demo", "--seed", 7).stdout
+
+    words, shown = re.search(
+        r"^  .*toolbus (explain .*)\n([^$]*?)\n\nwhat to run next\n", text, re.MULTILINE
+    ).groups()
+    explained = shared_command(*shlex.split(words))
+    assert explained.returncode == 0
+    assert explained.stdout == f"{shown}\n"
+    assert "✗ NoDestruction.forbid" in shown
+
+
+def test_the_commands_to_run_next_work(tmp_path, command, environment):
     text = command("demo", "--seed", 7).stdout
 
-    _, _, following = text.partition("what to run next\n")
-    commands = following.partition("\n\n")[0].replace("\\\n", "").splitlines()
+    commands = text.partition("what to run next\n")[2].partition("\n\n")[0].splitlines()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     ends = []
     for line in commands:
         words = shlex.split(line)
         done = subprocess.run(words, cwd=tmp_path / "here", env=environment, check=False)
-        ends.append((words[0] if words[1] == "-C" else words[3], done.returncode))
-    assert ends == [("demo", 1), ("handlers", 0), ("git", 0)]
+        ends.append((words[3], done.returncode))
+    assert ends == [("show", 0), ("demo", 1), ("handlers", 0), ("guide", 0)]
 
 
 @pytest.mark.full
-async def test_the_texts_are_those_of_the_store(command):
+def test_each_run_draws_its_own_world(command):
+    folders = [files_of(json.loads(command("demo", "--json").stdout)) for _ in range(2)]
+
+    logs = [next((folder / "logs").iterdir()).read_text() for folder in folders]
+    assert not set(credentials_of(folders[0])) & set(credentials_of(folders[1]))
+    assert logs[0] != logs[1]
+
+
+def test_a_seed_gives_the_same_world(command):
+    reports = [json.loads(command("demo", "--seed", 42, "--json").stdout) for _ in range(2)]
+
+    histories = [git(files_of(report), "rev-list", "HEAD") for report in reports]
+    logs = [next((files_of(report) / "logs").iterdir()).read_text() for report in reports]
+    assert histories[0] == histories[1]
+    assert histories[0].count("\n") == 2
+    assert logs[0] == logs[1]
+    assert [report["seed"] for report in reports] == [42, 42]
+
+
+def test_a_fresh_folder_is_kept(tmp_path, command):
     report = json.loads(command("demo", "--json").stdout)
 
-    async with SqliteStore(report["transcript"], read_only=True) as store:
-        messages = await store.read(report["session_id"])
-    read = [(one.tool_call_id, one.text) for one in messages if isinstance(one, ToolMessage)]
-    assert len(read) >= 10
-    assert [(call["id"], call["text"]) for call in report["calls"]] == read
-    assert messages[-1].text == report["answer"]
+    assert files_of(report).parent.parent == tmp_path / "tmp"
+    assert Path(report["transcript"]).is_file()
+    assert (files_of(report) / ".git").is_dir()
 
 
-async def test_the_deeds_are_those_of_the_ledger(shared_command):
-    report = json.loads(shared_command("demo", "--json").stdout)
+def test_the_agent_s_work_is_in_git(shared_command):
+    repository = files_of(json.loads(shared_command("demo", "--json").stdout))
 
-    async with SqliteStore(report["transcript"], read_only=True) as store:
-        records = await store.records(report["session_id"])
-    told = {
-        (record.call_id, record.event, entry.name, entry.status, entry.reason)
-        for record in records
-        for entry in record.entries
-    }
-    deeds = [
-        (call["id"], deed["event"], deed["handler"], deed["did"], deed["reason"])
-        for call in report["calls"]
-        for deed in call["deeds"]
-    ]
-    assert len(deeds) >= 9
-    assert not set(deeds) - told
+    last = git(repository, "log", "-1", "--format=%H %s")
+    assert re.fullmatch(r"\w{40} Send batches of \d+ rows\n", last)
+    assert git(repository.parent / "origin.git", "rev-parse", "main").strip() == last[:40]
+    assert git(repository, "show", "--format=", "--name-only").split() == ["scripts/nightly.sh"]
+    subprocess.run(["sh", "scripts/nightly.sh"], cwd=repository, check=True)
 
 
-@pytest.mark.full
-async def test_each_run_draws_its_own_world(command):
-    one, two = (json.loads(command("demo", "--json").stdout) for _ in range(2))
-
-    logs = [next(Path(report["repository"], "logs").iterdir()) for report in (one, two)]
-    assert not set(credentials_of(one)) & set(credentials_of(two))
-    assert logs[0].read_text() != logs[1].read_text()
-
-
-async def test_a_seed_repeats_the_world(command):
-    runs = [json.loads(command("demo", "--seed", 42, "--json").stdout) for _ in range(2)]
-
-    histories = [git(run["repository"], "rev-list", "HEAD^") for run in runs]
-    assert histories[0] == histories[1]
-    assert histories[0].count("\n") >= 3
-    assert len({Path(run["recording"]).read_text() for run in runs}) == 1
-    assert [run["seed"] for run in runs] == [42, 42]
-
-
-@pytest.mark.parametrize("component", HANDLERS)
-async def test_each_handler_that_is_removed_is_missed(command, component):
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_each_component_left_out_is_missed(command, component):
     done = command("demo", "--without", component)
 
     assert done.returncode == 1
-    missing = " ".join(done.stdout.partition("\nmissing: ")[2].split())
-    assert missing.startswith(f"{HANDLERS[component]} ({component})")
-    assert not [name for name in HANDLERS if name != component and name in missing]
-    assert re.search(rf"✗  {HANDLERS[component]} +{component}\n", done.stdout)
+    assert done.stdout.endswith(f"\nmissing: {component}\n")
 
 
-async def test_without_redaction_the_leak_is_told(command):
-    done = command("demo", "--without", "Secrets", "--dir", "files")
+def test_without_redaction_the_leak_is_counted(command):
+    done = command("demo", "--without", "Redact")
 
-    count = done.stdout.partition("\ncredentials, of ")[2].split()[0]
-    told = f"{count} credentials reached the model, {count} the transcript's file\nmissing: "
-    assert f"\n{told}" in done.stdout
-    folder = re.search(r"transcript +(\S+)/transcript\.db\n", done.stdout)[1]
-    stored = Path(folder, "transcript.db").read_bytes()
-    planted = credentials_of({"repository": f"{folder}/repo"})
+    totals = " ".join(done.stdout.split())
+    assert re.search(r"model read [\d,]+ characters and 3 credentials; .* hold 3 cr", totals)
+    folder = Path(re.search(r"explain (\S+)/transcript\.db ", done.stdout)[1])
+    stored = (folder / "transcript.db").read_bytes()
+    planted = credentials_of(folder / "repo")
     assert [one for one in planted if one.encode() in stored] == planted
 
 
-async def test_without_the_guard_files_are_gone(command):
+def test_without_the_guard_files_are_gone(command):
     done = command("demo", "--without", "NoDestruction", "--json")
 
-    report = json.loads(done.stdout)
     assert done.returncode == 1
-    assert [call["status"] for call in report["calls"]].count("denied") == 0
-    assert not Path(report["repository"], "logs").exists()
+    assert not (files_of(json.loads(done.stdout)) / "logs").exists()
 
 
-async def test_an_unknown_handler_is_refused(command):
-    done = command("demo", "--without", "secrets")
+def test_an_unknown_component_is_refused(command):
+    done = command("demo", "--without", "redact")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: --without secrets: no such handler; there is Secrets\n"
+    hint = "unknown component 'redact'; did you mean 'Redact'?"
+    assert done.stderr == f"error: --without: {hint}\n"
 
 
-async def test_a_fresh_folder_is_kept(tmp_path, command):
-    report = json.loads(command("demo", "--json").stdout)
-
-    assert Path(report["folder"]).parent == tmp_path / "tmp"
-    for what in ("transcript", "recording", "repository"):
-        assert Path(report[what]).exists()
-        assert Path(report[what]).parent == Path(report["folder"])
-
-
-async def test_a_chosen_folder_is_made(tmp_path, command):
-    done = command("demo", "--dir", "new/files")
-
-    assert done.returncode == 0
-    names = {one.name for one in (tmp_path / "here/new/files").iterdir()}
-    assert {"transcript.db", "session.jsonl", "repo"} <= names
-    assert list((tmp_path / "tmp").iterdir()) == []
-
-
-async def test_a_folder_with_files_is_refused(tmp_path, command):
-    full, file = tmp_path / "full", tmp_path / "full/note"
-    full.mkdir()
-    file.write_text("mine")
-
-    for wanted, reason in ((full, "the folder is not empty"), (file, "File exists")):
-        done = command("demo", "--dir", wanted)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"error: --dir {wanted}: {reason}; give an empty or a ")
-        assert done.stderr.count("\n") == 1
-    assert [one.name for one in full.iterdir()] == ["note"]
-    assert file.read_text() == "mine"
-
-
-async def test_the_agent_s_work_is_in_git(shared_command):
-    report = json.loads(shared_command("demo", "--json").stdout)
-
-    repository = report["repository"]
-    last = git(repository, "log", "-1", "--format=%H %s")
-    assert re.fullmatch(r"\w{40} Send batches of \d+ rows\n", last)
-    assert git(Path(report["folder"], "origin.git"), "rev-parse", "main").strip() == last[:40]
-    assert git(repository, "show", "--format=", "--name-only").split() == ["scripts/nightly.sh"]
-    said = subprocess.check_output(["sh", "scripts/nightly.sh"], cwd=repository, text=True)
-    assert re.search(r"imported \d+ rows in \d+ batches", said)
-
-
-async def test_without_git_one_line_says_so(tmp_path, command):
+def test_without_git_one_line_says_so(tmp_path, command):
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "sh").symlink_to(shutil.which("sh"))
+    for name in ("sh", "grep"):
+        (programs / name).symlink_to(shutil.which(name))
 
     done = command("demo", PATH=str(programs))
 
@@ -291,7 +269,7 @@ async def test_without_git_one_line_says_so(tmp_path, command):
 
 
 @pytest.mark.full
-async def test_strange_settings_of_git_do_no_harm(tmp_path, command):
+def test_strange_settings_of_git_do_no_harm(tmp_path, command):
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     for name in ("pre-commit", "pre-push"):
@@ -307,103 +285,15 @@ async def test_strange_settings_of_git_do_no_harm(tmp_path, command):
 
 
 @pytest.mark.full
-async def test_one_document_tells_the_whole_run(command):
-    well, ill = (command("demo", "--json", *more) for more in ((), ("--without", "GitManners")))
+def test_one_document_describes_the_run(command):
+    whole, less = (command("demo", "--json", *more) for more in ((), ("--without", "GitManners")))
 
-    reports = [json.loads(done.stdout) for done in (well, ill)]
-    assert [done.stderr for done in (well, ill)] == ["", ""]
-    assert [done.returncode for done in (well, ill)] == [0, 1]
+    reports = [json.loads(done.stdout) for done in (whole, less)]
+    assert [done.stderr for done in (whole, less)] == ["", ""]
+    assert [done.returncode for done in (whole, less)] == [0, 1]
     assert [report["ok"] for report in reports] == [True, False]
-    assert [report["missing"] for report in reports] == [[], ["commands rewritten (GitManners)"]]
+    assert [report["missing"] for report in reports] == [[], ["GitManners"]]
+    assert set(reports[0]["interventions"]) == set(COMPONENTS)
+    assert all(reports[0]["interventions"].values())
     for report in reports:
-        assert len(report["calls"]) >= 10
-        assert all(check["happened"] for check in report["checks"]) == report["ok"]
         assert {"characters_read", "credentials_stored"} <= report["totals"].keys()
-
-
-BROKEN = '{"path": "a'
-
-
-def live_answers(seen):
-    """Return the answer to a request: what it finds in the folder, then two calls, then text."""
-    turns = [turn for turn in seen.body["messages"] if turn["role"] == "assistant"]
-    match len(turns):
-        case 0:
-            return [("call", "c1", "run_command", '{"command": "ls config"}')]
-        case 1:
-            file = seen.body["messages"][-1]["content"].strip()
-            reading = ("call", "c2", "read_file", json.dumps({"path": f"config/{file}"}))
-            log = ("call", "c3", "run_command", '{"command": "git log"}')
-            return [("text", "I look."), reading, log, ("call", "c4", "read_file", BROKEN)]
-    return [("text", "I leave it.")]
-
-
-async def run_live(command, server, *words):
-    options = ("--live", "--model=openai:m", f"--base-url={server.url}/v1", *words)
-    return await asyncio.to_thread(command, "demo", *options)
-
-
-@pytest.mark.full
-async def test_a_live_model_works_in_its_place(command, tmp_path):
-    async with FakeProvider(live_answers) as server:
-        done = await run_live(command, server, "--yes", "--dir=live")
-        leaking = await run_live(command, server, "--yes", "--json", "--without=Secrets")
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Redact changed" in done.stdout
-    assert re.search(r"✓  commands rewritten +GitManners +call 3", done.stdout)
-    assert "m did not bring about: a log cut (LongResults), " in " ".join(done.stdout.split())
-    played = ReplayModel.from_file(tmp_path / "here/live/session.jsonl")
-    assert len([answer async for answer in answers_of(played)]) == 3
-    report = json.loads(leaking.stdout)
-    assert (leaking.returncode, report["ok"], report["live"]) == (1, False, "m")
-    assert report["totals"]["credentials_read"] > 0
-    statuses = [call["status"] for call in report["calls"]]
-    assert statuses == ["ok", "ok", "ok", "invalid_arguments"]
-    assert "authorization" not in server.requests[0].headers
-
-
-async def answers_of(model):
-    with contextlib.suppress(ModelError):
-        while True:
-            yield await model.complete(ModelRequest(model="m", messages=()))
-
-
-@pytest.mark.full
-async def test_a_live_model_is_asked_about(environment, tmp_path):
-    def talk(url):
-        words = ["demo", "--live", "--model=openai:m", f"--base-url={url}/v1"]
-        cwd, env = tmp_path / "here", environment | {"NO_COLOR": "1"}
-        with Terminal(words, cwd=cwd, env=env) as person:
-            question = person.expect("approve? [y, n, n and a reason, ? for more] ")
-            person.type("n\n")
-            return question, *person.end()
-
-    reading = ("call", "c1", "search_files", '{"pattern": "x"}')
-    asking = ("call", "c2", "run_command", '{"command": "touch ran"}')
-    async with FakeProvider([[reading, asking], [("text", "Then not.")]]) as server:
-        question, code, shown = await asyncio.to_thread(talk, server.url)
-
-    assert code == 0
-    assert question.count("the model calls") == 1
-    assert "│ touch ran" in question
-    assert "the person refused this call" in shown
-    assert not list(tmp_path.rglob("ran"))
-
-
-@pytest.mark.full
-def test_a_live_model_needs_key_and_consent(command):
-    model = "--model=openai:m"
-    cases = {
-        ("--live",): "TOOLBUS_MODEL",
-        ("--live", model, "--yes"): "set OPENAI_API_KEY",
-        ("--live", model, "--base-url=http://127.0.0.1:1"): "--yes",
-        (model,): "--live",
-        ("--live", model, "--base-url=ftp://x"): "expected an address",
-    }
-
-    for words, way_out in cases.items():
-        done = command("demo", *words, OPENAI_API_KEY="", TOOLBUS_MODEL="")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert way_out in done.stderr
-        assert done.stderr.count("\n") == 1

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, guard, on, tool
-from toolbus.cli.demo import handlers as demo
-from toolbus.cli.demo.tools import Workspace
+from toolbus.cli.demo import components as demo
 from toolbus.components.participants import before_tool
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
@@ -20,6 +19,8 @@ from toolbus.events import (
     TransformEvent,
 )
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
+from toolbus.workspace.file_tools import FileTools
+from toolbus.workspace.shell_tool import ShellTool
 
 
 @tool
@@ -189,8 +190,8 @@ HANDLERS = [
     _good(check_handler, Whole(), idempotent=True),
 ]
 HERE = Path(__file__).parent
-WORKSPACE = Workspace(HERE)
-FILES = [WORKSPACE.read_file, WORKSPACE.search_files, WORKSPACE.run_command]
+FOLDER = FileTools(root=HERE)
+FILES = [FOLDER.read_file, FOLDER.search_files, ShellTool(root=HERE).shell]
 SHIPPED = [
     _good(
         check_handler,
@@ -199,11 +200,9 @@ SHIPPED = [
         tools=FILES[:1],
         idempotent=True,
     ),
-    _good(check_adapter, demo.Secrets(), tools=FILES),
-    _good(check_adapter, demo.LongResults(), tools=FILES),
+    _good(check_adapter, demo.Redact(), tools=FILES),
     _good(check_handler, demo.GitManners(), tools=FILES, idempotent=True),
     _good(check_guard, demo.NoDestruction(), tools=FILES),
     _good(check_guard, demo.AskBeforePush(), tools=FILES),
-    _good(check_handler, demo.MissingFiles(HERE), tools=FILES),
 ]
 GOOD = [*ADAPTERS, *HANDLERS, *SHIPPED]

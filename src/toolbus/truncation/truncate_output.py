@@ -148,7 +148,7 @@ class TruncateOutput(AgentComponent):
         return ToolResponse.from_text(read_page(text, start, lines, self._budget))
 
     @on(MESSAGE_APPEND_BEFORE, priority=_PRIORITY, on_error="closed")
-    def _on_message_append_before_shorten(self, ctx: EventContext[Message]) -> ToolMessage | None:
+    def shorten(self, ctx: EventContext[Message]) -> ToolMessage | None:
         """Shorten the response of a tool message that is too large."""
         message = ctx.value
         if not isinstance(message, ToolMessage) or message.tool_response is None:
@@ -168,7 +168,7 @@ class TruncateOutput(AgentComponent):
         """Subscribe nothing yet: until an output is kept there is nothing to forget."""
         self._watches = False
 
-    def _on_message_append_after_forget(self, ctx: EventContext[Message]) -> None:
+    def forget(self, ctx: EventContext[Message]) -> None:
         """Forget an output that a guard denied, or a later handler took out of the message."""
         session = ctx.scope.session_id
         for reference in self._new.pop((session, ctx.value.id), ()):
@@ -195,7 +195,7 @@ class TruncateOutput(AgentComponent):
         if not self._watches:
             self._watches = True
             mark = Mark(MESSAGE_APPEND_AFTER, "on", {})
-            self.add_handler(mark, self._on_message_append_after_forget)
+            self.add_handler(mark, self.forget)
         self._new[message] = (*self._new.get(message, ()), reference)
         while len(self._new) > _MOST_NEW:
             del self._new[next(iter(self._new))]

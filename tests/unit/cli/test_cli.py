@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import toolbus.cli.demo.scenes
+import toolbus.cli.demo.demo_command
 from toolbus.cli import command_line as cli
 from toolbus.cli import parser
 from toolbus.errors import StoreError
@@ -32,7 +32,7 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
     def run_demo(*_, **__):
         raise error
 
-    monkeypatch.setattr(toolbus.cli.demo.scenes, "run_demo", run_demo)
+    monkeypatch.setattr(toolbus.cli.demo.demo_command, "run_demo", run_demo)
 
     assert cli.main(["demo"]) == 1
     assert capsys.readouterr() == ("", f"error: {getattr(error, 'strerror', error)}\n")

@@ -1,109 +1,204 @@
-"""`toolbus demo`: watch an agent work."""
+"""`toolbus demo`: an agent with real tools on real files, and the handlers between them."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import sys
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+import random
+import shutil
+import tempfile
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from toolbus.cli.options import MODEL, add_model_options
+from toolbus import Agent, events
+from toolbus.cli.demo import components
+from toolbus.cli.demo.timeline import Timeline
+from toolbus.cli.demo.world import LOG, PROMPT, World, isolate_git, make_repository
+from toolbus.cli.explain import explain
+from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.screen import Screen, open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, program, whole_number
+from toolbus.models import ScriptedModel
+from toolbus.settings.hints import unknown_key
+from toolbus.settings.spans import Span
+from toolbus.settings.usage_error import UsageError
+from toolbus.store.sqlite import SqliteStore
+from toolbus.workspace.file_tools import FileTools
+from toolbus.workspace.shell_tool import ShellTool
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-    from toolbus.cli.demo.live import LiveModel
-    from toolbus.cli.output.deferred_output import DeferredOutput
-    from toolbus.cli.output.stream import Output
-    from toolbus.cli.parser import Command, Parser
+    from toolbus import AgentComponent, ToolAdapter
+    from toolbus.cli.parser import Command
+    from toolbus.events.catalogue import RunResult
 
 _EPILOG = """\
 examples:
-  toolbus demo                           a new world, drawn at random
   toolbus demo --seed 7                  the world of seed 7, each time the same
-  toolbus demo --dir look --seed 7       keep its files in the folder look
-  toolbus demo --without NoDestruction   see what happens without that handler
-  toolbus demo --json | jq .checks       one JSON document
-  toolbus demo --live --model anthropic:NAME     a real model works
+  toolbus demo --without NoDestruction   the same work without that component
+  toolbus demo --json | jq .totals       one JSON document
 
-It needs git and a POSIX shell; no key, no network, no server. It ends with 0 if
-every intervention happened, with 1 if one is missing, and names that one.
+It needs git and a POSIX shell; no key, no network, no server. On a terminal it
+waits for Enter before each turn. Its files stay in a folder of their own. It
+ends with 0 if every component intervened, else with 1, and names the others."""
 
-With --live a model of a provider works in place of the recording, with its key,
-as for `toolbus run`: each command and each file that it writes is asked about,
-or with --yes not. Its commands run as you, in a folder of their own that is no
-jail. What it does is its own, so it ends with 0 if it came to its end and no
-credential was read or stored."""
+_OPENING = """\
+A coding agent is asked to repair a nightly import and to push the fix. Without toolbus, its model \
+and the stored session get {credentials} credentials and a log of {log:,} characters, `git reset \
+--hard && git clean -fdx` deletes files that git does not have, and a forced push leaves the \
+machine unasked. Five components prevent that. The answers of the model are prepared; git, files \
+and commands are real."""
+
+_TOTALS = """\
+The tools returned {characters_returned:,} characters and {credentials_returned} credentials. The \
+model read {characters_read:,} characters and {credentials_read} credentials; the store's files \
+hold {credentials_stored} credentials."""
+
+_NAMES = [type(each).__name__ for each in components.components()]
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser(
-        "toolbus demo", "Watch an agent work on real files, and handlers intervene.", _EPILOG
-    )
-    parser.add_argument("--dir", help="an empty or new folder for the files of the run")
+    """Return the parser and the function to run."""
+    parser = make_parser("toolbus demo", "Watch an agent work, and handlers intervene.", _EPILOG)
+    number = whole_number("a whole number", 0)
+    parser.add_argument("--seed", type=number, metavar="N", help="draw the same world again")
     parser.add_argument(
-        "--seed",
-        type=whole_number("a whole number", 0),
-        metavar="N",
-        help="draw the same world again",
+        "--without", action="append", default=[], metavar="NAME", help="leave a component out"
     )
-    parser.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="leave out a handler's component",
-    )
+    parser.add_argument("--no-pause", action="store_true", help="do not wait for Enter")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
-    parser.add_argument("--live", action="store_true", help="let a real model work")
-    parser.add_argument("--yes", action="store_true", help="do not ask about what it does")
-    add_model_options(parser)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.cli.demo.scenes import run_demo  # noqa: PLC0415 - as above
-        from toolbus.cli.output.deferred_output import DeferredOutput  # noqa: PLC0415 - loads the whole house
-
-        live = None
-        with ExitStack() as opened:
-            if parsed.live:
-                # It waits while a person is asked, for other calls go on.
-                output = side = DeferredOutput(sys.stdout)
-                live = _live_model(parser, parsed, side, opened)
-            elif parsed.model or parsed.base_url or parsed.key_env or parsed.yes:
-                parser.error("a model, its address, its key and --yes are for --live; add that")
-            return run_demo(
-                output,
-                folder=parsed.dir,
-                seed=parsed.seed,
-                without=parsed.without,
-                as_json=parsed.json,
-                program=program(),
-                live=live,
-            )
+        return run_demo(
+            output,
+            seed=random.randrange(1_000_000) if parsed.seed is None else parsed.seed,
+            without=parsed.without,
+            pauses=not parsed.no_pause,
+            as_json=parsed.json,
+        )
 
     return parser, run
 
 
-def _live_model(
-    parser: Parser, parsed: argparse.Namespace, side: DeferredOutput, opened: ExitStack
-) -> LiveModel:
-    from toolbus.cli.assembly import find_model  # noqa: PLC0415 - loads the whole house
-    from toolbus.cli.demo.live import LiveModel  # noqa: PLC0415
-    from toolbus.cli.output.run_report import RunReport  # noqa: PLC0415
-    from toolbus.cli.output.stream import Output  # noqa: PLC0415
-    from toolbus.cli.questions.ask_on_write import AskOnWrite  # noqa: PLC0415
-    from toolbus.cli.questions.run_prompt import find_terminal_user  # noqa: PLC0415
+def run_demo(
+    output: Output, *, seed: int, without: Sequence[str], pauses: bool, as_json: bool
+) -> int:
+    """Run the demo; return 0 if every component intervened, else 1.
 
-    name = parsed.model or os.environ.get(MODEL)
-    if not name:
-        parser.error(f"which model? give --model PROVIDER:NAME, or set {MODEL}")
-    model = find_model(name, parsed.base_url, parsed.key_env)
-    if parsed.yes:
-        return LiveModel(model)
-    user = find_terminal_user(opened, Output(sys.stderr))
-    if user.keyboard is None:
-        parser.error(f"{user.reason}; --yes lets the model do as it likes")
-    approver, watch = user.approver(side, RunReport(side, side), None)
-    return LiveModel(model, [AskOnWrite()], approver, watch)
+    It waits for Enter if *pauses*, and if standard input and *output* are terminals. Raises
+    `UsageError` for an unknown component in *without*, and for a missing program.
+    """
+    if unknown := [name for name in without if name not in _NAMES]:
+        raise UsageError(f"--without: {unknown_key(unknown[0], _NAMES, 'component')}")
+    if missing := [name for name in ("git", "sh", "grep") if shutil.which(name) is None]:
+        raise UsageError(f"the demo needs git and a POSIX shell; not found: {', '.join(missing)}")
+    shown = Output(StringIO()) if as_json else output
+    world, folder = World(seed), Path(tempfile.mkdtemp(prefix="toolbus-demo-"))
+    pauses = pauses and shown.is_terminal and os.isatty(0)
+    isolate_git(folder)
+    make_repository(world.files, folder)
+    report = asyncio.run(_run(shown, world, folder, without, pauses=pauses))
+    if as_json:
+        print_json(output, report)
+    return 0 if report["ok"] else 1
+
+
+async def _run(
+    output: Output, world: World, folder: Path, without: Sequence[str], *, pauses: bool
+) -> dict[str, Any]:
+    """Let the agent work in *folder* and show it; return the document of `--json`."""
+    screen, transcript = open_screen(output), folder / "transcript.db"
+    screen.line(Span("toolbus demo", "strong"), right=[Span(f"--seed {world.seed}", "dim")])
+    screen.prose(_OPENING.format(credentials=len(world.credentials), log=len(world.files[LOG])))
+    store, timeline = SqliteStore(transcript), Timeline(screen)
+    agent = Agent(
+        ScriptedModel(world.answers()),
+        components=_components(folder / "repo", without),
+        store=store,
+        session_id=f"demo-{world.seed}",
+        approver=lambda *_: True,
+    )
+    agent.bus.tap(timeline, values=True)
+
+    async def pause(_: object = None) -> None:
+        if pauses:
+            await _wait_for_enter(output)
+
+    agent.on(events.MODEL_CALL_BEFORE)(pause)
+    async with store, agent:
+        result = await agent.run(PROMPT)
+    totals = _count(world, transcript, timeline, result)
+    screen.line()
+    screen.prose(result.text, style="dim")
+    screen.prose(_TOTALS.format(**totals), style="strong")
+    await pause()
+    for denied in [each.requested.id for each in timeline.outcomes if each.status == "denied"]:
+        screen.line()
+        screen.command(*program(), "explain", str(transcript), "--call", denied)
+        explain(output, transcript, call=denied, pager=False)
+    missing = [name for name in _NAMES if name not in timeline.interventions]
+    report = {
+        "ok": not missing,
+        "missing": missing,
+        "interventions": timeline.interventions,
+        "totals": totals,
+        "seed": world.seed,
+        "session": agent.scope.session_id,
+        "transcript": str(transcript),
+    }
+    _show_next(screen, report)
+    return report
+
+
+def _components(root: Path, without: Sequence[str]) -> list[AgentComponent | ToolAdapter]:
+    """Return the tools of the agent, and the handlers that are not left out."""
+    tools = [FileTools(root=root), ShellTool(root=root)]
+    return tools + [each for each in components.components() if type(each).__name__ not in without]
+
+
+async def _wait_for_enter(output: Output) -> None:
+    """Wait for a line, or the end, of standard input; Ctrl-C ends the wait like any other."""
+    output.write("\npress Enter to continue ")
+    typed, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(0, typed.set)
+    try:
+        await typed.wait()
+        os.read(0, 4_096)
+    finally:
+        loop.remove_reader(0)
+
+
+def _count(world: World, transcript: Path, timeline: Timeline, result: RunResult) -> dict[str, int]:
+    """Return how much of what the tools returned the model read, and the store's files hold."""
+    returned = "\0".join([outcome.response.text for outcome in timeline.outcomes])
+    read = "\0".join([message.text for message in result.messages if message.role == "tool"])
+    files = [each.read_text("latin-1") for each in transcript.parent.glob(f"{transcript.name}*")]
+    places = {"returned": returned, "read": read, "stored": "\0".join(files)}
+    credentials = {
+        f"credentials_{name}": sum([secret in text for secret in world.credentials])
+        for name, text in places.items()
+    }
+    return {"characters_returned": len(returned), "characters_read": len(read), **credentials}
+
+
+def _show_next(screen: Screen, report: dict[str, Any]) -> None:
+    """Show the commands to run next, and which component did nothing."""
+    again = () if report["missing"] else ("--without", "Redact")
+    screen.line()
+    screen.line(Span("what to run next", "strong"))
+    ours = program()
+    for words in (
+        (*ours, "show", report["transcript"], report["session"]),
+        (*ours, "demo", "--seed", str(report["seed"]), *again),
+        (*ours, "handlers", f"{components.__file__}:components"),
+        (*ours, "guide"),
+    ):
+        screen.command(*words)
+    screen.line()
+    missing = report["missing"]
+    end = f"missing: {', '.join(missing)}" if missing else "every component intervened"
+    screen.prose(end, style="bad" if missing else "good")

@@ -5,39 +5,33 @@ import re
 import pytest
 
 from toolbus.cli.demo.components import Redact
-from toolbus.cli.demo.repository import make_repository, write_recording
-from toolbus.cli.demo.world import draw_world
-from toolbus.models.recordings import read_lines
+from toolbus.cli.demo.world import CONFIG, LOG, SCRIPT, World, make_repository
 from toolbus.settings.usage_error import UsageError
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_world_has_what_the_session_needs(seed):
-    world = draw_world(seed)
+    world = World(seed)
 
-    config, log = world.files[world.config], world.files[world.log]
-    assert world == draw_world(seed) != draw_world(seed + 1)
-    assert 3 <= len(world.credentials) <= 4
+    config, log = world.files[CONFIG], world.files[LOG]
+    assert world.files == World(seed).files != World(seed + 1).files
     assert all(secret in config for secret in world.credentials)
-    assert not any(secret in Redact().redacted(config) for secret in world.credentials)
+    assert not any(secret in Redact().redact(config) for secret in world.credentials)
     assert any(secret in log for secret in world.credentials)
     assert 3_000 <= len(log.splitlines()) <= 6_000
-    assert 3 <= len(re.findall(r"ERROR .* batch of \d+", log)) <= 6
-    assert world.mended_script != world.files[world.script]
-    assert f"\nBATCH={world.limit}\n" in world.mended_script
+    assert len(re.findall(r"ERROR .* batch of \d+", log)) == 4
+    assert f"batches of {world.batch} rows" in world.files[SCRIPT]
 
 
-def test_the_recording_holds_at_least_ten_calls_and_no_credential(tmp_path):
-    world, path = draw_world(1), tmp_path / "session.jsonl"
+def test_the_prepared_answers_hold_calls_and_no_credential():
+    world = World(1)
 
-    write_recording(world, path)
+    answers = world.answers()
 
-    messages = list(read_lines(path))
-    calls = [call for message in messages[1:] for call in message.tool_calls]
-    assert len(calls) >= 10
-    assert len({call.id for call in calls}) == len(calls)
-    assert not messages[-1].tool_calls
-    assert not any(secret in path.read_text() for secret in world.credentials)
+    ids = [call.id for answer in answers for call in answer.tool_calls]
+    assert len(ids) == len(set(ids)) == 9
+    assert not answers[-1].tool_calls
+    assert not any(secret in str(answers) for secret in world.credentials)
 
 
 def test_a_git_that_fails_is_told_with_its_words(tmp_path, monkeypatch):
@@ -46,4 +40,4 @@ def test_a_git_that_fails_is_told_with_its_words(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     with pytest.raises(UsageError, match=r"git init .* failed: no licence yet$"):
-        make_repository(draw_world(1), tmp_path)
+        make_repository(World(1).files, tmp_path)
