@@ -304,7 +304,7 @@ async def test_an_answer_to_something_else_counts_nothing(store):
     ]
     assert [result.text for result in (strange, moved, again)] == [
         "there is no question 'nobody'",
-        f"question {name!r} is about another call than was shown; look at it again",
+        f"question {name!r} is about another call than the one shown; show it again",
         f"question {name!r} was answered already by 'ann', and is denied",
     ]
     assert unchanged == before
@@ -329,16 +329,16 @@ async def test_an_answer_is_checked(store):
     asked = await program.pay()
 
     wrong = [
-        ({"by": " "}, "the name of who answers"),
-        ({"by": "a" * 4_001}, "at most 4000 letters"),
+        ({"by": " "}, "the name of the person"),
+        ({"by": "a" * 4_001}, "at most 4000 characters"),
         ({"reason": "\ud800", "approve": False}, "lone surrogate"),
         ({"channel": 3}, "expected text"),
-        ({"channel": "terminal"}, "is for what a person types at a terminal"),
-        ({"channel": " Terminal\n"}, "is for what a person types at a terminal"),
+        ({"channel": "terminal"}, "is reserved for a person's terminal"),
+        ({"channel": " Terminal\n"}, "is reserved for a person's terminal"),
         ({"grant": 0}, "'session' or a positive number of seconds"),
         ({"grant": float("inf")}, "'session' or a positive number of seconds"),
         ({"grant": "ever"}, "'session' or a positive number of seconds"),
-        ({"grant": "session", "approve": False}, "a no makes no grant"),
+        ({"grant": "session", "approve": False}, "a no cannot have a grant"),
     ]
     for options, reason in wrong:
         with pytest.raises(FreezeError, match=reason):
@@ -360,7 +360,7 @@ async def test_a_run_restored_twice_runs_once(place):
         (ran,) = [outcome for (outcome,) in outcomes if outcome.status == "ok"]
         (other,) = [outcome for (outcome,) in outcomes if outcome.status == "denied"]
         assert ran.response.text == f"paid {amount}"
-        assert other.response.text == "the call may have run already, and is not run again"
+        assert other.response.text == "the call may have run already, and does not run again"
     assert effects == list(range(10))
     assert set(await here.states()) == {"done"}
 
@@ -616,8 +616,8 @@ async def test_a_replaced_tool_needs_a_new_question(store):
         assert program.effects == []
         assert await program.states() == [*["withdrawn"] * 3, *["pending"] * 3]
         assert [question.settled_by for question in (await program.questions())[:2]] == [
-            "toolbus: the tool is not any more as it was when this was asked",
-            "toolbus: an older version asked this, and did not note how the tool was",
+            "toolbus: the tool has changed since this was asked",
+            "toolbus: an older version asked this without a digest of the tool",
         ]
 
 
@@ -668,7 +668,9 @@ async def test_a_hidden_value_is_gone_elsewhere(place):
     (outcome,) = await there.runner(leaves_pending=True).call_all([call])
 
     assert outcome.status == "denied"
-    assert outcome.response.text == "a value that the store does not hold is gone; call again"
+    assert (
+        outcome.response.text == "a value of the call that is not in the store is lost; call again"
+    )
     assert (there.effects, await there.states()) == ([], ["withdrawn"])
 
 
@@ -792,7 +794,7 @@ async def test_a_secret_that_is_gone_is_told(place):
     (question,) = await questions_of(vault.store, "s")
     read = result.messages[0].tool_response
     assert (vault.got, result.text, read.is_error) == ([], "done", True)
-    assert "gone" in read.text
+    assert "not known any more" in read.text
     assert (question.state, question.taken_ns) == ("withdrawn", 0)
 
 
@@ -826,10 +828,10 @@ async def test_what_cannot_be_stored_is_denied(store):
 
     assert {outcome.status for outcome in outcomes} == {"denied"}
     texts = [outcome.response.text for outcome in outcomes]
-    assert [text.rpartition("it ")[2] for text in texts] == [
-        "cannot be stored for that",
-        "cannot be stored for that",
-        "is too large to be read: 1,000,000 bytes",
+    assert [text.rpartition(", and ")[2] for text in texts] == [
+        "it cannot be stored for a question",
+        "it cannot be stored for a question",
+        "is longer than 1,000,000 bytes",
     ]
     assert await program.questions() == ()
 
@@ -918,7 +920,7 @@ async def test_channels_are_told_once(store, caplog):
     assert told == [1, 1, 1]
     assert [channel.questions for channel in channels] == [[question]] * 3
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert f"question {question.id} could not be told" in caplog.text
+    assert f"question {question.id}: notifying " in caplog.text
 
 
 async def test_an_approver_is_one_channel(store, caplog):
@@ -990,11 +992,11 @@ async def test_too_many_questions_wait(place, caplog):
     await here.answer(same, approve=False)
     others = [await there.pay(amount) for amount in (10, 11)]
 
-    limit = "3 questions of this session wait for a person, the most that may"
+    limit = "3 questions of this session are pending, the maximum"
     assert sorted(await here.states()) == ["denied", "pending", "pending"]
     assert len({outcome.pending for outcome in pending}) == 2
     assert {outcome.response.text for outcome in refused} == {
-        f"{limit}; go on without this call, or wait until a person was there"
+        f"{limit}; continue without this call, or wait for a person's answers"
     }
     assert same.pending == pending[0].pending
     assert [outcome.status for outcome in others] == ["pending", "denied"]

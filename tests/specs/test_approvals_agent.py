@@ -436,7 +436,7 @@ async def test_a_secret_is_put_back_after_the_yes(store, is_known):
     assert secret not in str(question)
     assert got == ([secret] if is_known else [])
     assert await house.states() == (["done"] if is_known else ["withdrawn"])
-    assert is_known or "is gone" in house.read()["u1"]
+    assert is_known or "is not known any more" in house.read()["u1"]
 
 
 async def test_a_nested_call_is_not_left_open(house):

@@ -155,8 +155,8 @@ async def test_a_failing_address_changes_nothing(secret_file, caplog):
 
     assert missed == []
     assert len(caplog.records) == len(answers) + 1
-    assert "it answered 302; redirects are not followed" in caplog.text
-    assert "it did not answer within 0.2 seconds" in caplog.text
+    assert "it replied 302; redirects are not followed" in caplog.text
+    assert "no reply within 0.2 seconds" in caplog.text
     assert "private" not in caplog.text
 
 
@@ -283,7 +283,7 @@ def test_a_secret_that_others_have_is_refused(secret_file, tmp_path):
     assert "not a regular file" in refusal(tmp_path / "pipe")
     assert "not a regular file" in refusal(tmp_path)
     assert "no such file" in refusal()
-    for broken, reason in (("x" * 23, "not of 23"), ("whsec_!", "no base64"), ("", "not of 0")):
+    for broken, reason in (("x" * 23, "not of 23"), ("whsec_!", "not base64"), ("", "not of 0")):
         secret_file.write_text(broken)
         secret_file.chmod(0o600)
         assert reason in refusal()

@@ -238,7 +238,7 @@ def test_what_may_not_be_written_is_named(public_folder, capfd):
     wrong = {
         ("forget", "a.db", "s"): "store 'a.db': it is read-only, and this would write to it",
         ("export", "a.db", "-o", "folder/x"): "folder/x: cannot create a file in the folder",
-        ("replay", "a.db", "--with", "ours.py", "--check", "folder/x", "--update"): "folder/x: no",
+        ("replay", "a.db", "--with", "ours.py", "--check", "folder/x", "--update"): "folder/x: ca",
     }
 
     for words, reason in wrong.items():

@@ -1,4 +1,4 @@
-"""Questions that wait for a person: approvals bound to their call, which outlive a process."""
+"""Approvals that outlive a process: questions and grants in a store, and channels to a person."""
 
 from typing import TYPE_CHECKING
 

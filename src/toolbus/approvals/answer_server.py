@@ -1,7 +1,7 @@
-"""The HTTP server for answers of a webhook: POST, at any path, with a bound for everything.
+"""The HTTP server for answers of a webhook: POST to any path, with limits on size and time.
 
-It speaks no TLS: answers from other machines pass a server in front of it that does. A request
-without the signature reaches neither the store nor any code but HTTP's and the signature's.
+It has no TLS; a server with TLS goes in front of it for answers from other machines. A request
+without a valid signature reaches only the code of HTTP and of the signature, and no store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEAD_SECONDS, _BODY_SECONDS, _GRACE = 3.0, 10.0, 1.0
 
 
 class ServerAddress(NamedTuple):
-    """Where the server listens."""
+    """The address of a listening server."""
 
     host: str
     port: int
@@ -41,9 +41,9 @@ async def serving_answers(
     port: int = 0,
     on_reply: Callable[[WebhookReply], None] = lambda _: None,
 ) -> AsyncIterator[ServerAddress]:
-    """Take answers as long as the block runs; raises `OSError`.
+    """Accept answers while the block runs; raises `OSError`.
 
-    *on_reply* is told the reply to each message that could be an answer.
+    *on_reply* gets the reply to each complete POST.
     """
 
     async def answer(request: HttpRequest) -> None:

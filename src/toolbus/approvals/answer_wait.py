@@ -1,4 +1,4 @@
-"""A call that waits for the answer to its question, for a while, whoever gives it."""
+"""The wait of a call for the answer to its question, from any channel."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gate import ApprovalRequest
 
     QuestionAsker: TypeAlias = Callable[[Question, ApprovalRequest], Awaitable[bool | Deny | None]]
-    """Puts a question about a call to a person; None: it has no answer, or has written it down."""
+    """Puts a question about a call to a person; None: no answer, or one already stored."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-"""Seconds between two looks into the store."""
+"""Seconds between two reads of the store."""
 
 _SHARE = 0.005
-"""Seconds that each call which waits adds to the pauses of all: the store is asked as often."""
+"""Seconds that each waiting call adds to every pause, so that the rate of reads stays the same."""
 
 logger = logging.getLogger("toolbus")
 
 
 class Waiters:
-    """How many calls of this process wait for each question, and how many may wait in *total*.
+    """Counts of the calls of this process that wait for each question, and in *total*.
 
-    *stops* counts how often all of them were told to wait no longer.
+    *stops* counts the requests that all of them stop waiting.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class Waiters:
         self.total = self.stops = 0
 
     def enter(self, question_id: str) -> None:
-        """Count one more."""
+        """Count one more call for a question."""
         self._counts[question_id] = self._counts.get(question_id, 0) + 1
 
     def leave(self, question_id: str) -> bool:
-        """Count one less; tell whether that was the only one."""
+        """Count one call less; return whether it was the last for the question."""
         count = self._counts.pop(question_id) - 1
         if count:
             self._counts[question_id] = count
@@ -63,11 +63,11 @@ class Waiters:
 
 
 class AnswerWait:
-    """Waits *seconds*, of the monotonic clock, for the answer to the questions of one caller.
+    """A wait of *seconds*, of the monotonic clock, for answers to the questions of one caller.
 
-    An *approver*, or an *asker*, is asked as well, and waited for, in the turn that *lock* gives
-    it; its answer is one by *name*. *clock*, in nanoseconds since the epoch, decides what has
-    expired.
+    An *approver* or an *asker* is called as well, one question at a time under *lock*, and awaited;
+    its answer is recorded as given by *name*. Questions expire by *clock*, in nanoseconds since the
+    epoch.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class AnswerWait:
 
     @property
     def has_left(self) -> bool:
-        """Whether nobody waits here any more for questions that stay."""
+        """Whether the caller has left, so that its questions stay without a wait."""
         return self._gone is not None and self._gone.is_set()
 
     def for_caller(
@@ -98,10 +98,10 @@ class AnswerWait:
         seconds: float | None,
         gone: asyncio.Event | None = None,
     ) -> AnswerWait:
-        """Return one that asks *asker*, by that *name*, in the place of an approver.
+        """Return a wait that calls *asker*, under that *name*, in place of an approver.
 
-        It waits *seconds*, None: as many as this one, and not once *gone* is set: then questions
-        stay, also if it is cancelled. Both know of each other's waiting calls.
+        It waits *seconds* (None: as long as this one) until *gone* is set; then questions stay,
+        also after a cancellation. Both share their counts of waiting calls.
         """
         seconds = self._seconds if seconds is None else seconds
         made = AnswerWait(None, LoopLock(), seconds, self._clock, asker=asker, name=name)
@@ -109,27 +109,27 @@ class AnswerWait:
         return made
 
     @contextmanager
-    def deciding(self) -> Iterator[int]:
-        """Count a call that may wait, before others can see its question; give the `stops`."""
+    def counted(self) -> Iterator[int]:
+        """Count a call before its question is visible in the store; yield the current `stops`."""
         self._waiters.total += 1
         try:
             yield self._waiters.stops
         finally:
             self._waiters.total -= 1
 
-    async def until_answered(
+    async def wait_for_answer(
         self, store: Store, question: Question, asked: ApprovalRequest, stops: int
     ) -> Question:
-        """Return *question* as it is once it was answered, or when this has waited long enough.
+        """Return *question* after its answer, or unanswered after the wait.
 
-        It waits no longer once there are more than *stops*. Cancelled, it withdraws the question,
-        if no other call of this process waits for it.
+        A later stop than *stops* ends the wait. A cancellation withdraws the question, unless
+        another call of this process waits for it.
         """
         asking: ContainedTask[None] | None = None
         self._waiters.enter(question.id)
         cancelled = None
         try:
-            if (ask := self._way_to_ask(question, asked)) is not None:
+            if (ask := self._prompter(question, asked)) is not None:
                 asking = ContainedTask(partial(self._ask, ask, store, question, asked))
             return await self._watch(store, question, asking, stops)
         except asyncio.CancelledError as error:
@@ -143,12 +143,12 @@ class AnswerWait:
                 await shield_until_done(partial(self.withdraw, store, question))
 
     def stop(self) -> bool:
-        """Let all calls that wait now wait no longer; return whether there are any."""
+        """End the wait of all current calls; return whether there are any."""
         self._waiters.stops += 1
         return self._waiters.total > 0
 
     async def granted(self, store: Store, question: Question) -> Question:
-        """Return *question*, approved if a grant says yes to it."""
+        """Return *question*, approved if a grant covers it."""
         now = self._clock()
         if question.state != "pending" or now >= question.expires_ns:
             return question
@@ -178,9 +178,9 @@ class AnswerWait:
             elif self.has_left:
                 break
             elif asking is not None:
-                # Before the store is read: what it has answered meanwhile stands there.
+                # Before the store is read, because the answer is written there.
                 if await asking.wait(seconds):
-                    asking.result()  # An exit, or an error of the store, is raised here.
+                    asking.result()  # Raises an exit, or an error of the store.
                     asking = None
             elif (remaining := deadline - loop.time()) > 0:
                 await asyncio.sleep(min(seconds, remaining))
@@ -190,7 +190,7 @@ class AnswerWait:
             question = await self.granted(store, await _current(store, question))
         return question
 
-    def _way_to_ask(self, question: Question, asked: ApprovalRequest) -> Callable[[], Any] | None:
+    def _prompter(self, question: Question, asked: ApprovalRequest) -> Callable[[], Any] | None:
         if self._asker is not None:
             return partial(self._asker, question, asked)
         if self._approver is not None:
@@ -200,7 +200,7 @@ class AnswerWait:
     async def _ask(
         self, ask: Callable[[], Any], store: Store, question: Question, asked: ApprovalRequest
     ) -> None:
-        """Put *question* to the approver, in its turn, and write the answer into it."""
+        """Put *question* to the approver, one at a time, and write the answer to the store."""
         for passed in asked.earlier:
             await passed.wait()
         async with self._lock.current():
@@ -208,7 +208,7 @@ class AnswerWait:
                 return
             ending = await execute("the approver", ask, is_async=is_async(ask), seconds=None)
         if ending.error is not None:
-            logger.error("the approver failed; the question waits", exc_info=ending.error)
+            logger.error("the approver failed; the question is pending", exc_info=ending.error)
             return
         if ending.value is None and self._asker is not None:
             return
@@ -226,7 +226,7 @@ class AnswerWait:
         )
 
     async def withdraw(self, store: Store, question: Question) -> None:
-        """Withdraw *question*, for nobody waits for it any more; a failure is logged."""
+        """Withdraw *question*, which no call waits for; a failure is logged."""
         try:
             current = await _current(store, question)
             await transition(store, current, "withdraw", ended_ns=self._clock())
@@ -235,6 +235,6 @@ class AnswerWait:
 
 
 async def _current(store: Store, question: Question) -> Question:
-    """Return *question* as it stands in the store; what was deleted there is withdrawn."""
+    """Return the stored version of *question*; a deleted question counts as withdrawn."""
     current = await read_question(store, question.session_id, question.id)
     return current or replace(question, state="withdrawn")

@@ -1,7 +1,7 @@
-"""Which question a call attaches to: the latest about the same call, or a new one.
+"""The attachment of a call to a question: the latest about the same call, or a new one.
 
-First the pointer is set, then the record is made. A process that is killed between the two leaves
-a pointer to nothing, and whoever comes next makes the record at that id.
+The pointer is written before the record. A process killed between the two leaves a pointer without
+a record, and the next process writes the record at that id.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.store.protocol import Store
 
-TOOL_CHANGED = "toolbus: the tool is not any more as it was when this was asked"
-TOOL_NOT_NOTED = "toolbus: an older version asked this, and did not note how the tool was"
-VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
+TOOL_CHANGED = "toolbus: the tool has changed since this was asked"
+TOOL_NOT_NOTED = "toolbus: an older version asked this without a digest of the tool"
+VALUE_GONE = Deny("a value of the call that is not in the store is lost; call again")
 
 
 class QuestionDraft(NamedTuple):
-    """Who asks from when on, until when: times are nanoseconds since the epoch.
+    """The facts of a new question beside its call; times are nanoseconds since the epoch.
 
-    *continued* says that the call has begun already, and goes on. *limits* say how often.
+    *continued*: the call was started before and continues.
     """
 
     scope: Scope
@@ -52,16 +52,16 @@ class QuestionDraft(NamedTuple):
 
 
 class Attachment(NamedTuple):
-    """The *question* that a call attaches to, and whether it was asked just now."""
+    """The *question* that a call attaches to, and whether it is new."""
 
     question: Question
     is_new: bool
 
 
 async def attach(store: Store, binding: BoundCall, draft: QuestionDraft) -> Attachment | Deny:
-    """Return the question about the call of *binding*, asked anew if there is none to attach to.
+    """Return the question about the call of *binding*, a new one if none fits.
 
-    A denial says that the call cannot be asked about, or that a person is asked too often.
+    A denial is returned if the call cannot be approved, or if the limits are reached.
     """
     admitted: list[Question] = []
     attached = await _attach(store, binding, draft, admitted)
@@ -73,9 +73,9 @@ async def attach(store: Store, binding: BoundCall, draft: QuestionDraft) -> Atta
 
 
 async def note_hosted(store: Store, binding: BoundCall, draft: QuestionDraft) -> str | None:
-    """Note that a host asks about the call of *binding* itself; return the question's id.
+    """Record that the host itself asks about the call of *binding*; return the question's id.
 
-    None: a grant says yes to the call. Nothing attaches to such a question.
+    None: a grant approves the call. No call attaches to a recorded question.
     """
     question = replace(_new_question(new_id(), binding, draft), state="hosted")
     question = replace(question, may_have_run_ns=await last_unfinished_call(store, question))
@@ -89,7 +89,7 @@ async def note_hosted(store: Store, binding: BoundCall, draft: QuestionDraft) ->
 async def _attach(
     store: Store, binding: BoundCall, draft: QuestionDraft, admitted: list[Question]
 ) -> Attachment | Deny:
-    """Do as `attach` does; *admitted* gets the questions that were counted."""
+    """Do as `attach`; *admitted* collects the counted questions."""
     name = pointer_name(binding.key)
     while True:
         body = await store.read_state(binding.session_id, name)
@@ -122,10 +122,10 @@ async def _attach(
 async def _admit(
     store: Store, question: Question, draft: QuestionDraft, admitted: list[Question]
 ) -> Deny | None:
-    """Count *question*, unless it is *admitted* already; return why nobody is asked."""
+    """Count *question*, unless it is *admitted* already; return a refusal at a limit."""
     if question.id in [each.id for each in admitted]:
         return None
-    # What a grant answers, no person is asked.
+    # A grant answers it, so no person is asked.
     if await find_grant(store, question, draft.now_ns) is not None:
         return None
     refusal = await admit(store, question, draft.limits)
@@ -137,14 +137,14 @@ async def _admit(
 async def _known(
     store: Store, binding: BoundCall, question: Question, pointer: Pointer, draft: QuestionDraft
 ) -> Attachment | Deny | None:
-    """Return what is to be made of the *question* that was asked; None: it is asked anew."""
+    """Return the attachment to the earlier *question*, or a refusal; None: ask a new question."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
         goes_on = draft.continued and question.state == "taken" and binding.fits(question)
         return (
             Attachment(question, is_new=False) if goes_on else refusal_of(question, stays_open=True)
         )
     if question.state not in {"pending", "approved"}:
-        # Of a call that is still open nobody has heard: who was about to say it was killed.
+        # The answer of an open call was never delivered: its process was killed before.
         is_news = binding.stays_open or not question.delivered
         is_no = question.state in {"denied", "expired"} and binding.fits(question)
         return Attachment(question, is_new=False) if is_no and is_news else None

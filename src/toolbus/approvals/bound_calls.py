@@ -1,4 +1,4 @@
-"""What a question is bound to: the call as it may be stored, who asks, and by which rules."""
+"""The call that a question is bound to, with its guard and rules, as the store may keep it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gate import ApprovalRequest
 
 MAX_BYTES = 1_000_000
-"""Bytes of JSON that a call has at most that a person is asked about."""
+"""The most bytes of JSON of a call that a person can approve."""
 
-_NOT_STORED = "a person must approve this call, and it cannot be stored for that"
-_TOO_LARGE = f"a person must approve this call, and it is too large to be read: {MAX_BYTES:,} bytes"
+_NOT_STORED = "this call needs approval, and it cannot be stored for a question"
+_TOO_LARGE = f"this call needs approval, and is longer than {MAX_BYTES:,} bytes"
 
 
 class BoundCall(NamedTuple):
-    """A call as a person is asked about it.
+    """A call as its question shows it.
 
-    *key* names what attaches to the same question. *hidden* says that the stored *arguments* are
-    not those of the call as it would run, of which *live* is the keyed digest then, else empty, and
-    *filled* at which JSON paths the tool gets others in the end. *runs* is a plain digest of the
-    call, which is kept nowhere, *definition* that of its tool. *requested* is the call as the model
-    wrote it, as it may be stored, None if it is no other.
+    Calls of one *key* attach to the same question. *hidden*: the stored *arguments* differ from
+    those of the running call, whose keyed digest is *live*, else "". *filled* are the JSON paths at
+    which the tool gets other values. *runs* is the plain digest of the call, which is not stored,
+    *definition* the digest of its tool. *requested* is the storable call as the model wrote it,
+    None if it is the same.
     """
 
     key: str
@@ -62,7 +62,7 @@ class BoundCall(NamedTuple):
     filled: tuple[str, ...] = ()
 
     def fits(self, question: Question) -> bool:
-        """Tell whether *question* asks about this very call, as far as it is stored."""
+        """Return whether *question* is about this call, as far as it is stored."""
         return (
             self.digest == question.digest == digest_of(question.tool, question.arguments)
             and (self.guard, self.rule, self.rules, self.definition)
@@ -71,25 +71,25 @@ class BoundCall(NamedTuple):
         )
 
     def refusal_of(self, call: ToolCall, tool: ToolSpec | None) -> Deny | None:
-        """Return why a yes is none to *call*, which is about to run with *tool*; None: it is."""
+        """Return why the approval does not cover *call* with *tool* now; None: it does."""
         if digest_of(call.name, call.arguments) != self.runs:
             return CHANGED_CALL
         return None if definition_digest(tool) == self.definition else CHANGED_TOOL
 
 
 def definition_digest(tool: ToolSpec | None) -> str:
-    """Return the digest of what a model and a person know of *tool*; "": nobody here knows it."""
+    """Return the digest of the name, description and parameters of *tool*; "" for None."""
     return "" if tool is None else hashlib.sha256(canonical(definition_of(tool))).hexdigest()
 
 
 async def bind(
     asked: ApprovalRequest, filled: tuple[str, ...], secret: Callable[[], bytes]
 ) -> BoundCall | Deny:
-    """Return what a question about *asked* is bound to, or why nobody can be asked.
+    """Return the bound call of *asked*, or a refusal if it cannot be stored or is too large.
 
-    *filled* are the paths of the arguments that the tool gets with other values.
-    What handlers keep out of the store is not in it; *secret* gives the key by which it is known
-    again, and is asked for only then.
+    *filled* are the paths of the arguments that the tool gets with other values. Values that
+    handlers keep out of the store are left out; only then *secret* is called for the key that
+    recognises them.
     """
     call = asked.call or ToolCall(id="", name="", arguments={"prompt": asked.text})
     copy = await _stored_copy(asked, call)
@@ -123,7 +123,7 @@ async def bind(
         hidden=hidden,
         stays_open=asked.stays_open,
         requested=requested[0] if requested else None,
-        # The names in a path may be what is hidden.
+        # A hidden value may be a name in a path.
         filled=() if hidden else filled,
     )
 
@@ -131,7 +131,7 @@ async def bind(
 async def filled_paths(asked: ApprovalRequest) -> tuple[str, ...] | Deny:
     """Return the JSON paths of the arguments that the tool gets with other values, or a refusal.
 
-    Only the paths are noted; the values are filled in once more right before the tool runs.
+    Only the paths are kept; the values are filled in again right before the tool runs.
     """
     call = asked.call
     if asked.fill is None or call is None:
@@ -158,15 +158,15 @@ def changed_paths(before: Any, after: Any, path: str = "$") -> Iterator[str]:
 
 
 def live_digest(secret: bytes, session_id: str, call: ToolCall) -> str:
-    """Return the digest of *call* as it would run in a session, with the key *secret*."""
+    """Return the digest, keyed by *secret*, of the running *call* of a session."""
     plain = canonical([session_id, call.name, call.arguments])
     return hmac.new(secret, plain, hashlib.sha256).hexdigest()
 
 
 async def _stored_copy(asked: ApprovalRequest, call: ToolCall) -> AssistantMessage | None:
-    """Return the question's prompt and calls as they may be stored, None if they may not.
+    """Return the storable copy of the question's prompt and calls, None if there is none.
 
-    They pass as the message of a model does that asks for them.
+    It is dispatched like a model's message with these calls.
     """
     final = ToolCall(id="final", name=call.name, arguments=call.arguments)
     calls = [final]

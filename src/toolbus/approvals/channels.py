@@ -1,4 +1,4 @@
-"""Channels: how a person hears of a question; answers come in by `toolbus.approvals.answer`."""
+"""Channels that notify a person of questions; answers arrive by `toolbus.approvals.answer`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
 
-PATIENCE = 10.0
-"""Seconds for which a call that ends as pending waits for channels that are still being told."""
+NOTIFY_SECONDS = 10.0
+"""Seconds that a call about to end as pending waits for unfinished notifications."""
 
 logger = logging.getLogger("toolbus")
 
 
 class Notifier(Protocol):
-    """A channel that is told of each question when it is asked; it decides nothing.
+    """A channel that is notified of each new question; it decides nothing.
 
-    One with `pauses`, seconds, is told again after each of them, as long as the question waits and
-    what it raises has `may_retry`. One with a method `async def notify_limit(session_id, reason)`
-    hears as well that a session asks no more for now, for it has asked too often.
+    With an attribute `pauses`, in seconds, a failed notification is repeated after each pause while
+    the question is pending and the error has a true `may_retry`. A method
+    `async def notify_limit(session_id, reason)` is called when a session reaches its limits.
 
     >>> class Chat:
     ...     async def notify(self, question):
@@ -35,11 +35,11 @@ class Notifier(Protocol):
     """
 
     async def notify(self, question: Question) -> None:
-        """Tell a person of *question*; a failure is logged, and changes nothing."""
+        """Notify a person of *question*; a failure is logged, and has no other effect."""
 
 
 class Notices:
-    """Tells *channels* of questions, in tasks of their own."""
+    """Notifies *channels* of questions in separate tasks."""
 
     def __init__(self, channels: Sequence[Notifier]) -> None:
         self._channels = tuple(channels)
@@ -47,14 +47,14 @@ class Notices:
         self._later: set[asyncio.Task[None]] = set()
 
     def send(self, store: Store, question: Question) -> None:
-        """Begin to tell all channels of *question*, which is kept in *store*."""
+        """Start notifying all channels of *question*, which is in *store*."""
         for channel in self._channels:
             task = asyncio.create_task(self._notify(channel, store, question))
             self._tasks.setdefault(question.id, set()).add(task)
             task.add_done_callback(lambda task: self._forget(question.id, task))
 
     def send_limit(self, session_id: str, reason: str) -> None:
-        """Begin to tell who hears of it that a session asks no more for now; the log says so."""
+        """Log that a session has reached a limit, and start notifying channels with that method."""
         logger.warning("session %r: %s; its calls are denied meanwhile", session_id, reason)
         for channel in self._channels:
             notify_limit = getattr(channel, "notify_limit", None)
@@ -62,21 +62,21 @@ class Notices:
                 self._begin(_notify_limit(notify_limit, session_id, reason))
 
     async def settle(self, question_id: str) -> None:
-        """Wait until the channels were told of a question, for `PATIENCE` seconds at most."""
+        """Wait for the notifications of a question, at most `NOTIFY_SECONDS`."""
         if tasks := self._tasks.get(question_id):
-            await asyncio.wait(set(tasks), timeout=PATIENCE)
+            await asyncio.wait(set(tasks), timeout=NOTIFY_SECONDS)
 
     async def _notify(self, channel: Notifier, store: Store, question: Question) -> None:
         try:
             await channel.notify(question)
         except Exception as error:
-            logger.exception("question %s could not be told to %r", question.id, channel)
+            logger.exception("question %s: notifying %r failed", question.id, channel)
             if getattr(error, "may_retry", False) and getattr(channel, "pauses", ()):
-                # A call that ends as pending does not wait for it.
-                self._begin(_tell_again(channel, store, question))
+                # A call that ends as pending does not wait for a retry.
+                self._begin(_retry(channel, store, question))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin *work*, which nobody waits for."""
+        """Start *work* in the background."""
         task = asyncio.create_task(work)
         self._later.add(task)
         task.add_done_callback(self._later.discard)
@@ -88,9 +88,9 @@ class Notices:
             self._tasks.pop(question_id, None)
 
 
-async def _tell_again(channel: Notifier, store: Store, question: Question) -> None:
-    """Tell *channel* of *question* after each of its pauses, until it is told or answered."""
-    for pause in channel.pauses:  # type: ignore[attr-defined]  # whoever has none is not told again
+async def _retry(channel: Notifier, store: Store, question: Question) -> None:
+    """Notify *channel* of *question* after each of its pauses, until that succeeds or is moot."""
+    for pause in channel.pauses:  # type: ignore[attr-defined]  # only one with pauses is retried
         await asyncio.sleep(pause)
         try:
             current = await read_question(store, question.session_id, question.id)
@@ -98,7 +98,7 @@ async def _tell_again(channel: Notifier, store: Store, question: Question) -> No
                 return
             await channel.notify(question)
         except Exception as error:
-            logger.exception("question %s could not be told to %r", question.id, channel)
+            logger.exception("question %s: notifying %r failed", question.id, channel)
             if not getattr(error, "may_retry", False):
                 return
         else:
@@ -111,4 +111,4 @@ async def _notify_limit(
     try:
         await notify_limit(session_id, reason)
     except Exception:
-        logger.exception("the limit of session %r could not be told to a channel", session_id)
+        logger.exception("session %r: notifying a channel of its limit failed", session_id)

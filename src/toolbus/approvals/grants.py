@@ -1,4 +1,4 @@
-"""Grants: a yes to every call of a tool in a session, until it ends, expires or is revoked."""
+"""Grants: approvals of every call of a tool in a session, until the end, expiry or revocation."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 GrantSpan: TypeAlias = Literal["session"] | float
-"""How long a grant lasts: as long as its session, or so many seconds."""
+"""The duration of a grant: its session, or a number of seconds."""
 
 LATEST_PREFIX = "granted:"
-"""What the names begin with, under which the latest grant of a kind of question is kept."""
+"""The prefix of the names of states with the id of the latest grant for a kind of question."""
 
 _decode_id = decoder(str)
 
 
 def granting_session(question: Question) -> str:
-    """Return the session that a grant about *question* is for: that of the outermost agent."""
+    """Return the session that a grant for *question* covers: the session of the outermost agent."""
     return question.root_session_id or question.session_id
 
 
 def check_span(span: GrantSpan | None, *, is_yes: bool) -> None:
-    """Raise `FreezeError` unless *span* is one that comes with a yes, or None."""
+    """Raise `FreezeError` unless *span* is None or a valid duration with a yes."""
     if span is None:
         return
     if not is_yes:
-        raise FreezeError("a no makes no grant", "$.grant")
+        raise FreezeError("a no cannot have a grant", "$.grant")
     if span != "session" and not (type(span) in {int, float} and 0 < span < inf):
         reason = f"expected 'session' or a positive number of seconds, not {span!r}"
         raise FreezeError(reason, "$.grant")
 
 
 async def make_grant(store: Store, question: Question, span: GrantSpan, now_ns: int) -> Grant:
-    """Write down the grant that came with the yes to *question*."""
+    """Store the grant that came with the yes to *question*, and return it."""
     grant = Grant(
         id=new_id(),
         session_id=granting_session(question),
@@ -72,18 +72,18 @@ async def make_grant(store: Store, question: Question, span: GrantSpan, now_ns: 
 
 
 def _outlasts(earlier: Grant, grant: Grant) -> bool:
-    """Tell whether *earlier*, which is in force, ends no sooner than *grant*."""
+    """Return whether *earlier*, which is active, ends no sooner than *grant*."""
     return not earlier.expires_ns or 0 < grant.expires_ns <= earlier.expires_ns
 
 
 async def read_grant(store: Store, session_id: str, grant_id: str) -> Grant | None:
-    """Return the grant of this id; None if the session has none."""
+    """Return the grant with this id, None if the session has none."""
     body = await store.read_state(session_id, GRANT_PREFIX + grant_id)
     return None if body is None else decode_grant(body)
 
 
 async def find_grant(store: Store, question: Question, now_ns: int) -> Grant | None:
-    """Return the grant in force that says yes to *question*, None if there is none."""
+    """Return the active grant that covers *question*, None if there is none."""
     session_id = granting_session(question)
     pointed = await store.read_state(session_id, _latest_name(question))
     if pointed is None:
@@ -93,7 +93,7 @@ async def find_grant(store: Store, question: Question, now_ns: int) -> Grant | N
 
 
 def covers(grant: Grant, question: Question, now_ns: int) -> bool:
-    """Tell whether *grant* is in force and says yes to *question*."""
+    """Return whether *grant* is active and covers *question*."""
     return (
         not grant.revoked_ns
         and (not grant.expires_ns or now_ns < grant.expires_ns)
@@ -110,7 +110,7 @@ async def revoke_grant(
     by: str,
     clock: Callable[[], int] = time.time_ns,
 ) -> Grant | None:
-    """Revoke a grant and return it as it is now; None if there is none. A second time is none.
+    """Revoke a grant and return it; None if it does not exist. A second revocation has no effect.
 
     >>> async def take_back(store, grant):
     ...     return await revoke_grant(store, grant.session_id, grant.id, by="ann")

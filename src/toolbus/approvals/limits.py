@@ -1,6 +1,7 @@
-"""How often a person is asked: what is beyond that is denied, and the person hears of it once.
+"""Limits on questions to a person: calls beyond them are denied, with one notification.
 
-Counted is in one state of the outermost session, by swaps: so many processes count as one does.
+The counts are one state of the outermost session, written by swaps, so they are exact across
+processes.
 """
 
 from __future__ import annotations
@@ -23,22 +24,24 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 OPEN, HOURLY, DENIALS = 20, 200, 3
-"""The limits if none are given."""
+"""The default limits."""
 
 COUNTS_NAME = "tally"
+"""The name of the state with the counts; stores of earlier versions have it."""
+
 HOUR_NS = 3_600 * 10**9
 _BEING_WRITTEN_NS = 60 * 10**9
-"""For how long a question counts as open that its process has not written yet.
+"""Nanoseconds for which a counted question without a record is open: it is being written.
 
-Of two processes at once the one that counts later may have looked at its clock before.
+Processes may count in another order than that of their times.
 """
 
 
 class QuestionLimits(NamedTuple):
-    """How many questions a session and those below it may have: waiting, and within an hour.
+    """The most *open* and *hourly* questions of a session with its sub-agents; None: no limit.
 
-    After so many *denials* a call is not asked about again in its session. None: no limit. What
-    grants answer does not count. *notify* gets a session and why it asks no more, once an hour.
+    After *denials* refusals of a call its session does not ask about it again. Questions answered
+    by grants do not count. *notify* gets a session and the reason of its limit, once an hour.
     """
 
     open: int | None = OPEN
@@ -48,7 +51,7 @@ class QuestionLimits(NamedTuple):
 
 
 class OpenQuestion(Struct, frozen=True, array_like=True):
-    """A question that was about to be asked at *asked_ns*."""
+    """A question counted at *asked_ns*."""
 
     session_id: str
     id: str
@@ -56,7 +59,7 @@ class OpenQuestion(Struct, frozen=True, array_like=True):
 
 
 class QuestionCounts(Struct, frozen=True, omit_defaults=True):
-    """Questions that may be *open*, and how many were *asked* since *hour_ns*."""
+    """The possibly *open* questions, and the number *asked* since *hour_ns*."""
 
     open: tuple[OpenQuestion, ...] = ()
     hour_ns: int = 0
@@ -68,7 +71,7 @@ _decode_counts = decoder(QuestionCounts)
 
 
 async def admit(store: Store, question: Question, limits: QuestionLimits) -> Deny | None:
-    """Count *question*, which is about to be asked; return why nobody is asked after all."""
+    """Count *question* before it is asked; return a refusal at a limit."""
     denials = limits.denials
     if denials is not None and await _denials_of(store, question) >= denials:
         reason = f"a person has refused this call {denials} times"
@@ -91,11 +94,11 @@ async def admit(store: Store, question: Question, limits: QuestionLimits) -> Den
         return None
     if not counts.is_told and limits.notify is not None:
         limits.notify(root, reason)
-    return Deny(f"{reason}; go on without this call, or wait until a person was there")
+    return Deny(f"{reason}; continue without this call, or wait for a person's answers")
 
 
 async def release(store: Store, question: Question) -> None:
-    """Count *question*, which was not asked after all, no more as one that is open."""
+    """Remove *question*, which was not asked after all, from the counts."""
     root = granting_session(question)
     while (body := await store.read_state(root, COUNTS_NAME)) is not None:
         counts = _decode_counts(body)
@@ -110,7 +113,7 @@ async def release(store: Store, question: Question) -> None:
 
 
 async def _denials_of(store: Store, question: Question) -> int:
-    """Return how often a person has refused the call of *question*, asked about as now."""
+    """Return the number of refusals of the call of *question* under the same guard and rules."""
     facts = _facts(question)
     earlier = await questions_of(store, question.session_id)
     return sum(each.state == "denied" and _facts(each) == facts for each in earlier)
@@ -122,7 +125,7 @@ def _facts(question: Question) -> tuple[str, ...]:
 
 
 def _of_this_hour(counts: QuestionCounts, now_ns: int) -> QuestionCounts:
-    # A clock that was set back does not make the hour longer.
+    # A clock that was set back does not extend the hour.
     if -_BEING_WRITTEN_NS < now_ns - counts.hour_ns < HOUR_NS:
         return counts
     return QuestionCounts(open=counts.open, hour_ns=now_ns)
@@ -136,7 +139,7 @@ async def _still_open(
         try:
             question = await read_question(store, each.session_id, each.id)
         except DecodeError:
-            continue  # Nobody can answer it.
+            continue  # An unreadable question cannot be answered.
         if question is None:
             is_open = abs(now_ns - each.asked_ns) < _BEING_WRITTEN_NS
         else:
@@ -147,17 +150,17 @@ async def _still_open(
 
 
 def _reason(counts: QuestionCounts, limits: QuestionLimits) -> str:
-    """Return why no other question is asked, "" if one is."""
+    """Return the limit that is reached, "" if none."""
     if limits.open is not None and len(counts.open) >= limits.open:
-        return f"{len(counts.open)} questions of this session wait for a person, the most that may"
+        return f"{len(counts.open)} questions of this session are pending, the maximum"
     if limits.hourly is not None and counts.asked >= limits.hourly:
-        return f"a person was asked {counts.asked} questions within an hour, the most that may be"
+        return f"a person was asked {counts.asked} questions within an hour, the maximum"
     return ""
 
 
 def _counted(counts: QuestionCounts, question: Question, limits: QuestionLimits) -> QuestionCounts:
     if any(each.id == question.id for each in counts.open):
-        return counts  # Its process was killed before it was written.
+        return counts  # Its process was killed before it wrote the question.
     is_open = () if limits.open is None else (_open_question(question),)
     return replace(counts, open=(*counts.open, *is_open), asked=counts.asked + 1)
 

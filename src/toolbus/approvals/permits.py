@@ -1,4 +1,4 @@
-"""A yes that is kept in a store: taken once, right before the effect, and then ended."""
+"""Permits by an approval in a store: taken once, right before the effect, and then ended."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 EXPIRED = "approval was not given in time"
-FAILED = "approval failed: what is known of it cannot be read or written"
-NEVER_RAN = "toolbus: it was taken, and the call ended before its tool ran"
+FAILED = "approval failed: its record cannot be read or written"
+NEVER_RAN = "toolbus: the approval was taken, and the call ended before its tool ran"
 _AGAIN = "call again to ask anew"
 
 
 def refusal_of(question: Question | None, *, stays_open: bool) -> Deny:
-    """Return what the caller is told whose question is not, or no more, a yes."""
+    """Return the refusal for a caller whose question is not approved, or not any more."""
     if question is None or question.state == "withdrawn":
         return Deny(f"the question was withdrawn; {_AGAIN}")
     if question.state == "denied":
@@ -41,12 +41,12 @@ def refusal_of(question: Question | None, *, stays_open: bool) -> Deny:
     if question.state == "expired":
         return Deny(EXPIRED, question.prompt)
     if stays_open:
-        return Deny("the call may have run already, and is not run again")
-    return Deny(f"its approval was used up by the same call; {_AGAIN}")
+        return Deny("the call may have run already, and does not run again")
+    return Deny(f"its approval was used by the same call before; {_AGAIN}")
 
 
 class StorePermit(Permit):
-    """The leave to run a call, by the *question* in *store*: what its two kinds share.
+    """The base of permits by a *question* in *store*.
 
     A failure of the store denies the call, and is logged.
     """
@@ -57,7 +57,7 @@ class StorePermit(Permit):
         self._taken_by = f"{this_process()}/{new_id()}"
 
     async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
-        """Use the leave up, in one atomic step; return the reason if the call may not run."""
+        """Use the permit, in one atomic step; return a refusal if the call may not run."""
         try:
             return await self._take(call, tool)
         except (StoreError, DecodeError) as error:
@@ -65,7 +65,7 @@ class StorePermit(Permit):
             return Deny(FAILED, str(error))
 
     async def end(self) -> None:
-        """Say that the call has ended. A failure is logged."""
+        """Record that the call has ended; a failure is logged."""
         try:
             await self._end()
         except (StoreError, DecodeError) as error:
@@ -84,9 +84,9 @@ class StorePermit(Permit):
 
 
 class StoredPermit(StorePermit):
-    """The yes to *question*, for the one call of *binding*.
+    """The approval of *question*, for the one call of *binding*.
 
-    A yes that a former run of the call has taken is not taken again when the call goes on.
+    An approval taken by an earlier run of the call is not taken again when the call continues.
     """
 
     def __init__(
@@ -124,12 +124,12 @@ class StoredPermit(StorePermit):
                 await deliver(self._store, expired)
             return Deny(EXPIRED, question.prompt)
         if not self._binding.fits(question):
-            return Deny("its approval is one of another call")
+            return Deny("its approval is for another call")
         if question.grant and not await self._is_granted(question, now):
             await transition(self._store, question, "withdraw")
             return Deny(f"the grant that approved it has ended; {_AGAIN}")
         self._may_be_taken = True
-        # By that call it is known later whether it was answered.
+        # The id of the call shows later whether it was answered.
         fields = {"taken_by": self._taken_by, "taken_ns": now, "call_id": self._binding.call_id}
         if await transition(self._store, question, "take", **fields) is not None:
             return None
@@ -151,7 +151,7 @@ class StoredPermit(StorePermit):
             if self._is_taken:
                 await transition(self._store, question, "end", **ended)
             elif self._may_be_taken:
-                # Whoever takes it may be cancelled, or lose the store, when that was written.
+                # The caller may be cancelled, or lose the store, right after the step was written.
                 lost = await transition(self._store, question, "lose")
                 if lost is not None:
                     ended["settled_by"] = NEVER_RAN
@@ -159,12 +159,12 @@ class StoredPermit(StorePermit):
 
 
 class HeldPermit(StorePermit):
-    """The leave to run a call once, though its question may have no answer: no guard asks now."""
+    """A permit for one run of a call whose question may be unanswered: no guard asks any more."""
 
     _taken: Question | None = None
 
     async def _take(self, call: ToolCall | None, tool: ToolSpec | None) -> Deny | None:
-        del call, tool  # It is bound to neither.
+        del call, tool  # The permit is not bound to them.
         question, now = await self._current(), self._clock()
         if question is None or question.state not in {"pending", "approved"}:
             return refusal_of(question, stays_open=True)
@@ -186,14 +186,14 @@ class HeldPermit(StorePermit):
 async def held_permit(
     store: Store, session_id: str, call_id: str, question_id: str, clock: Callable[[], int]
 ) -> Permit | Deny | None:
-    """Return the permit of a call that waited for the question, when no guard asks any more.
+    """Return the permit of a call with an earlier question, when no guard asks any more.
 
-    The call may run, so its question is taken first. None: the question is gone. Raises
+    The permit takes the question before the call runs. None: the question is gone. Raises
     `StoreError` and `DecodeError`.
     """
     question = await read_question(store, session_id, question_id)
     if question is None:
-        # With the pointer, it would seem never to have run.
+        # A pointer without its question would mean that the call never ran.
         name = pointer_name(call_key(call_id))
         await store.swap_state(session_id, name, await store.read_state(session_id, name), None)
         return None

@@ -1,4 +1,4 @@
-"""A question that waits for a person: a record in the store, and the states of its life.
+"""The records of questions and grants, and the states of a question.
 
 | state | signal | next |
 |---|---|---|
@@ -18,14 +18,14 @@
 | hosted | lose | unheard |
 | unheard | end | done |
 
-A question that a coding agent puts to its person itself is *hosted*: nobody can answer it here, no
-yes to it is ever taken, and what the person said is not known. It is *done* once the host told of
-the result, and *unheard* if the session went on without one: refused, most likely.
+A *hosted* question is put to the user by the coding agent itself: it cannot be answered here, no
+approval of it is ever taken, and the user's answer is unknown. It is *done* when the host reports
+the result, and *unheard* if the session continues without one: most likely refused.
 
-Each step is one `swap_state` of the store, so of two at once exactly one counts. Before *taken*
-the call has not run; *done* says that it ran once; *taken* and *unknown* that it may have run, and
-it is never run again by itself. Waived is a question about which nobody asks any more when its call
-goes on: that may run then.
+Each step is one `swap_state` of the store, so exactly one of two concurrent steps counts. Before
+*taken* the call has not run; *done* means that it ran once; *taken* and *unknown* that it may have
+run, and it never runs again automatically. A question is waived when its call continues and no
+guard asks about it any more: the call may run.
 """
 
 from __future__ import annotations
@@ -74,28 +74,27 @@ TRANSITIONS: dict[QuestionState, dict[QuestionSignal, QuestionState]] = {
     "hosted": {"end": "done", "lose": "unheard"},
     "unheard": {"end": "done"},
 }
-"""The whole of its life; what is missing here is an end."""
+"""The next states by signal; a state without an entry is final."""
 
 PREFIX, GRANT_PREFIX, ATTACH_PREFIX = "question:", "grant:", "asked:"
-"""What the names begin with, under which questions, grants and the latest question about a call
-are kept beside the messages of their session."""
+"""The prefixes of the names of states with questions, grants and the latest question about a call,
+in the session of the question."""
 
 
 class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person is asked, and what became of it; times are nanoseconds since the epoch, UTC.
+    """A question about a call, and its answer; times are nanoseconds since the epoch, UTC.
 
-    *tool* and *arguments* are the call as it would run, with placeholders where redaction put
-    them; *tool* is empty for a run, whose prompt is the argument `prompt`. *hidden* says that the
-    stored arguments are not all that the tool would get and cannot be filled in again: only who
-    makes the call with them runs it. *filled* are the JSON paths at which the tool gets values that
-    nobody is shown, such as secrets in place of their names. *requested* is the call as the model
-    wrote it, if that differs.
-    *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force,
-    *definition* that of the tool's name, description and parameters, empty if they are not known.
-    *delivered* says that the caller has heard of the refusal. *may_have_run_ns* is when the same
-    tool was last begun in this session with the same arguments, if its end is not known; else 0.
+    *tool* and *arguments* are the call as it would run, with the placeholders of redaction; *tool*
+    is empty for a run, whose prompt is the argument `prompt`. *hidden*: the tool gets arguments
+    that are not stored and cannot be filled in again, so only the program that made the call can
+    run it. *filled* are the JSON paths at which the tool gets values that are never shown, such as
+    secrets in place of their names. *requested* is the call as the model wrote it, if different.
+    *digest* covers tool and arguments as stored, *rules* the active rules, *definition* the tool's
+    name, description and parameters, "" if unknown. *delivered*: the caller got the refusal.
+    *may_have_run_ns* is the last start in this session of a call with the same tool and arguments
+    whose end is unknown, else 0.
 
-    >>> def brief(question: Question) -> str:
+    >>> def summary(question: Question) -> str:
     ...     return f"{question.state}: {question.tool} in session {question.session_id}"
     """
 
@@ -138,18 +137,18 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_delegated(question: Question) -> bool:
-    """Tell whether a coding agent put *question* to its person itself, so that no yes is known."""
+    """Return whether a coding agent puts *question* to its own user, so its answer is unknown."""
     is_over = question.state == "done" and not (question.answered_by or question.taken_by)
     return question.state in {"hosted", "unheard"} or is_over
 
 
 class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A yes to every call of *tool* in a session about which *guard* asks by *rule*.
+    """An approval of every call of *tool* in a session for which *guard* asks by *rule*.
 
-    It ends at *expires_ns* (0: with the session), when it is revoked, and with changed *rules* or
-    another *definition* of the tool; it never lifts a denial.
+    It ends at *expires_ns* (0: with the session), by revocation, and with changed *rules* or a
+    changed *definition* of the tool; it never overrides a denial.
 
-    >>> def brief(grant: Grant) -> str:
+    >>> def summary(grant: Grant) -> str:
     ...     return f"{grant.tool} in session {grant.session_id}, by {grant.granted_by}"
     """
 

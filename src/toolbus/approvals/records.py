@@ -1,4 +1,4 @@
-"""Questions and grants in a store: the names of their states, and how they are read and listed."""
+"""Questions and grants in a store: the names of their states, their reading and listing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class Pointer(Struct, frozen=True, omit_defaults=True):
-    """Which question is the latest about a call.
+    """The id of the latest question about a call.
 
-    *live* is a keyed digest of what the store does not hold of it; the key stays with who asked.
+    *live* is the digest of the call's values outside the store, keyed by the asking program.
     """
 
     id: str
@@ -41,7 +41,7 @@ decode_pointer = decoder(Pointer)
 
 
 def canonical(value: Any) -> bytes:
-    """Return *value* as JSON in which the order of the keys of objects says nothing."""
+    """Return *value* as JSON with sorted keys."""
     return _encode_sorted(value)
 
 
@@ -51,24 +51,24 @@ def digest_of(tool: str, arguments: JsonObject) -> str:
 
 
 def call_key(call_id: str) -> str:
-    """Return the key of a call that stays open, by which its latest question is known."""
+    """Return the key that finds the latest question of a call that stays open."""
     return hashlib.sha256(canonical(("call", call_id))).hexdigest()
 
 
 def question_name(question_id: str) -> str:
-    """Return the name under which the question is kept."""
+    """Return the name of the state with the question."""
     return f"{PREFIX}{question_id}"
 
 
 def pointer_name(key: str) -> str:
-    """Return the name under which the latest question about a call is kept."""
+    """Return the name of the state with the pointer to the latest question about a call."""
     return f"{ATTACH_PREFIX}{key}"
 
 
 async def read_question(store: Store, session_id: str, question_id: str) -> Question | None:
-    """Return the question as it stands now; None if the session has none of this id.
+    """Return the current question with this id, None if the session has none.
 
-    Raises `DecodeError` for what is no question, or another one.
+    Raises `DecodeError` if the record is not a question, or another question.
     """
     body = await store.read_state(session_id, question_name(question_id))
     return None if body is None else question_at(body, session_id, question_id)
@@ -77,7 +77,7 @@ async def read_question(store: Store, session_id: str, question_id: str) -> Ques
 async def find_question(
     store: Store, question_id: str, session_id: str | None = None
 ) -> Question | None:
-    """Return the question of this id, None if there is none; *session_id* is its, if known.
+    """Return the question with this id, None if there is none; pass its *session_id* if known.
 
     Raises `DecodeError` as `read_question` does.
     """
@@ -87,9 +87,9 @@ async def find_question(
 
 
 def readable_questions(reader: StoreReader, session_id: str) -> Iterator[Question]:
-    """Give the questions of a session; those that cannot be read are logged, and left out.
+    """Yield the readable questions of a session; the unreadable ones are logged.
 
-    One of them harms its own call alone, of which then nobody knows whether it has run.
+    An unreadable question affects only its own call, which may have run.
     """
     session = reader.session(session_id)
     for row in () if session is None else reader.states(session.key):
@@ -109,16 +109,16 @@ def _readable(row: StateRow, session_id: str) -> Question | None:
 
 
 def question_at(body: bytes, session_id: str, question_id: str) -> Question:
-    """Return the question that *body* is; raises `DecodeError` unless it is that very one."""
+    """Return the question in *body*; raises `DecodeError` if its ids differ."""
     question = decode_question(body)
     if (question.session_id, question.id) != (session_id, question_id):
-        reason = f"it says that it is {question.id!r} of session {question.session_id!r}"
+        reason = f"the record is question {question.id!r} of session {question.session_id!r}"
         raise DecodeError(reason, "$")
     return question
 
 
 async def questions_of(store: Store, session_id: str) -> tuple[Question, ...]:
-    """Return all questions of one session that can be read, the oldest first."""
+    """Return the readable questions of a session, the oldest first."""
 
     def read() -> list[Question]:
         with store.reader() as reader:
@@ -129,7 +129,7 @@ async def questions_of(store: Store, session_id: str) -> tuple[Question, ...]:
 
 
 def _find(store: Store, question_id: str) -> Question | None:
-    """Return the question of this very id, in whatever session it is."""
+    """Return the question with exactly this id, in any session."""
     name = question_name(question_id)
     with store.reader() as reader:
         places = [(key, row.body) for key, row in reader.states_like(name) if row.name == name]
@@ -140,9 +140,9 @@ def _find(store: Store, question_id: str) -> Question | None:
 
 
 async def last_unfinished_call(store: Store, question: Question) -> int:
-    """Return when a call like that of *question* was last begun of which no end is known; or 0.
+    """Return the time of the last start of a call like that of *question* without an end, or 0.
 
-    Such a call has the same tool and the same arguments, as far as they are stored.
+    Such a call has the same tool and the same stored arguments.
     """
     facts = (question.tool, question.digest)
     return max(
@@ -156,7 +156,7 @@ async def last_unfinished_call(store: Store, question: Question) -> int:
 
 
 async def swap_question(store: Store, old: Question, new: Question) -> bool:
-    """Put *new* in the place of *old*; return False if that is not what stands there any more."""
+    """Replace *old* by *new*; return False if the stored question is not *old* any more."""
     name = question_name(old.id)
     body = await store.read_state(old.session_id, name)
     if body is None or encode(decode_question(body)) != encode(old):

@@ -1,4 +1,4 @@
-"""After a kill: what is known of the calls of a session, and of their questions."""
+"""Recovery after a killed process: the open calls of a session, and their questions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
-"""The states in which the call has surely not run."""
+"""The states in which the call has certainly not run."""
 
 logger = logging.getLogger("toolbus")
 
@@ -45,19 +45,19 @@ async def find_open(
     is_answered: Callable[[str], bool],
     now_ns: int,
 ) -> OpenCalls:
-    """Put right what a killed process left in a session; return which of *call_ids* can go on.
+    """Repair the questions of a session after a kill; return which of *call_ids* can continue.
 
-    A question whose yes was taken is done if *is_answered* says so of its call; if its call goes
-    on, it stays as it is, and otherwise its end is unknown. The question of a call that is answered
-    is withdrawn. In `waiting`, "" stands for a run.
+    A taken question is done if its call *is_answered*; if the call continues it stays taken, else
+    its end is unknown. Any other question of an answered call is withdrawn. In `waiting`, the call
+    id "" is the run itself.
     """
     continued = await find_linked(store, session_id, call_ids)
     latest: dict[str, Question] = {}
-    heard = set()
+    delivered = set()
     for question in await questions_of(store, session_id):
         latest[question.call_id] = question
         if not waits_for_call(question):
-            heard.add(question.id)
+            delivered.add(question.id)
         if question.state == "taken" and question.call_id not in continued:
             await settle_taken(store, question, is_answered, now_ns)
         elif is_answered(question.call_id):
@@ -72,17 +72,19 @@ async def find_open(
     run = latest.get("")
     if run is not None and run.state in {"pending", "approved"}:
         waiting[""] = run.id
-    untold = {call_id for call_id, question_id in waiting.items() if question_id not in heard}
+    undelivered = {
+        call_id for call_id, question_id in waiting.items() if question_id not in delivered
+    }
     for call_id, below in continued.items():
         if await find_pending(store, below):
-            untold.add(call_id)
-    return OpenCalls(waiting, continued, frozenset(untold))
+            undelivered.add(call_id)
+    return OpenCalls(waiting, continued, frozenset(undelivered))
 
 
 async def withdraw(
     store: Store, session_id: str, call_ids: Collection[str] | None, now_ns: int
 ) -> None:
-    """Withdraw the questions of a session, if not None those about *call_ids* and below them."""
+    """Withdraw the questions about *call_ids* and below them; None: all of the session."""
     if call_ids is not None and not call_ids:
         return
     for question in await questions_of(store, session_id):
@@ -91,16 +93,16 @@ async def withdraw(
     for below in await find_below(store, session_id, call_ids or ()):
         messages = await store.read(below)
         answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
-        # No agent will write that session any more.
+        # No agent writes that session any more.
         await find_open(store, below, (), answered.__contains__, now_ns)
         await withdraw(store, below, None, now_ns)
 
 
 async def find_unwritten(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:
-    """Return those of some open calls whose question was about to be written, and was not.
+    """Return the ids of questions by call that have a pointer and no record.
 
-    With the ids of the questions. The pointer to it is written before it, and it before the call
-    may run, so these have not run.
+    These calls have not run: the pointer is written before the record, and the record before the
+    call may run.
     """
     unwritten = {}
     for call_id in call_ids:
@@ -120,9 +122,9 @@ async def find_unwritten(store: Store, session_id: str, call_ids: Iterable[str])
 async def settle_taken(
     store: Store, question: Question, is_answered: Callable[[str], bool], now_ns: int
 ) -> Question | None:
-    """Say of *question*, whose taker has ended: the call is done if it *is_answered*, else unknown.
+    """Mark a taken *question* of an ended process: done if its call *is_answered*, else unknown.
 
-    Returns it as it is after that, None if somebody else has said so.
+    Returns the new question, None if another process was first.
     """
     if is_answered(question.call_id):
         return await transition(store, question, "end", ended_ns=now_ns)
@@ -132,10 +134,10 @@ async def settle_taken(
 def with_effective_state(
     question: Question, now_ns: int, *, taker_is_gone: bool = False
 ) -> Question:
-    """Return *question* as it will be once somebody touches it: for who only looks.
+    """Return *question* in the state that its next change would find, without writing it.
 
-    What is past its time is expired, or unheard if a host asked its person itself; what was taken
-    by a process that ended (*taker_is_gone*) has an unknown end.
+    A question past its time is expired, or unheard if it is hosted; a question taken by an ended
+    process (*taker_is_gone*) has an unknown end.
     """
     if question.state in {"pending", "approved"} and now_ns >= question.expires_ns:
         return replace(question, state="expired")

@@ -1,4 +1,4 @@
-"""The steps of a question's life: each is one swap in the store, so of two at once one counts."""
+"""Transitions of a question and answers to it: each is one swap in the store."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 LONGEST_WORDS = 4_000
-"""Letters that an answer may say for a reason, and of who gave it."""
+"""The most characters of the reason of an answer, and of the name of its person."""
 
 TERMINAL = "terminal"
-"""The channel of an answer that a person typed, at a terminal that no agent runs in."""
+"""The channel of an answer typed by a person at a terminal without an agent."""
 
 AnswerStatus: TypeAlias = Literal[
     "accepted",
@@ -39,11 +39,11 @@ AnswerStatus: TypeAlias = Literal[
 
 
 class AnswerResult(NamedTuple):
-    """What became of an answer: only "accepted" and "granted" have changed anything.
+    """The result of an answer; only "accepted" and "granted" changed the store.
 
-    *question* is as it stands now, None if there is none; *grant* was made with the answer. A
-    question that a coding agent puts to its person itself is "asked_elsewhere", and not answered
-    here; a yes with a grant is "granted", for the calls that come after it.
+    *question* is the current question, None if there is none; *grant* was made with the answer. A
+    question that a coding agent puts to its own user is "asked_elsewhere", and has no answer here;
+    a yes to it with a grant is "granted", for later calls.
 
     >>> asyncio.run(answer(MemoryStore(), "q1", "", approve=True, by="ann")).status
     'unknown_question'
@@ -56,19 +56,19 @@ class AnswerResult(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the person who answered is told, in one sentence."""
+        """The result in one sentence, for the person."""
         name, question = f"question {self.question_id!r}", self.question
         if question is None:
             return f"there is no {name}"
         if self.status == "other_digest":
-            return f"{name} is about another call than was shown; look at it again"
+            return f"{name} is about another call than the one shown; show it again"
         if self.status == "already_answered":
             by = f" by {question.answered_by!r}" if question.answered_by else ""
             return f"{name} was answered already{by}, and is {question.state}"
         if self.status == "granted":
-            return f"{name} is the agent's own; calls like it run from now on without one"
+            return f"{name} is the agent's own; similar calls run from now on without a question"
         if self.status == "asked_elsewhere":
-            return f"{name} is the agent's own: answer it there, or grant calls like it"
+            return f"{name} is the agent's own: answer it there, or grant similar calls"
         if self.status == "too_late":
             return f"{name} is {question.state}: the answer came too late"
         return f"{name} is {question.state}"
@@ -77,10 +77,10 @@ class AnswerResult(NamedTuple):
 async def transition(
     store: Store, question: Question, signal: QuestionSignal, **fields: Any
 ) -> Question | None:
-    """Do what *signal* says, with other *fields*; return the question as it is after that.
+    """Apply *signal* to *question*, with other *fields*; return the new question.
 
-    None: its state has no such step, or it is no more what *question* says. Raises `StoreError`,
-    after which it may have been done or not.
+    None: its state has no such transition, or the stored question has changed. After a
+    `StoreError` the transition may have been written or not.
     """
     state = TRANSITIONS.get(question.state, {}).get(signal)
     if state is None:
@@ -90,7 +90,7 @@ async def transition(
 
 
 async def deliver(store: Store, question: Question) -> bool:
-    """Note that the caller is told of a refusal; False if somebody else did so first."""
+    """Record that the caller gets a refusal; return False if it was recorded before."""
     return await swap_question(store, question, replace(question, delivered=True))
 
 
@@ -107,21 +107,21 @@ async def answer(
     session_id: str | None = None,
     clock: Callable[[], int] = time.time_ns,
 ) -> AnswerResult:
-    """Answer a question, for a person; every channel's answer comes in here.
+    """Answer a question for a person; the answers of all channels come through here.
 
     Args:
-        store: where the question is kept.
-        question_id: which one.
-        digest: of the call that the person was shown.
+        store: the store of the question.
+        question_id: the id of the question.
+        digest: the digest of the question as the person saw it.
         approve: yes or no.
-        by: who answered; not empty.
-        channel: where the answer came from; "terminal" is the name of a `PersonTerminal` alone.
-        reason: what the model is told of a no.
-        grant: with a yes: "session", or for how many seconds, every such call is approved.
-        session_id: of the question, if it is known: then no other session is looked through.
-        clock: tells nanoseconds since the epoch.
+        by: the name of the person; not empty.
+        channel: the name of the channel; "terminal" is reserved for a `PersonTerminal`.
+        reason: the reason of a no, for the model.
+        grant: with a yes: "session", or a number of seconds, to approve similar calls as well.
+        session_id: the session of the question, if known; it avoids a search.
+        clock: returns nanoseconds since the epoch.
 
-    Raises `FreezeError` for *by*, *channel* or *reason* that cannot be kept, and `StoreError`.
+    Raises `FreezeError` for *by*, *channel* or *reason* that cannot be stored, and `StoreError`.
 
     >>> async def approve(store, question):
     ...     return await answer(store, question.id, question.digest, approve=True, by="ann")
@@ -149,7 +149,7 @@ async def answer(
 async def _grant_alone(
     store: Store, question: Question, grant: GrantSpan, now_ns: int
 ) -> AnswerResult:
-    """Grant calls like that of *question*, which a host asks itself, so it stays as it is."""
+    """Grant calls like that of *question*, which its host asks and which does not change here."""
     made = await make_grant(store, question, grant, now_ns)
     current = await read_question(store, question.session_id, question.id)
     return AnswerResult("granted", question.id, current, made)
@@ -158,7 +158,7 @@ async def _grant_alone(
 async def _refusal(
     store: Store, question: Question, digest: str, now_ns: int
 ) -> AnswerStatus | None:
-    """Return why an answer to *question* does not count, None if it does."""
+    """Return the status of an answer that does not count, None for one that counts."""
     if question.digest != digest:
         return "other_digest"
     if is_delegated(question):
@@ -177,18 +177,18 @@ def _name_of(channel: str | PersonTerminal) -> str:
     if isinstance(channel, PersonTerminal):
         return TERMINAL
     if isinstance(channel, str) and channel.strip().casefold() == TERMINAL:
-        reason = f"{channel!r} is for what a person types at a terminal; name your own channel"
+        reason = f"{channel!r} is reserved for a person's terminal; use another name"
         raise FreezeError(f"{reason}, or use `toolbus approvals`", "$.channel")
     return channel
 
 
 def _check_words(by: str, channel: str | PersonTerminal, reason: str) -> str:
-    """Return the name of *channel*; raises `FreezeError` for words that cannot be kept."""
+    """Return the name of *channel*; raises `FreezeError` for text that cannot be stored."""
     answered_from = _name_of(channel)
     for name, text in (("by", by), ("channel", answered_from), ("reason", reason)):
         check_text(text, f"$.{name}")
         if len(text) > LONGEST_WORDS:
-            raise FreezeError(f"expected at most {LONGEST_WORDS} letters", f"$.{name}")
+            raise FreezeError(f"expected at most {LONGEST_WORDS} characters", f"$.{name}")
     if not by.strip():
-        raise FreezeError("expected the name of who answers", "$.by")
+        raise FreezeError("expected the name of the person", "$.by")
     return answered_from

@@ -1,11 +1,11 @@
-"""Approvals that wait: questions are kept in a store, so an answer may come from anywhere, later.
+"""Approvals in a store: an answer may come from any process, at any time.
 
     approvals = StoredApprovals(store=store, wait=30)
     runner = ToolRunner(bus, toolset, Scope(session_id="s"), approver=approvals)
 
-What guards ask becomes a `Question`. Somebody answers it with `toolbus.approvals.answer`: in this
-process or another one, now or tomorrow. Meanwhile the call waits for *wait* seconds, and then ends
-as pending; the same call again attaches to the question.
+A guard's `Ask` becomes a `Question`, answered by `toolbus.approvals.answer` in this process or
+another one. The call waits for *wait* seconds, and then ends as pending; the same call, made again,
+attaches to the question.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 LONGEST = 3_650 * DAY
-"""Seconds after which every question expires."""
+"""The most seconds until a question expires."""
 
 SHORTEST_KEY = 32
-"""Bytes."""
+"""The least bytes of a key."""
 
 _PURPOSE = b"toolbus: calls with hidden values"
 
@@ -60,26 +60,25 @@ logger = logging.getLogger("toolbus")
 
 
 class StoredApprovals(ResumeGate):
-    """Keeps what guards ask as questions in a store, where anybody who may can answer them.
+    """An approver that stores questions, so that a person can answer them from other processes.
 
     Args:
-        approver: asks a person here and now, as that of `Agent`: one more channel, whose answer
-            counts if it is the first. The call waits for it. What it raises is logged, and no
-            answer; all but True is a no.
-        store: where the questions are kept; an agent gives its own.
-        wait: seconds for which a call waits for an answer before it ends as pending.
-        expires_after: seconds after which a question, or a yes that nobody took, is over.
-        notify: channels that are told of each new question.
-        max_open, max_hourly: how many questions of a session, with its sub-agents, may wait, and
-            be asked within an hour: beyond that calls are denied, and the channels are told once.
-        max_denials: after how many denials the same call is not asked about again in its session.
-            What grants answer does not count. None: no limit.
-        host: what asks: "agent", or the name of a program.
-        key: 32 random bytes by which a call is known again of which the store must not hold all;
-            without it the user's, see `toolbus.settings.user_key`.
-        clock: tells nanoseconds since the epoch, UTC.
+        approver: one more channel, which asks a person at once, as an `Agent`'s approver does. The
+            call waits for it. Any answer but True is a no; an error is logged and is no answer.
+        store: the store of the questions, by default the agent's.
+        wait: seconds that a call waits for an answer before it ends as pending.
+        expires_after: seconds after which a question, or an unused approval, expires.
+        notify: channels that are notified of each new question.
+        max_open, max_hourly: the most pending questions, and questions within an hour, of a session
+            with its sub-agents; beyond them calls are denied, and the channels notified once.
+        max_denials: the refusals of a call after which its session does not ask about it again.
+            Questions answered by grants do not count. None: no limit.
+        host: the asking program: "agent", or the name of a coding agent or proxy.
+        key: 32 random bytes that recognise a call with values outside the store; by default the
+            user's key, see `toolbus.settings.user_key`.
+        clock: returns nanoseconds since the epoch, UTC.
 
-    Raises `RegistrationError` for what cannot be used.
+    Raises `RegistrationError` for invalid arguments.
 
     >>> agent = Agent(ScriptedModel(["hi"]), store=MemoryStore(), approver=StoredApprovals(wait=30))
     """
@@ -107,7 +106,7 @@ class StoredApprovals(ResumeGate):
         self._host, self._clock = host, clock
         self._given_key, self._own_key = key, os.urandom(SHORTEST_KEY)
         self._notices = Notices(notify)
-        # By sessions, the calls that a former run left open, with their questions.
+        # By session, the open calls of an earlier run, with the ids of their questions.
         self._reopened: dict[str, Mapping[str, str]] = {}
         self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
         _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
@@ -117,19 +116,19 @@ class StoredApprovals(ResumeGate):
 
     @property
     def store(self) -> Store | None:
-        """Where the questions are kept; None: an agent's own, which is not known yet."""
+        """The store of the questions; None until an agent gives its own."""
         return self._store
 
     def below(self, above: CallGate | None) -> Self:
-        """Return these, for an agent below one that has *above*: its questions are kept there.
+        """Return these approvals for a sub-agent of the agent with the gate *above*.
 
-        Unless these were given a store of their own.
+        Its questions are in the store of *above*, unless these have a store of their own.
         """
         store = above.store if isinstance(above, ResumeGate) else None
         return self._bound(store) if store is not None and self._has_host_store else self
 
     def for_host(self, store: Store) -> Self:
-        """Return these, with *store* for the questions if they were given none."""
+        """Return these approvals, with *store* unless they have a store of their own."""
         if self._store is not None:
             return self
         return self._bound(store)
@@ -142,21 +141,21 @@ class StoredApprovals(ResumeGate):
         wait: float | None = None,
         gone: asyncio.Event | None = None,
     ) -> Self:
-        """Return these for one caller: *asker* is asked, in the place of an approver.
+        """Return these approvals for one caller: *asker* is called in place of an approver.
 
-        It gets the question as it is kept, and what it is about; its answer is one by *name*.
-        *wait*, seconds, is for this caller; None: as for others. Once *gone* is set nobody waits
-        any more, and what was asked stays.
+        It gets the stored question and the request; its answer is recorded as given by *name*.
+        *wait* are the seconds for this caller, None for the default. When *gone* is set its calls
+        stop waiting, and their questions stay.
         """
         bound = copy(self)
         bound._answers = self._answers.for_caller(asker, name, wait, gone)  # noqa: SLF001 - a copy of its own
         return bound
 
     def stop_waiting(self) -> bool:
-        """Let all calls that wait now end as pending, within about a second: the program stops.
+        """End all waiting calls as pending within about a second, before the program stops.
 
-        Their questions stay, as if the calls had waited long enough, where cancelling them takes
-        the questions back. Returns whether any call waits. For a handler of a signal.
+        Their questions stay; a cancellation would withdraw them. Returns whether any call waits.
+        May be called by a signal handler.
         """
         return self._answers.stop()
 
@@ -168,7 +167,7 @@ class StoredApprovals(ResumeGate):
     async def find_open(
         self, session_id: str, call_ids: Collection[str], is_answered: Callable[[str], bool]
     ) -> OpenCalls:
-        """Put right what a killed process left; return which open calls can go on."""
+        """Repair the questions after a killed process; return the open calls that can continue."""
         if self._store is None:
             return OpenCalls()
         open_calls = await find_open(self._store, session_id, call_ids, is_answered, self._clock())
@@ -178,18 +177,18 @@ class StoredApprovals(ResumeGate):
         return open_calls
 
     async def find_pending(self, session_id: str) -> tuple[str, ...]:
-        """Return the ids of the questions that wait in a session and below it."""
+        """Return the ids of the pending questions of a session and of those below it."""
         return (
             () if self._store is None else await sub_sessions.find_pending(self._store, session_id)
         )
 
     async def link(self, session_id: str, call_id: str, below: str) -> None:
-        """Note that a call runs a sub-agent in the session *below*."""
+        """Record that a call runs a sub-agent in the session *below*."""
         if self._store is not None:
             await sub_sessions.link(self._store, session_id, call_id, below)
 
     async def linked(self, session_id: str, call_id: str) -> str | None:
-        """Return the session that a call has begun before for its sub-agent."""
+        """Return the recorded session of a call's sub-agent."""
         if self._store is None:
             return None
         return (await sub_sessions.find_linked(self._store, session_id, [call_id])).get(call_id)
@@ -200,7 +199,7 @@ class StoredApprovals(ResumeGate):
             await withdraw(self._store, session_id, call_ids, self._clock())
 
     async def hold(self, session_id: str, call_id: str) -> Permit | Deny | None:
-        """Return what a former question about a call says, when no guard asks about it any more."""
+        """Return the result of an earlier question about a call, when no guard asks any more."""
         question_id = self._reopened.get(session_id, {}).get(call_id)
         if question_id is None or self._store is None:
             return None
@@ -228,7 +227,7 @@ class StoredApprovals(ResumeGate):
         return await note_hosted(store, binding, self._draft(asked))
 
     async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
-        """Return the yes to *asked*, why not, or that nobody has answered yet."""
+        """Return the approval of *asked*, a refusal, or that the question is pending."""
         store = self._store
         if store is None:
             reason = "they have no store; use `StoredApprovals(store=...)`"
@@ -249,7 +248,7 @@ class StoredApprovals(ResumeGate):
             return Deny(FAILED, str(error))
 
     def _key_for(self, store: Store) -> bytes:
-        """Return the key for hidden values in *store*, that of this process if none lasts."""
+        """Return the key for hidden values in *store*, this process's own if none persists."""
         if self._given_key is not None:
             return self._given_key
         key = value_key(durable=store.durable)
@@ -258,7 +257,7 @@ class StoredApprovals(ResumeGate):
     async def _decide(
         self, store: Store, binding: BoundCall, asked: ApprovalRequest
     ) -> Permit | Pending | Deny:
-        with self._answers.deciding() as stops:
+        with self._answers.counted() as stops:
             attached = await self._attach(store, binding, self._draft(asked))
             if isinstance(attached, Deny):
                 return attached
@@ -267,7 +266,7 @@ class StoredApprovals(ResumeGate):
             if waits:
                 if attached.is_new:
                     self._notices.send(store, question)
-                question = await self._answers.until_answered(store, question, asked, stops)
+                question = await self._answers.wait_for_answer(store, question, asked, stops)
         match question.state:
             case "pending":
                 await self._notices.settle(question.id)
@@ -287,7 +286,7 @@ class StoredApprovals(ResumeGate):
     async def _attach(
         self, store: Store, binding: BoundCall, draft: QuestionDraft
     ) -> Attachment | Deny:
-        """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""
+        """Do as `attach`, and apply a grant; a cancellation withdraws a new question."""
         results: list[Attachment | Deny] = []
 
         async def work() -> None:
@@ -312,12 +311,12 @@ class StoredApprovals(ResumeGate):
 def _pending_text(question_id: str, binding: BoundCall) -> str:
     waits = f"a person must approve this call; question {question_id} waits"
     if binding.stays_open:
-        return f"{waits}, and `resume` goes on"
+        return f"{waits}, and `resume` continues"
     return f"{waits}. Call it again with the same arguments to learn the answer"
 
 
 def _check_limits(**limits: object) -> None:
-    """Raise `RegistrationError` for what limits nothing."""
+    """Raise `RegistrationError` unless each limit is None or a positive number."""
     for name, limit in limits.items():
         if limit is not None and not (type(limit) is int and limit > 0):
             raise RegistrationError(name, f"expected a positive number or None, not {limit!r}")
@@ -326,7 +325,7 @@ def _check_limits(**limits: object) -> None:
 def _check_arguments(
     wait: object, expires_after: object, notify: Sequence[Notifier], key: object
 ) -> None:
-    """Raise `RegistrationError` for what questions cannot be stored with."""
+    """Raise `RegistrationError` for invalid arguments of `StoredApprovals`."""
     if not (type(wait) in {int, float} and 0 <= wait < inf):  # type: ignore[operator]  # a number
         raise RegistrationError("wait", f"expected seconds to wait, not {wait!r}")
     if not (type(expires_after) in {int, float} and 0 < expires_after <= LONGEST):  # type: ignore[operator]  # as above
@@ -337,5 +336,5 @@ def _check_arguments(
             reason = "it has no method `async def notify(question)`"
             raise RegistrationError(f"channel {channel!r}", reason)
     if key is not None and not (isinstance(key, bytes) and len(key) >= SHORTEST_KEY):
-        # Not the value: it may be a key all the same.
+        # The value is left out of the error: a short key is still a secret.
         raise RegistrationError("key", f"expected at least {SHORTEST_KEY} bytes")

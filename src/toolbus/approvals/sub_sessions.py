@@ -1,6 +1,6 @@
-"""The sessions of sub-agents: which one a call of their caller goes on with.
+"""Links from calls to the sessions of their sub-agents, so that a call can continue with its own.
 
-The session of the caller keeps it as `below:CALL`, written before the sub-agent begins.
+A link is the state `below:CALL` of the caller's session, written before the sub-agent starts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ logger = logging.getLogger("toolbus")
 
 LINK_PREFIX = "below:"
 _DEEPEST = 64
-"""Sessions below one another; more than that is no chain that agents have made."""
+"""The deepest chain of sessions that is followed."""
 
 _decode_id = decoder(str)
 
 
 async def link(store: Store, session_id: str, call_id: str, below: str) -> None:
-    """Note that the call of a session runs the session *below*, the latest if it is run again."""
+    """Record that a call of a session runs the session *below*; a later record replaces it."""
     name, body = f"{LINK_PREFIX}{call_id}", encode(below)
     while not await store.swap_state(
         session_id, name, await store.read_state(session_id, name), body
@@ -39,7 +39,7 @@ async def link(store: Store, session_id: str, call_id: str, below: str) -> None:
 
 
 async def find_linked(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:
-    """Return the sessions that these calls of a session have begun, by the ids of the calls."""
+    """Return the linked sessions of these calls of a session, by call id."""
     linked = {}
     for call_id in call_ids:
         name = f"{LINK_PREFIX}{call_id}"
@@ -50,7 +50,7 @@ async def find_linked(store: Store, session_id: str, call_ids: Iterable[str]) ->
 
 
 async def find_below(store: Store, session_id: str, call_ids: Iterable[str]) -> list[str]:
-    """Return the sessions that these calls of a session run, and all below those."""
+    """Return the linked sessions of these calls of a session, and all sessions below them."""
     names = {f"{LINK_PREFIX}{call_id}" for call_id in call_ids}
 
     def read() -> list[str]:
@@ -63,7 +63,7 @@ async def find_below(store: Store, session_id: str, call_ids: Iterable[str]) -> 
 
 
 async def find_pending(store: Store, session_id: str) -> tuple[str, ...]:
-    """Return the ids of the questions that wait in a session and in those below it."""
+    """Return the ids of the pending questions of a session and of those below it."""
 
     def read() -> tuple[str, ...]:
         with store.reader() as reader:
@@ -73,7 +73,7 @@ async def find_pending(store: Store, session_id: str) -> tuple[str, ...]:
 
 
 def _pending(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
-    """Give the questions that wait in a session or below it; too deep, nothing does."""
+    """Yield the ids of pending questions of a session and below it, at most *depth* levels deep."""
     if not depth:
         return
     for question in readable_questions(reader, session_id):
@@ -90,7 +90,7 @@ def _below(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
 
 
 def waits_for_call(question: Question) -> bool:
-    """Tell whether the call of *question* has not ended: it waits, or has not heard the answer."""
+    """Return whether the call of *question* still waits: no answer, or an undelivered refusal."""
     if question.state in {"pending", "approved"}:
         return True
     return question.state in {"denied", "expired"} and not question.delivered
@@ -106,7 +106,7 @@ def _links(reader: StoreReader, session_id: str) -> Iterator[tuple[str, str]]:
 
 
 def _linked(session_id: str, name: str, body: bytes | None) -> str | None:
-    """Return the session that a link leads to; one that cannot be read is logged, and is none."""
+    """Return the linked session; an unreadable link is logged, and None is returned."""
     try:
         return None if body is None else _decode_id(body)
     except DecodeError as error:

@@ -1,14 +1,13 @@
-"""A webhook: each question is sent to an address, signed; answers come back by another request.
+"""A webhook: each question is sent to a URL, signed; answers come back in requests of their own.
 
     approvals = StoredApprovals(notify=[Webhook("https://example.com/ask", secret_file="...")])
 
-It sends what a person is to be shown, as text in which nothing is invisible, and no arguments of
-their own that somebody would have to make visible again. Answers are taken by
-`toolbus.approvals.receive_answer`, which `toolbus approvals serve` does.
+The message has the text for the person, with every character visible, and no raw arguments.
+Answers go to `toolbus.approvals.receive_answer`, which `toolbus approvals serve` calls.
 
-**Limits.** What fails is sent again a few times, with the same id, as long as the question waits
-and this process lives; after that it waits in the store. The other end reads what that holds.
-Proxies of the environment are not used.
+**Limits.** A failed message is repeated a few times with the same id, while the question is pending
+and this process runs; after that the question stays in the store. Proxies named by environment
+variables are not used.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ if TYPE_CHECKING:
 _WAIT = 5.0
 _GOOD, _REDIRECTS = range(200, 300), range(300, 400)
 _LATER = {408, 425, 429}
-"""RFC 9110, 15.5.9; RFC 8470, 5.2; RFC 6585, 4: another time it may be taken."""
+"""Statuses that allow a retry: RFC 9110, 15.5.9; RFC 8470, 5.2; RFC 6585, 4."""
 
 PAUSES = (1.0, 5.0, 25.0, 125.0)
 
 
 class WebhookError(ToolbusError):
-    """A question could not be sent; *address* is without path and query, which may be secret.
+    """A question could not be sent; *address* has no path and query, which may be secret.
 
-    *may_retry* says that it may arrive another time.
+    *may_retry*: a later attempt may succeed.
     """
 
     def __init__(self, address: str, reason: str, *, may_retry: bool = False) -> None:
@@ -53,19 +52,19 @@ class WebhookError(ToolbusError):
         super().__init__(address, reason)
 
     def __str__(self) -> str:
-        return f"the webhook at {self.address!r} was not told: {self.reason}"
+        return f"the webhook at {self.address!r} was not notified: {self.reason}"
 
 
 class Webhook:
-    """Sends questions to *url*, over https unless that is on this machine.
+    """A channel that sends questions to *url*, by https unless it is on this machine.
 
     Args:
-        url: where a POST goes; redirects are not followed.
-        secret_file: the key that signs, in a file that only its owner reads; see `read_secret`.
-        seconds: that the other end has to answer.
-        limit: characters of a question; of a longer one only a notice is sent.
-        pauses: seconds, after each of which a question is sent again that did not arrive.
-        clock: tells seconds since the epoch.
+        url: the target of each POST; redirects are not followed.
+        secret_file: the signing key, in a file that only its owner can read; see `read_secret`.
+        seconds: the time limit of a request.
+        limit: the most characters of a question; a longer one is sent as a notice.
+        pauses: seconds before each repetition of a failed request.
+        clock: returns seconds since the epoch.
 
     Raises `RegistrationError`.
 
@@ -103,7 +102,7 @@ class Webhook:
         return f"{self._url.scheme}://{self._url.netloc}"
 
     async def notify(self, question: Question) -> None:
-        """Send *question*; raises `WebhookError` unless the other end says that it has it."""
+        """Send *question*; raises `WebhookError` unless the reply is a success."""
         body = question_body(question, self._limit)
         name = message_id("question", question.id, question.digest)
         headers = self._secret.headers(name, int(self._clock()), body)
@@ -114,7 +113,7 @@ class Webhook:
                 reply = await client.send(self._url, "POST", fields, body, Timeouts())
             reply.close()
         except TimeoutError as error:
-            reason = f"it did not answer within {self._seconds:g} seconds"
+            reason = f"no reply within {self._seconds:g} seconds"
             raise WebhookError(self._address, reason, may_retry=True) from error
         except TransportError as error:
             may_retry = not isinstance(error.__cause__, ssl.SSLError)
@@ -125,15 +124,15 @@ class Webhook:
         if status not in _GOOD:
             note = "; redirects are not followed" if status in _REDIRECTS else ""
             may_retry = status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-            raise WebhookError(self._address, f"it answered {status}{note}", may_retry=may_retry)
+            raise WebhookError(self._address, f"it replied {status}{note}", may_retry=may_retry)
 
 
 def question_body(question: Question, limit: int) -> bytes:
-    """Return what is sent about *question*: a JSON object of `type`, `timestamp` and `data`.
+    """Return the body about *question*: a JSON object of `type`, `timestamp` and `data`.
 
-    `data` has `id` and `digest`, which an answer names, `text` to be shown as it is, and `whole`:
-    without it no yes is taken. `may_have_run` is when a call like it was begun whose end is not
-    known, null without such a call.
+    `data` has `id` and `digest`, which an answer names, the `text` to show, and `whole`: if false,
+    a yes does not count. `may_have_run` is the start of a call like it whose end is unknown, else
+    null.
     """
     shown = channel_text(question, limit)
     data = {
@@ -151,24 +150,21 @@ def question_body(question: Question, limit: int) -> bytes:
 
 
 def _read_url(url: str) -> SplitResult:
-    """Return the parts of *url*; raises `RegistrationError`.
-
-    The error does not have the address: its path may be a secret.
-    """
+    """Return the parts of *url*; raises `RegistrationError`, without the URL: it may be secret."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port  # Both may raise.
     except ValueError as error:
-        raise RegistrationError("webhook", "its address is no URL") from error
+        raise RegistrationError("webhook", "its address is not a URL") from error
     reason = None
     if not (url.isascii() and url.isprintable()) or " " in url:
-        reason = "its address has characters that belong into no URL"
+        reason = "its address has characters that are invalid in a URL"
     elif parts.scheme not in {"http", "https"} or not host:
-        reason = "expected an address that begins with https://, and a host"
+        reason = "expected an address with https:// and a host"
     elif parts.username is not None or parts.fragment:
-        reason = "its address may have no name, password or fragment"
+        reason = "its address must not have a user name, password or fragment"
     elif parts.scheme == "http" and not is_loopback(host):
-        reason = f"what is sent to {host!r} can be read on the way; use https://"
+        reason = f"questions would be sent unencrypted to {host!r}; use https://"
     if reason is not None:
         raise RegistrationError("webhook", reason)
     return parts

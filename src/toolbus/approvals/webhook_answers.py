@@ -1,6 +1,6 @@
-"""Answers that come by a webhook: signed, of the last five minutes, and each used once.
+"""Answers by a webhook: signed, at most five minutes old, and each effective once.
 
-A question is answered once, so an answer that is sent again changes nothing and is told so.
+A question is answered once, so a repeated answer has no effect, and its reply says so.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 MOST_BYTES = 65_536
-"""Of an answer's body."""
+"""The most bytes of an answer's body."""
 
 
 class WebhookAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of an answer: whose it is, *by*, and to which question as it was shown."""
+    """The body of an answer: its person, *by*, and the question as it was shown."""
 
     id: str
     digest: str
@@ -39,7 +39,7 @@ class WebhookAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class WebhookReply(NamedTuple):
-    """What the sender of an answer is told: a *status* of HTTP, and a *text* in one sentence."""
+    """The reply to an answer: an HTTP *status*, and a *text* of one sentence."""
 
     status: int
     text: str
@@ -66,16 +66,16 @@ async def receive_answer(
     limit: int = LIMIT,
     clock: Callable[[], int] = time.time_ns,
 ) -> WebhookReply:
-    """Take the answer that came with *headers*, whose names are in lower case, and *body*.
+    """Apply the answer in *headers*, with names in lower case, and *body*; return the reply.
 
     Args:
-        store: where the question is kept.
-        secret: of both ends.
+        store: the store of the question.
+        secret: the secret of both ends.
         headers: `webhook-id` is ``answer_``, the question's id, ``_`` and its digest;
             `webhook-timestamp` and `webhook-signature` are those of Standard Webhooks.
         body: the JSON of a `WebhookAnswer`.
-        limit: as that of the `Webhook`: what it could not show whole gets no yes.
-        clock: tells nanoseconds since the epoch.
+        limit: the limit of the `Webhook`: a longer question cannot be approved.
+        clock: returns nanoseconds since the epoch.
 
     >>> async def take(store, secret, headers, body):
     ...     return await receive_answer(store, secret, headers, body)
@@ -84,19 +84,19 @@ async def receive_answer(
         return WebhookReply(413, f"an answer has at most {MOST_BYTES} bytes")
     now = clock()
     if (reason := secret.refusal(headers, body, now / 1e9)) is not None:
-        return WebhookReply(401, f"this message does not count: {reason}")
+        return WebhookReply(401, f"invalid message: {reason}")
     try:
         sent = _decode_answer(body)
     except DecodeError as error:
-        return WebhookReply(400, f"this is no answer: {error}")
+        return WebhookReply(400, f"invalid answer: {error}")
     if headers.get("webhook-id") != message_id("answer", sent.id, sent.digest):
-        return WebhookReply(400, "the id of the message is not that of its answer")
+        return WebhookReply(400, "the id of the message does not match its answer")
     try:
         return await _take(store, sent, limit, clock)
     except FreezeError as error:
-        return WebhookReply(400, f"this is no answer: {error}")
+        return WebhookReply(400, f"invalid answer: {error}")
     except (StoreError, DecodeError):
-        return WebhookReply(503, "the store cannot be asked now; send it again")
+        return WebhookReply(503, "the store is not available now; send the answer again")
 
 
 async def _take(

@@ -1,8 +1,8 @@
-"""How messages of a webhook are signed: HMAC-SHA256 over id, time and body.
+"""Signatures of webhook messages: HMAC-SHA256 over id, time and body.
 
-That is Standard Webhooks 1.0.0, "Signature scheme" (https://www.standardwebhooks.com), whose
-libraries can be used at the other end. The id holds the question's id and digest, and which way it
-goes, so that no message can be sent back as an answer.
+The format is Standard Webhooks 1.0.0, "Signature scheme" (https://www.standardwebhooks.com), so
+its libraries work at the other end. The id contains the question's id, its digest and the
+direction, so that a message cannot be sent back as an answer.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LIMIT = 100_000
-"""Characters of a question as text; one that is longer gets a notice, and no yes."""
+"""The most characters of a question as text; a longer one is sent as a notice."""
 
 TOLERANCE = 300
-"""Seconds by which the time of a message and ours may differ."""
+"""The most seconds between the time of a message and ours."""
 
 _PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64
-"""Bytes of a key, by the specification."""
+"""The bytes of a key, by the specification."""
 _MOST_BYTES = 1_024
 _MOST_SIGNATURES = 8
 
@@ -37,7 +37,7 @@ Direction = Literal["question", "answer"]
 
 
 class WebhookSecret:
-    """A key that both ends have; it shows in no text.
+    """The key of both ends; its repr does not show it.
 
     >>> sorted(WebhookSecret(b"k" * 32).headers("q1", 1_790_000_000, b"{}"))
     ['webhook-id', 'webhook-signature', 'webhook-timestamp']
@@ -50,7 +50,7 @@ class WebhookSecret:
         self._key = key
 
     def headers(self, message_id: str, seconds: int, body: bytes) -> dict[str, str]:
-        """Return the headers of a message that is sent at *seconds* since the epoch."""
+        """Return the headers of a message sent at *seconds* since the epoch."""
         return {
             "webhook-id": message_id,
             "webhook-timestamp": str(seconds),
@@ -58,20 +58,20 @@ class WebhookSecret:
         }
 
     def refusal(self, headers: Mapping[str, str], body: bytes, seconds: float) -> str | None:
-        """Return why a message of these *headers*, in lower case, does not count; None: it does."""
+        """Return why a message with *headers*, in lower case, is invalid; None if it is valid."""
         message_id, time, signatures = (
             headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
         )
         if "." in message_id:
-            return "its id has a full stop"
+            return "its id contains a full stop"
         expected = self._sign(message_id, time, body).encode()
         offered = signatures.split(" ")[:_MOST_SIGNATURES]
         if not any(
             hmac.compare_digest(each.encode(errors="replace"), expected) for each in offered
         ):
-            return "its signature is not of this secret"
+            return "its signature does not match the secret"
         if not (time.isascii() and time.isdecimal() and len(time) <= len(str(2**63))):
-            return "its time is no number of seconds"
+            return "its time is not a number of seconds"
         if abs(int(time) - seconds) > TOLERANCE:
             return f"its time is more than {TOLERANCE} seconds from ours"
         return None
@@ -83,15 +83,15 @@ class WebhookSecret:
 
 
 def message_id(direction: Direction, question_id: str, digest: str) -> str:
-    """Return the id of the message about a question; it is the same however often it is sent."""
+    """Return the id of the message about a question, the same for each repetition."""
     return f"{direction}_{question_id}_{digest}"
 
 
 def read_secret(file: str | Path) -> WebhookSecret:
     """Return the secret in *file*: ``whsec_`` and a key in base64, or the key itself.
 
-    It must be a file of ours that nobody else may read or replace, and no symlink. Raises
-    `RegistrationError`, which never says what is in it.
+    The file must belong to this user, be private, and not be a symlink. Raises
+    `RegistrationError`, which never contains the key.
 
     >>> file = Path("webhook.secret")
     >>> _ = file.write_text("k" * 43)
@@ -114,6 +114,6 @@ def _key(text: bytes, path: Path) -> bytes:
     try:
         return base64.b64decode(text.removeprefix(_PREFIX.encode()), validate=True)
     except binascii.Error:
-        reason = f"what follows {_PREFIX} is no base64"
-        # Not the cause: it may say what was found.
+        reason = f"the text after {_PREFIX} is not base64"
+        # Without the cause, which may contain the key.
         raise RegistrationError(f"secret file {str(path)!r}", reason) from None

@@ -15,4 +15,4 @@ async def test_who_called_for_a_program_is_told_to_resume():
     outcome = await agent.call_tool("pay", amount=3)
 
     assert outcome.status == "pending"
-    assert outcome.response.text.endswith("waits, and `resume` goes on")
+    assert outcome.response.text.endswith("waits, and `resume` continues")

@@ -152,5 +152,5 @@ async def test_a_question_is_one_under_its_own_name_only():
 
     assert await questions_of(store, "s") == await questions_of(store, "t") == ()
     for question_id, session_id in (("b", "s"), ("a", "t"), ("b", None), ("a", None)):
-        with pytest.raises(DecodeError, match="it says that it is 'a' of session 's'"):
+        with pytest.raises(DecodeError, match="the record is question 'a' of session 's'"):
             await find_question(store, question_id, session_id)
