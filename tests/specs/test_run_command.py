@@ -320,7 +320,7 @@ async def test_a_cost_needs_a_price(here, command):
     (here / "some.toml").write_text(table)
     cases = {
         "--price=input=2,output=10,cache_read=1": "; cost: 0.000115 USD",
-        "--config=some.toml": "; cost unknown, for there is no price of cache_read",
+        "--config=some.toml": "; cost unknown: no price of cache_read",
     }
 
     async with FakeProvider(lambda _: [("text", "Fine.")]) as server:

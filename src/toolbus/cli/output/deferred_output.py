@@ -1,4 +1,4 @@
-"""Standard error of a run: what others write there waits for a question and a line of text."""
+"""Output beside a run's text: lines are deferred while a question or a line is open."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST = 10_000
-"""Characters of a line; a longer one is several."""
+"""The most characters of a line; a longer one becomes several."""
 
 
 class DeferredOutput(Output):
-    """Writes to *stream*, but not into a question or a line of text; any thread may write."""
+    """An output to *stream* that defers text during a question or an open line; thread-safe."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -27,7 +27,7 @@ class DeferredOutput(Output):
         self._holders = 0
 
     def write(self, text: str) -> None:
-        """Write *text* at once, or when nobody holds it any more."""
+        """Write *text* now, or after the last `release`."""
         with self._lock:
             if self._holders:
                 self._waiting.append(text)
@@ -36,7 +36,7 @@ class DeferredOutput(Output):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let all that is written in this block wait until its end."""
+        """Defer all text until the end of the block."""
         self.hold()
         try:
             yield
@@ -44,12 +44,12 @@ class DeferredOutput(Output):
             self.release()
 
     def hold(self) -> None:
-        """Let all that is written wait until as many have called `release`."""
+        """Defer all text until each `hold` has its `release`."""
         with self._lock:
             self._holders += 1
 
     def release(self) -> None:
-        """Write what waits, unless somebody else holds it."""
+        """Write the deferred text after the last `release`."""
         with self._lock:
             self._holders -= 1
             if not self._holders:
@@ -58,22 +58,22 @@ class DeferredOutput(Output):
 
 
 class OutputLogHandler(logging.Handler):
-    """Writes log records to *output*, without what steers a terminal: they may quote anybody."""
+    """A log handler that writes to *output*, without control characters of quoted text."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
         self._output = output
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write *record*, a line and perhaps a traceback."""
+        """Write the lines of *record*, with its traceback if any."""
         lines = f"toolbus: {self.format(record)}".split("\n")
         self._output.write("".join([f"{sanitize(line)}\n" for line in lines]))
 
 
 def relay_lines(output: Output) -> TextIO:
-    """Return a file whose lines go to *output* without what steers a terminal.
+    """Return a file whose lines go to *output* without control characters.
 
-    It is for the standard error of a process; the reading ends when the last copy is closed.
+    It serves as standard error of a process; reading ends when its last copy is closed.
     """
     reading, writing = os.pipe()
 

@@ -1,4 +1,4 @@
-"""What a run tells: the model's text on standard output, calls and counts beside it, or JSON."""
+"""The report of a run: the model's text, its calls and counts, as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
 
 NOBODY = "approval is needed, and there is no terminal to ask at"
-"""The reason of what is denied because there is nobody to ask."""
+"""The reason of a denial without a terminal for the question."""
 
 _COUNTS = (
     ("input_tokens", "in"),
@@ -35,13 +35,13 @@ _COUNTS = (
 )
 
 _DECIMALS = 6
-"""Of a cost that is less than 1: a run may well cost a hundredth of a cent."""
+"""The decimals of a cost below 1: a run may cost a hundredth of a cent."""
 
 
 class RunReport(AgentComponent):
-    """Tells of text as it is released, and of each message once it is in the transcript.
+    """The report of text when it is released, and of messages when they are in the transcript.
 
-    Whoever judges either has done so. A model's text goes to *output*, all else to *side*.
+    Guards have passed both by then. The model's text goes to *output*, everything else to *side*.
     """
 
     def __init__(self, output: Output, side: DeferredOutput) -> None:
@@ -50,13 +50,13 @@ class RunReport(AgentComponent):
         self._is_open, self._unasked = False, ""
         self.price: Price | None = None
         self.store: str | None = None
-        # The text of an answer that is not in the transcript yet, and which one was the last.
+        # The released text of the current answer, and the run and turn of the last appended one.
         self._released: list[str] = []
         self._appended: tuple[str, int] | None = None
 
     @on(MODEL_CALL_DELTA)
     def grow(self, ctx: EventContext[ModelDelta]) -> None:
-        """Tell of a piece of an answer of this agent, unless that was shown whole already."""
+        """Report a piece of this agent's answer, unless the whole answer was reported."""
         scope, delta = ctx.scope, ctx.value
         is_new = not scope.lineage and self._appended != (scope.run_id, scope.turn)
         if is_new and delta.kind == "text" and delta.text:
@@ -67,7 +67,7 @@ class RunReport(AgentComponent):
 
     @on(MESSAGE_APPEND_AFTER)
     def show(self, ctx: EventContext[Message]) -> None:
-        """Tell of a message of this agent, not of those of agents below it."""
+        """Report a message of this agent; sub-agents have none."""
         if ctx.scope.lineage:
             return
         match ctx.value:
@@ -80,7 +80,7 @@ class RunReport(AgentComponent):
                 self.result(message)
 
     def _show_rest(self, text: str, turn: int) -> None:
-        """Write what was held of an answer's *text*, all of it if something else was shown."""
+        """Write the rest of an answer's *text*, all of it if its released text was another."""
         shown = "".join(self._released)
         if not text.startswith(shown):
             shown = ""
@@ -90,10 +90,10 @@ class RunReport(AgentComponent):
         self.end_line()
 
     def start(self, **facts: object) -> None:
-        """Tell that a session is open."""
+        """Report the facts of a session."""
 
     def text(self, text: str, _turn: int) -> None:
-        """Write what the model says; what others write beside it waits for the end of the line."""
+        """Write the model's text; other output is deferred until the end of the line."""
         if self._output.is_terminal:
             text = "\n".join([sanitize(line) for line in text.split("\n")])
         lines, end, unfinished = text.rpartition("\n")
@@ -107,12 +107,12 @@ class RunReport(AgentComponent):
             self._output.write(unfinished)
 
     def void(self, _turn: int) -> None:
-        """Say that the text of this turn so far is void: the answer broke off, or was refused."""
+        """Report that the text of this turn is void: the answer broke off or was refused."""
         self.end_line()
         self._screen.whole("toolbus: the text above is void: its answer broke off or was refused")
 
     def end_line(self) -> None:
-        """End the line of text that stands there, for no more of this answer comes."""
+        """End the current line, since no more text of this answer comes."""
         self._released.clear()
         if self._is_open:
             self._output.write("\n")
@@ -124,18 +124,18 @@ class RunReport(AgentComponent):
             self._side.release()
 
     def call(self, call: ToolCall) -> None:
-        """Write what the model asks for, in a line that may be cut."""
+        """Write the line of a call, cut at the width of the terminal."""
         self._screen.line(Span("→ ", "asked"), *describe_call(call))
 
     def answered(self, _question: Question) -> None:
-        """Say nothing: the person knows how a question was answered, and the call tells."""
+        """Write nothing: the person knows the answer, and the call's result shows it."""
 
     def unasked(self, _ask: Ask, _call: ToolCall | None, reason: str) -> None:
-        """Remember why nobody could be asked."""
+        """Keep the reason of a question that could not be asked, for the end of the run."""
         self._unasked = reason
 
     def result(self, message: ToolMessage) -> None:
-        """Write how a call ended, in a line."""
+        """Write the line of a result."""
         lines = message.text.splitlines()
         name = shorten_visible(message.tool_name)
         if is_error(message):
@@ -147,7 +147,7 @@ class RunReport(AgentComponent):
             self._screen.line(Span("✓ ", "good"), f"{name}: {text}")
 
     def end(self, result: RunResult, session: str | None) -> None:
-        """Write how the run ended, unless all is well, and its counts as far as they are known."""
+        """Write the end of the run, unless it is "ok", and its known counts."""
         if result.pending:
             self._pending(result.pending, session)
         elif result.status != "ok":
@@ -168,7 +168,7 @@ class RunReport(AgentComponent):
             self._screen.whole("; ".join(parts), style="dim")
 
     def _pending(self, question_ids: Sequence[str], session: str | None) -> None:
-        """Write which questions wait, and how a person answers them and goes on."""
+        """Write the waiting questions, and the commands that answer them and resume the run."""
         for question_id in question_ids:
             self._screen.whole(f"toolbus: question {question_id} waits for a person")
         store = "STORE" if self.store is None else shlex.quote(self.store)
@@ -180,48 +180,48 @@ class RunReport(AgentComponent):
     def _cost(self, price: Price, usage: Mapping[str, int]) -> str:
         amount, unknown = price.cost(usage)
         if unknown:
-            return f"cost unknown, for there is no price of {', '.join(unknown)}"
+            return f"cost unknown: no price of {', '.join(unknown)}"
         return f"cost: {amount:,.{_DECIMALS if amount < 1 else 2}f} {price.currency}"
 
     def stopped(self, session: str | None) -> None:
-        """Write which session a run was of that was interrupted: it can be resumed."""
+        """Write the session of an interrupted run, which can be resumed."""
         if session:
             self._screen.whole(f"session {session}", style="dim")
 
     def failed(self, reason: str) -> None:
-        """Write why a run ended with an error."""
-        self._screen.whole(f"toolbus: {reason}")
+        """Write the error of a run."""
+        self._screen.whole(f"error: {reason}")
 
 
 class JsonRunReport(RunReport):
-    """Writes one JSON object a line to *output*, and to *side* only why a run failed."""
+    """The report as one JSON object a line on *output*; *side* gets only the error of a run."""
 
     def start(self, **facts: object) -> None:
         """Write the facts of the session."""
         self._write("start", **facts)
 
     def text(self, text: str, turn: int) -> None:
-        """Write a piece of what the model says in its answer number *turn* of the run."""
+        """Write a piece of text of the answer number *turn* in the run."""
         self._write("text", turn=turn, text=text)
 
     def void(self, turn: int) -> None:
-        """Write that the text of the answer number *turn* so far is void."""
+        """Write that the text of the answer number *turn* is void."""
         self.end_line()
         self._write("void", turn=turn)
 
     def call(self, call: ToolCall) -> None:
-        """Write what the model asks for; *raw* is there if the arguments are no JSON object."""
+        """Write a call, with *raw* if its arguments are not a JSON object."""
         raw = {} if call.raw is None else {"raw": call.raw}
         self._write("call", id=call.id, name=call.name, arguments=call.arguments, **raw)
 
     def answered(self, question: Question) -> None:
-        """Write what was asked about, the call as it would run, the answer, and by whom."""
+        """Write an answered question: its call as it would run, the answer, and its author."""
         call = ToolCall(id=question.call_id, name=question.tool, arguments=question.arguments)
         refusal = question.reason or "approval was refused" if question.state == "denied" else ""
         self._question(question.prompt, call if call.name else None, refusal, question.answered_by)
 
     def unasked(self, ask: Ask, call: ToolCall | None, reason: str) -> None:
-        """Write what nobody could be asked about, and why."""
+        """Write a question that could not be asked, and the reason."""
         super().unasked(ask, call, reason)
         self._question(ask.prompt, call, reason)
 
@@ -236,7 +236,7 @@ class JsonRunReport(RunReport):
         self._write("question", **facts)
 
     def result(self, message: ToolMessage) -> None:
-        """Write what the model reads of a call."""
+        """Write the result of a call as the model reads it."""
         self._write(
             "result",
             id=message.tool_call_id,
@@ -246,7 +246,7 @@ class JsonRunReport(RunReport):
         )
 
     def end(self, result: RunResult, session: str | None) -> None:
-        """Write how the run ended."""
+        """Write the end of the run."""
         self._write(
             "end",
             status=result.status,
@@ -260,7 +260,7 @@ class JsonRunReport(RunReport):
         )
 
     def _cost_facts(self, usage: Mapping[str, int]) -> dict[str, object] | None:
-        """Return what *usage* costs; None without a price, and if one of its kinds has none."""
+        """Return the cost of *usage*; None if a price is missing."""
         if self.price is None or not usage:
             return None
         amount, unknown = self.price.cost(usage)
@@ -271,12 +271,12 @@ class JsonRunReport(RunReport):
         self._write_end("cancelled", "interrupted", session)
 
     def failed(self, reason: str) -> None:
-        """Write that the run ended with an error, which people read on standard error."""
+        """Write the error of the run, also on standard error."""
         super().failed(reason)
         self._write_end("error", reason, None)
 
     def _write_end(self, status: str, reason: str, session: str | None) -> None:
-        """Write the end of a run that has no result."""
+        """Write the end of a run without a result."""
         nothing: dict[str, object] = {"text": "", "turns": None, "usage": {}, "cost": None}
         self._write("end", status=status, reason=reason, **nothing, session=session)
 
@@ -285,5 +285,5 @@ class JsonRunReport(RunReport):
 
 
 def is_error(message: ToolMessage) -> bool:
-    """Tell whether the call of *message* failed or was refused."""
+    """Return whether the call of *message* failed or was refused."""
     return message.tool_response is not None and message.tool_response.is_error
