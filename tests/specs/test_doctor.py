@@ -75,7 +75,7 @@ def others(data, host=0):
 
 
 @FULL
-def test_a_whole_installation_is_well(patient):
+def test_an_intact_installation_is_healthy(patient):
     patient.configure()
     patient.install(*ALL_FORMS)
 
@@ -98,7 +98,7 @@ def test_a_whole_installation_is_well(patient):
 
 
 @FULL
-def test_a_configuration_that_fails_is_broken(patient):
+def test_a_failing_configuration_is_broken(patient):
     patient.configure('[[component]]\nuse = "./gone.py"\n')
     patient.install("gemini-cli", code=1)
 
@@ -110,7 +110,7 @@ def test_a_configuration_that_fails_is_broken(patient):
 
 
 @FULL
-def test_a_secret_that_is_let_through_is_open(patient):
+def test_a_leaked_secret_is_open(patient):
     patient.configure(f'{REDACT}settings = {{ allow = ["glpat-*"] }}\n')
     patient.install("gemini-cli")
 
@@ -122,7 +122,7 @@ def test_a_secret_that_is_let_through_is_open(patient):
     assert not TOKEN.search(text + json.dumps(data))
 
 
-def test_a_folder_that_switches_hooks_off(patient):
+def test_a_folder_s_settings_disable_hooks(patient):
     patient.configure()
     patient.install("claude-code")
     other = patient.path / "other"
@@ -163,7 +163,7 @@ def test_a_folder_that_switches_hooks_off(patient):
         ("pi", "work/.pi/settings.json", {"extensions": ["!**/toolbus.ts"]}, "extensions"),
     ],
 )
-def test_hooks_that_are_switched_off(patient, host, file, settings, name):
+def test_hooks_are_disabled_in_settings(patient, host, file, settings, name):
     patient.configure()
     path = patient.write(file, settings)
     patient.install(host)
@@ -188,7 +188,7 @@ def test_hooks_that_are_switched_off(patient, host, file, settings, name):
 
 
 @pytest.mark.parametrize("change", ["hook", "trust", "enabled"])
-def test_trust_that_codex_lacks(patient, change):
+def test_codex_does_not_trust_the_hooks(patient, change):
     patient.configure()
     patient.install("codex")
     trusted, _ = patient.examine("codex")
@@ -213,7 +213,7 @@ def test_trust_that_codex_lacks(patient, change):
 
 
 @pytest.mark.parametrize("host", ["copilot", "vibe", "gemini-cli"])
-def test_a_project_that_a_host_does_not_trust(patient, host):
+def test_a_host_does_not_trust_the_project(patient, host):
     patient.configure()
     patient.write(".gemini/settings.json", {"security": {"folderTrust": {"enabled": True}}})
     patient.install(host, "--project")
@@ -232,7 +232,7 @@ def test_a_project_that_a_host_does_not_trust(patient, host):
 
 
 @pytest.mark.parametrize("gone", ["hook.py", "settings", "python"])
-def test_hooks_of_an_interpreter_that_is_gone(patient, gone):
+def test_the_interpreter_of_hooks_is_missing(patient, gone):
     patient.configure()
     patient.install("gemini-cli")
     folder = patient.path / ".local/state/toolbus/hooks/gemini-cli.user"
@@ -293,7 +293,7 @@ def test_a_file_of_variables_is_read(patient):
     assert "evil" not in finding
 
 
-def test_another_hook_is_named(patient):
+def test_another_program_s_hook_is_named(patient):
     patient.configure()
     patient.install("claude-code", "vibe", "pi")
     group = {"hooks": [{"type": "command", "command": "rewrite \x1b[2J\n" + "x" * 500}]}
@@ -315,7 +315,7 @@ def test_another_hook_is_named(patient):
     assert "x" * 100 not in text
 
 
-def test_a_hook_that_looks_like_ours_is_named(patient):
+def test_an_imitation_of_our_hook_is_named(patient):
     patient.configure()
     patient.install("claude-code")
     command = (
@@ -340,7 +340,7 @@ def test_a_hook_that_looks_like_ours_is_named(patient):
         ("large", "it is longer than"),
     ],
 )
-def test_settings_that_cannot_be_read(patient, kind, reason):
+def test_settings_are_unreadable(patient, kind, reason):
     patient.configure()
     patient.install("gemini-cli")
     file = patient.write("work/.gemini/settings.json", "{" + " " * 2_000_000 * (kind == "large"))
@@ -415,7 +415,7 @@ def test_deliveries_differ_by_host(patient):
     assert "the question waits in `toolbus approvals`" in text
 
 
-def test_a_key_that_cannot_be_used(patient):
+def test_an_unusable_key_is_reported(patient):
     patient.configure()
     warnings = {}
     for kind, data, mode in (
@@ -447,7 +447,7 @@ def test_a_key_that_cannot_be_used(patient):
         ('[[component]]\nuse = "./plain.py"\n', "names no component that judges"),
     ],
 )
-def test_without_a_configuration_nothing_is_judged(patient, config, why):
+def test_without_a_configuration_protection_is_missing(patient, config, why):
     if config is not None:
         patient.configure(config)
     plain = "from toolbus import AgentComponent\nclass Plain(AgentComponent): ...\n"

@@ -143,7 +143,7 @@ def test_comments_and_layout_stay(home):
     ]
 
 
-def test_twice_is_once(home):
+def test_a_second_installation_changes_nothing(home):
     home.tell_settings()
     home.run("install", *HOSTS, "--yes")
     before = home.contents()
@@ -155,7 +155,7 @@ def test_twice_is_once(home):
 
 
 @pytest.mark.parametrize("has_settings", [True, False])
-def test_every_byte_comes_back(home, has_settings):
+def test_removal_restores_every_byte(home, has_settings):
     if has_settings:
         home.tell_settings()
     before = home.contents()
@@ -174,7 +174,7 @@ def test_every_byte_comes_back(home, has_settings):
 
 @pytest.mark.parametrize("text", ["", "\n", "{}", "{}\n", "{\n}\n"])
 @pytest.mark.parametrize("changes", [False, True])
-def test_an_empty_file_comes_back(home, text, changes):
+def test_removal_restores_an_empty_file(home, text, changes):
     file = home.write(hooks_file("claude-code"), text)
 
     home.run("install", "claude-code", "--yes")
@@ -185,7 +185,7 @@ def test_an_empty_file_comes_back(home, text, changes):
     assert file.read_text() == text
 
 
-def test_what_was_added_later_stays(home):
+def test_later_additions_stay(home):
     home.run("install", "claude-code", "vibe", "codex", "--yes")
     file, toml = hooks_file("claude-code"), hooks_file("vibe")
     settings = json.loads(file.read_text())
@@ -221,7 +221,7 @@ def test_what_was_added_later_stays(home):
         ("vibe", '# mine\nmodel = "x"'),
     ],
 )
-def test_an_edited_file_comes_back(home, host, text):
+def test_removal_restores_an_edited_file(home, host, text):
     file = home.write(hooks_file(host), "")
     file.write_bytes(text.encode())
 
@@ -258,7 +258,7 @@ def test_an_older_installation_is_replaced(home):
     assert f"config={second}" in (clients[0] / "settings").read_text()
 
 
-def test_large_results_are_not_sent_away_first(home):
+def test_large_results_reach_hooks_before_an_upload(home):
     file, text = hooks_file("claude-code"), '{"env": {"A": "1", "MAX_MCP_OUTPUT_TOKENS": "9"}}\n'
     for before in (text, '{"env": {}, "model": "x"}\n', '{"env": {"A": "1"}, "model": "x"}\n'):
         home.write(file, before)
@@ -272,7 +272,7 @@ def test_large_results_are_not_sent_away_first(home):
         assert file.read_text() == before
 
 
-def test_the_difference_is_shown_first(home):
+def test_the_changes_are_shown_first(home):
     key = "made-up-" + "0123456789"
     text = json.dumps({"env": {"API_KEY": key}})
     home.write(hooks_file("claude-code"), text)
@@ -301,7 +301,7 @@ def test_without_a_person_nothing_is_written(home):
 
 
 @pytest.mark.parametrize(("typed", "code"), [("n\n", 1), ("\n", 1), ("\x04", 1), ("y\n", 0)])
-def test_a_person_may_refuse(home, typed, code):
+def test_a_person_can_decline(home, typed, code):
     with Terminal(["hosts", "install", "pi"], cwd=home.project, env=os.environ) as person:
         person.expect("write this? [y/N, v shows every line] ")
         person.type(typed)
@@ -326,7 +326,7 @@ def test_a_summary_comes_first(home):
     assert "esac" not in shown
 
 
-def test_a_long_difference_comes_in_pages(home):
+def test_long_changes_come_in_pages(home):
     def flat(text):
         return re.sub(r"\s+|page \d+ of \d+;", "", text)
 
@@ -356,7 +356,7 @@ def test_a_long_difference_comes_in_pages(home):
     assert max([len(page.splitlines()) for page in pages]) <= 24
 
 
-def test_no_judged_agent_changes_it(home, capsys):
+def test_a_judged_agent_cannot_change_hooks(home, capsys):
     allows = 'default = "allow"\nfolder = "."\n'
     policy = home.write(home.path / "policy.toml", allows)
     places = [hooks_file(host, project) for host in HOSTS for project in (None, home.project)]
@@ -383,7 +383,7 @@ def test_no_judged_agent_changes_it(home, capsys):
         (["pi", "--project"], "leave out --project"),
     ],
 )
-def test_wrong_words_are_named(home, monkeypatch, words, hint):
+def test_wrong_arguments_are_named(home, monkeypatch, words, hint):
     monkeypatch.chdir(home.path)
     before = home.contents()
 
@@ -394,7 +394,7 @@ def test_wrong_words_are_named(home, monkeypatch, words, hint):
     assert home.contents() == before
 
 
-def test_permissions_stay_new_files_are_private(home):
+def test_permissions_stay_and_new_files_are_private(home):
     shared = home.write(hooks_file("gemini-cli"), "{}")
     shared.chmod(0o640)
 
@@ -406,7 +406,7 @@ def test_permissions_stay_new_files_are_private(home):
     assert (home.path / ".local/state/toolbus/hooks").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_symlink_of_a_person_is_followed(home):
+def test_a_user_s_symlink_is_followed(home):
     real = home.write(home.path / "dotfiles/gemini.json", '{"a": 1}')
     link = hooks_file("gemini-cli")
     link.parent.mkdir()
@@ -435,7 +435,7 @@ def test_a_symlink_in_a_project_is_refused(home, link):
 
 
 @pytest.mark.parametrize("what", ["open", "pipe"])
-def test_files_of_others_are_refused(home, what):
+def test_files_of_other_users_are_refused(home, what):
     file = hooks_file("gemini-cli")
     if what == "open":
         home.write(file, "{}").chmod(0o666)
@@ -466,7 +466,7 @@ def test_files_of_others_are_refused(home, what):
         ("pi", b"// mine\n", "was not written by toolbus"),
     ],
 )
-def test_what_cannot_be_edited_is_refused(home, host, data, hint):
+def test_unreadable_settings_are_refused(home, host, data, hint):
     home.write(hooks_file(host), "").write_bytes(data)
     before = home.contents()
 
@@ -477,7 +477,7 @@ def test_what_cannot_be_edited_is_refused(home, host, data, hint):
     assert home.contents() == before
 
 
-def test_a_command_without_its_client_stops(home):
+def test_hooks_without_their_client_block(home):
     home.run("install", *RUN_BY_SHELL, "--yes")
     shutil.rmtree(home.path / ".local/state/toolbus/hooks")
 
@@ -495,7 +495,7 @@ def test_a_command_without_its_client_stops(home):
 
 
 @FULL
-def test_a_removed_package_stops(home):
+def test_hooks_without_their_package_block(home):
     python = home.path / "venv/bin/python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", python.parents[1]], check=True)
     packages = subprocess.run(
@@ -550,7 +550,7 @@ def test_a_removed_package_stops(home):
 
 
 @FULL
-def test_nothing_of_a_project_is_run(home):
+def test_code_of_a_project_does_not_run(home):
     mark = home.path / "ran"
     leave = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
     for name in ("toolbus", "json", "hook_client", "sitecustomize", "_socket", "policy"):
@@ -580,7 +580,7 @@ def test_nothing_of_a_project_is_run(home):
 
 
 @FULL
-def test_codex_trusts_what_was_installed(home):
+def test_codex_trusts_the_installed_hooks(home):
     program = home.write(home.path / "codex", f'#!/bin/sh\nexec {shlex.join(codex())} "$@"\n')
     program.chmod(0o755)
     home.tell_settings()
@@ -601,7 +601,7 @@ def test_codex_trusts_what_was_installed(home):
 
 
 @pytest.mark.parametrize("text", [None, "", '[[component]]\nuse = "./plain.py"\n'])
-def test_nothing_that_judges_is_said(home, text):
+def test_missing_protection_is_reported(home, text):
     plain = "from toolbus import AgentComponent\nclass Plain(AgentComponent): ...\n"
     home.write(home.config.with_name("plain.py"), plain)
     home.config.unlink() if text is None else home.config.write_text(text)
@@ -620,7 +620,7 @@ def test_nothing_that_judges_is_said(home, text):
     assert "✓ installed" not in status
 
 
-def test_installing_another_host_opens_none(home):
+def test_another_host_s_installation_opens_no_hole(home):
     text = home.config.read_text()
     home.run("install", "gemini-cli", "--yes")
     home.config.write_text("")
@@ -639,7 +639,7 @@ def test_installing_another_host_opens_none(home):
     assert told(opened) == ["nothing is judged yet,"] * 2
 
 
-def test_trust_that_codex_stored_itself(home):
+def test_codex_s_own_stored_trust_stays(home):
     home.run("install", "codex", "--yes")
     config = home.path / ".codex/config.toml"
     stored = [line for line in config.read_text().splitlines() if not line.startswith("#")]
@@ -658,7 +658,7 @@ def test_trust_that_codex_stored_itself(home):
     )
 
 
-def test_status_tells_what_is_damaged(home):
+def test_status_reports_damage(home):
     home.run("install", "gemini-cli", "--yes")
     file = hooks_file("gemini-cli")
     installed, folder = (

@@ -84,13 +84,13 @@ command = "git push --force"
 # --- a policy can be checked ---------------------------------------------------------------------
 
 
-def test_a_sound_file_has_no_remarks(run):
+def test_a_valid_file_has_no_problems(run):
     written(SOUND)
 
     assert run("check", "policy.toml") == (0, "✓ 3 rules, no problems\n", "")
 
 
-def test_a_broken_file_is_told_with_its_line(run):
+def test_an_error_names_its_line(run):
     written(SOUND.replace("effects", "efects"))
 
     code, _, error = run("check", "policy.toml")
@@ -127,7 +127,7 @@ only_after = ["c", "e"]
 """
 
 
-def test_all_mistakes_of_a_file_are_told(run):
+def test_all_mistakes_of_a_file_are_listed(run):
     written(BROKEN)
 
     code, out, error = run("check", "policy.toml")
@@ -162,7 +162,7 @@ def rule(name, verdict, **conditions):
     return "\n".join(["[[rule]]", f'name = "{name}"', f'verdict = "{verdict}"', *lines, ""])
 
 
-def test_rules_that_never_decide_are_told(run):
+def test_rules_that_never_decide_are_reported(run):
     written(
         rule("a", "deny", tools=["rm_*", "drop"])
         + rule("opposite", "allow", tools=["rm_*", "drop"])
@@ -200,7 +200,7 @@ def test_a_limited_rule_hides_no_other(run):
     assert "rule 'again' adds nothing to 'limited'" in twice[1]
 
 
-def test_rules_that_cannot_mean_that_are_told(run):
+def test_rules_that_miss_their_purpose_are_reported(run):
     written(
         """\
 [[rule]]
@@ -299,7 +299,7 @@ reads = ["./**"]
 """
 
 
-def test_rules_that_cover_too_much_are_told(run):
+def test_rules_that_cover_too_much_are_reported(run):
     written(OPEN)
     code, out, _ = run("check", "policy.toml")
     lines = [line.removeprefix("policy.toml:") for line in out.splitlines()]
@@ -409,7 +409,7 @@ def test_a_call_is_explained(run, tmp_path):
     assert out.splitlines()[-1] == f"deny  view in {tmp_path}"
 
 
-def test_explanations_are_data_as_well(run):
+def test_explanations_are_available_as_json(run):
     written(SOUND)
 
     _, out, _ = run("explain", "policy.toml", "--command", "ls; cat .env", "--json")
@@ -422,7 +422,7 @@ def test_explanations_are_data_as_well(run):
     assert statuses == [["allowed", "not run", "not run"], ["allowed", "denied", "not run"]]
 
 
-def test_a_wrong_question_is_refused(run):
+def test_wrong_arguments_are_refused(run):
     written(SOUND)
 
     for words, told in (
@@ -477,7 +477,7 @@ def test_tables_of_both_kinds_are_compared(run):
         assert out.splitlines()[-1] == "1 of 3 verdicts are as expected"
 
 
-def test_a_row_may_name_its_rule(run):
+def test_a_row_can_name_its_rule(run):
     written(SOUND)
     row = '[[call]]\ncommand = "cat .env"\nverdict = "deny"\nrule = "{}"\n'
 
@@ -591,7 +591,7 @@ verdict = "allow"
 """
 
 
-def test_a_call_is_judged_after_others(run):
+def test_a_call_is_judged_after_earlier_calls(run):
     written(LIMITS)
     written(HISTORIES, "calls.toml")
     never = '[[call]]\ncommand = "ls"\nafter = ["ls", "make deploy"]\nverdict = "allow"\n'
@@ -611,7 +611,7 @@ def test_a_call_is_judged_after_others(run):
     assert (row["tool"], row["arguments"], row["outcome"]) == ("mail", {"n": 1}, "success")
 
 
-def test_a_wrong_table_is_refused(run):
+def test_an_invalid_table_is_refused(run):
     written(SOUND)
     row, first = '[[call]]\ncommand = "x"\nverdict = "deny"\nafter = {}\n', "a.toml:1: after.0: "
     policy = "this is a policy; expected a table of calls"
@@ -648,10 +648,10 @@ def test_a_wrong_table_is_refused(run):
         assert error.startswith(f"error: {told}"), error
 
 
-# --- there is a policy to start with -------------------------------------------------------------
+# --- A starting policy exists --------------------------------------------------------------------
 
 
-def test_it_is_written_once(run, tmp_path):
+def test_the_starting_policy_is_written_once(run, tmp_path):
     code, out, _ = run("init")
     path = tmp_path / "policy.toml"
     before = path.read_bytes()
@@ -668,7 +668,7 @@ def test_it_is_written_once(run, tmp_path):
     assert path.read_bytes() == before
 
 
-def test_it_can_be_read_in_two_minutes(run, tmp_path):
+def test_the_starting_policy_is_short(run, tmp_path):
     run("init")
 
     words = (tmp_path / "policy.toml").read_text("utf-8").split()
@@ -676,7 +676,7 @@ def test_it_can_be_read_in_two_minutes(run, tmp_path):
     assert len(words) <= 620
 
 
-def test_everyday_commands_are_rarely_asked_about(project):
+def test_everyday_commands_rarely_need_approval(project):
     table = rows("everyday_commands.jsonl")
 
     wrong = []
@@ -688,7 +688,7 @@ def test_everyday_commands_are_rarely_asked_about(project):
     assert wrong == []
 
 
-def test_ways_round_are_never_allowed(tmp_path):
+def test_workarounds_are_never_allowed(tmp_path):
     (tmp_path / "src").mkdir()
     for name in (".env", "README.md"):
         (tmp_path / name).write_text("text\n")
@@ -738,7 +738,7 @@ def test_secrets_and_destruction_are_denied(project, tmp_path):
         assert "\ninstead: " in text
 
 
-def test_destroying_inside_is_asked_about(project):
+def test_destruction_inside_needs_approval(project):
     for line in (
         "rm src/main.py",
         "rm -rf node_modules dist",
@@ -754,7 +754,7 @@ def test_destroying_inside_is_asked_about(project):
         assert judged(project, "shell", {"command": line})[0] == "ask", line
 
 
-def test_reading_beyond_is_asked_about(project):
+def test_reading_outside_needs_approval(project):
     for line in (
         "cat src/main.py",
         "cat node_modules/react/package.json",
@@ -785,7 +785,7 @@ def test_reading_beyond_is_asked_about(project):
     assert judged(project, "list_files", {"path": "src"})[0] == "allow"
 
 
-def test_writing_outside_is_asked_about(project):
+def test_writing_outside_needs_approval(project):
     calls = [
         ("shell", {"command": "echo x > /tmp/x"}),
         ("shell", {"command": "touch ../x"}),

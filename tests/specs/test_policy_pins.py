@@ -99,10 +99,10 @@ async def provided(pins, *specs):
     return [spec.name for spec in context.value]
 
 
-# --- A lock file says what was accepted -----------------------------------------------------------
+# --- A lock file records accepted tools ----------------------------------------------------------
 
 
-def test_what_was_pinned_is_as_pinned(capsys):
+def test_pinning_and_comparing_again_finds_nothing(capsys):
     say()
     pin_server()
     before = Path("toolbus.lock").read_bytes()
@@ -119,7 +119,7 @@ def test_what_was_pinned_is_as_pinned(capsys):
 
 
 @pytest.mark.full
-def test_a_server_at_an_address_is_pinned(tmp_path):
+def test_a_remote_server_is_pinned(tmp_path):
     server = [sys.executable, str(SERVERS / "odd.py"), str(tmp_path / "log")]
     process = subprocess.Popen([*server, "0"], stdout=subprocess.PIPE)
     try:
@@ -166,7 +166,7 @@ def test_a_configuration_s_servers_and_tools_are_pinned(here, monkeypatch):
     }
 
 
-def test_check_tells_what_differs(capsys):
+def test_check_lists_the_differences(capsys):
     say(tools=[READ, WRITE, {"name": "gone"}])
     pin_server()
     before = Path("toolbus.lock").read_bytes()
@@ -194,7 +194,7 @@ def test_check_tells_what_differs(capsys):
     assert Path("toolbus.lock").read_bytes() == before
 
 
-def test_characters_that_show_nothing_are_visible(capsys):
+def test_invisible_characters_are_escaped(capsys):
     say(tools=[{**READ, "description": f"Reads{HIDDEN}."}], instructions=f"{HIDDEN}")
     pin_server()
     written = Path("toolbus.lock").read_text()
@@ -206,7 +206,7 @@ def test_characters_that_show_nothing_are_visible(capsys):
         assert r"Reads\u200b\u202e\udb40\udc41\u3164\ufe0f\u001b[2J." in text
 
 
-def test_nobody_writes_without_being_asked(capsys):
+def test_without_a_terminal_nothing_is_written_unasked(capsys):
     say()
 
     assert pin("--", *command()) == 2
@@ -251,7 +251,7 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
         ('"output_schema": null', '"other": null', "tool 'read': its digest does not match"),
     ],
 )
-def test_a_file_that_was_edited_is_refused(capsys, old, new, reason):
+def test_an_edited_lock_file_is_refused(capsys, old, new, reason):
     say()
     pin_server()
     file = Path("toolbus.lock")

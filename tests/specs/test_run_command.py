@@ -279,7 +279,7 @@ async def test_held_text_comes_when_released(here, command, config):
     assert "bad" not in done[1].stderr
 
 
-async def test_nothing_stands_in_a_line_of_text(here, terminal, config):
+async def test_questions_and_warnings_break_no_line(here, terminal, config):
     asking = [("text", "I begin,\nand touch"), ("call", "c1", "shell", TOUCH)]
 
     async with FakeProvider([asking, [("text", "It is done")]]) as server:
@@ -331,7 +331,7 @@ async def test_a_cost_needs_a_price(here, command):
             assert (done.returncode, done.stderr) == (0, line)
 
 
-def test_without_a_terminal_it_is_denied(here, command, tape):
+def test_without_a_terminal_calls_are_denied(here, command, tape):
     writing = calling("write_file", path="new.txt", content="x")
     model = tape(writing, calling("shell", "c2", command="touch ran"), "Done.")
 
@@ -373,7 +373,7 @@ def answer_in(path):
     return asyncio.run(give())
 
 
-def test_with_a_store_it_waits(here, command, tape):
+def test_with_a_store_a_call_waits(here, command, tape):
     model = tape(calling("shell", command="echo ran >> ran"), "Done.")
 
     waiting = command("run", "go", model, "--tools=shell", "--store=s.db", "--json")
@@ -446,7 +446,7 @@ def test_the_question_shows_the_final_call(here, tape, config, terminal):
 
 
 @pytest.mark.parametrize("columns", [80, 44])
-def test_arguments_cannot_draw_the_question(tape, terminal, columns):
+def test_arguments_cannot_forge_the_question(tape, terminal, columns):
     hostile = f"ls\x1b[2J\x1b]0;x\x07\r\u202eevil\x9b2J\n{QUESTION}y"
     padded = " " * 200 + "the model calls read_file"
     model = tape(calling("shell", **{"command": hostile, padded: padded, "\x1b[2J": 1}), "Done.")
@@ -501,7 +501,7 @@ def test_long_arguments_come_page_by_page(here, tape, terminal):
 
 
 @pytest.mark.full
-def test_a_grant_spares_calls_alike(here, tape, terminal):
+def test_a_grant_approves_similar_calls(here, tape, terminal):
     calls = [calling("shell", f"c{n}", command=f"echo ran >> ran{n}") for n in range(3)]
     other = calling("write_file", "c3", path="new.txt", content="x")
 
@@ -530,7 +530,7 @@ def test_a_grant_spares_calls_alike(here, tape, terminal):
 
 @pytest.mark.full
 @pytest.mark.parametrize("options", [(), ("--store=s.db",)])
-def test_who_says_nothing_leaves_it(here, tape, terminal, options):
+def test_no_answer_leaves_the_question_open(here, tape, terminal, options):
     model = tape(calling("shell", command="touch ran"), "Done.")
 
     with terminal("go", model, "--tools=shell", *options) as person:
@@ -550,7 +550,7 @@ def test_who_says_nothing_leaves_it(here, tape, terminal, options):
 
 
 @pytest.mark.full
-def test_no_agent_answers_at_a_terminal(here, tape, environment):
+def test_an_agent_cannot_answer_at_its_terminal(here, tape, environment):
     model = tape(calling("shell", command="touch ran"), "Done.")
     words = [sys.executable, "-m", "toolbus", "run", "go", model, "--tools=shell"]
     ours, theirs = pty.openpty()
@@ -573,7 +573,7 @@ def test_no_agent_answers_at_a_terminal(here, tape, environment):
     assert not (here / "ran").exists()
 
 
-def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
+def test_an_edit_s_question_shows_the_difference(here, tape, terminal):
     lines = [f"line {number}" for number in range(1, 21)]
     before = "\r\n".join([*lines[:10], "old \x1b[2J", *lines[10:]])
     (here / "a.txt").write_bytes(before.encode())
@@ -611,7 +611,7 @@ def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
     assert (here / "a.txt").read_bytes() == before.replace("old ", "new\r\n+ ").encode()
 
 
-def test_a_file_that_changed_is_another_question(here, tape, terminal):
+def test_a_changed_file_is_another_question(here, tape, terminal):
     file = here / "a.txt"
     file.write_text("one\ntwo\n")
     editing = calling("edit_file", path="a.txt", old_text="two", new_text="2")
@@ -647,7 +647,7 @@ class Quotes(AgentComponent):
 """
 
 
-def test_a_secret_that_stays_is_no_difference(here, tape, terminal):
+def test_an_unchanged_secret_is_not_a_difference(here, tape, terminal):
     file, secret = here / "env.txt", "ghp_" + "".join(random.choices(string.ascii_letters, k=36))
     file.write_text(f"A=1\nTOKEN={secret}\nB=2\n")
     (here / "quotes.py").write_text(QUOTES)
@@ -668,7 +668,7 @@ def test_a_secret_that_stays_is_no_difference(here, tape, terminal):
     assert (code, file.read_text()) == (0, f"A=2\nTOKEN={secret}\nB=2\n")
 
 
-def test_what_is_typed_before_is_no_answer(here, tape, terminal):
+def test_input_before_a_question_is_discarded(here, tape, terminal):
     slow = here / "slow.py"
     slow.write_text(
         "from toolbus import AgentComponent, events, on\nimport time\nclass Slow(AgentComponent):\n"
@@ -698,7 +698,7 @@ def test_what_is_typed_before_is_no_answer(here, tape, terminal):
     assert not (here / "ran").exists()
 
 
-def test_yes_still_asks_about_outside(here, command, tape):
+def test_the_option_yes_asks_about_other_folders(here, command, tape):
     writing = [
         calling("write_file", f"c{number}", path=path, content="x")
         for number, path in enumerate(("in.txt", "../out.txt"))
@@ -712,7 +712,7 @@ def test_yes_still_asks_about_outside(here, command, tape):
     assert "✗ write_file: approval is needed" in done.stderr
 
 
-def test_what_a_rule_allows_is_not_asked(here, command, tape, person):
+def test_an_allow_rule_counts_as_approval(here, command, tape, person):
     rules = """
         [[component]]
         use = "policy"
@@ -747,7 +747,7 @@ def test_what_a_rule_allows_is_not_asked(here, command, tape, person):
 
 
 @pytest.mark.full
-def test_hints_of_servers_are_not_believed(here, command, tape):
+def test_hints_of_servers_are_not_trusted(here, command, tape):
     peek = {"name": "peek", "inputSchema": {"type": "object"}}
     pages = [[peek | {"annotations": {"readOnlyHint": True}}]]
     result = {"content": [{"type": "text", "text": "seen"}]}
@@ -814,7 +814,7 @@ def test_a_program_asks_at_its_terminal(here, environment):
     assert r"│ \x1b[2J" in shown
 
 
-def test_without_a_terminal_it_refuses(here, environment):
+def test_without_a_terminal_a_program_s_calls_are_denied(here, environment):
     (here / "paying.py").write_text(PROGRAM)
 
     done = subprocess.run(
@@ -835,7 +835,7 @@ def test_without_a_terminal_it_refuses(here, environment):
     )
 
 
-def test_an_untrusted_configuration_is_not_in_force(here, command, person, tape, config):
+def test_an_untrusted_configuration_does_not_apply(here, command, person, tape, config):
     config("Forbidding")
     model = tape(calling("shell", command="touch ran"), "Done.")
 
@@ -872,7 +872,7 @@ def test_servers_of_the_configuration_are_opened(here, command, tape):
 
 
 @pytest.mark.full
-def test_a_server_that_fails_is_named(here, command, tape):
+def test_a_failing_server_is_named(here, command, tape):
     model = tape("Done.")
     cases = {
         'command = "./nowhere"': (1, "servers.toml:2: server 'x'"),
@@ -976,7 +976,7 @@ def wait_for(path):
 
 
 @pytest.mark.full
-def test_a_stored_session_is_played(here, command, tape):
+def test_a_stored_session_is_replayed(here, command, tape):
     command("run", "what is it?", tape("Fine."), "--store=s.db")
     asyncio.run(write_below(here / "s.db"))
     (session,) = [each for each in session_ids(here / "s.db") if "/" not in each]
@@ -1029,7 +1029,7 @@ def test_prompts_are_typed_one_by_one(here, tmp_path, tape, terminal):
 
 
 @pytest.mark.full
-def test_ctrl_c_stops_a_turn_only(here, tmp_path, tape, terminal):
+def test_ctrl_c_stops_only_a_turn(here, tmp_path, tape, terminal):
     model = tape(calling("shell", command="touch running; sleep 60"), "I go on.")
     typing = {"PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(tmp_path / "state")}
 
@@ -1053,7 +1053,7 @@ def test_ctrl_c_stops_a_turn_only(here, tmp_path, tape, terminal):
 
 
 @pytest.mark.full
-async def test_ctrl_c_in_mid_text_keeps_the_session(here, tmp_path, terminal):
+async def test_ctrl_c_within_a_text_keeps_the_session(here, tmp_path, terminal):
     events = shapes.chat_chunks([("text", "Let me look")])[:3]
     typing = {"PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(tmp_path / "state")}
 
@@ -1086,7 +1086,7 @@ async def test_ctrl_c_in_mid_text_keeps_the_session(here, tmp_path, terminal):
 
 
 @pytest.mark.full
-def test_what_is_missing_is_named(here, command, tape, environment, terminal):
+def test_missing_parts_are_usage_errors(here, command, tape, environment, terminal):
     model = tape("Done.")
     without = here / "without"
     without.mkdir()
@@ -1119,7 +1119,7 @@ def test_what_is_missing_is_named(here, command, tape, environment, terminal):
 
 
 @pytest.mark.full
-async def test_what_fails_ends_with_1(here, command, tape):
+async def test_failures_exit_with_1(here, command, tape):
     never = [calling("list_files", f"c{number}") for number in range(3)]
     model = tape(*never, name="never.jsonl")
     body = {"error": {"message": f"no, {KEY}", "type": "t"}}

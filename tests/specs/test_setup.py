@@ -103,7 +103,7 @@ def test_one_yes_protects_an_agent(home):
     assert shown.rstrip().endswith("ask it to `git push -f`: the policy denies it")
 
 
-def test_agents_on_this_machine_are_offered(home, monkeypatch):
+def test_coding_agents_on_the_machine_are_offered(home, monkeypatch):
     home.program("gemini")
     home.program("vibe")
     home.program("codex", "work/bin")
@@ -126,7 +126,7 @@ def test_agents_on_this_machine_are_offered(home, monkeypatch):
         (["pi", "--managed"], "--managed needs one of claude-code, codex, gemini-cli"),
     ],
 )
-def test_wrong_words_leave_no_file(home, words, hint):
+def test_wrong_arguments_write_no_file(home, words, hint):
     before = home.files()
 
     refused = home.run(*words, code=2)
@@ -160,7 +160,7 @@ def machine(tmp_path, monkeypatch):
     return tmp_path / "machine"
 
 
-def test_a_machine_keeps_hooks_on(home, machine):
+def test_a_file_of_the_machine_keeps_hooks_on(home, machine):
     project = home.write(home.project / ".claude/settings.json", '{"disableAllHooks": true}')
     start = {"session_id": "s", "hook_event_name": "SessionStart", "source": "startup"}
 
@@ -182,7 +182,7 @@ def test_a_machine_keeps_hooks_on(home, machine):
     assert json.loads(project.read_text()) == {"disableAllHooks": True}
 
 
-def test_settings_of_the_machine_stay(home, machine):
+def test_present_settings_of_the_machine_stay(home, machine):
     file = home.write(machine / "etc/gemini-cli/settings.json", '{"theme": "dark"}')
 
     wrong = home.run("gemini-cli", "--yes", "--managed", code=2)
@@ -250,7 +250,7 @@ def test_a_broken_configuration_stays(home, text, mode, hint):
     assert home.files() == before
 
 
-def test_a_no_writes_nothing(home):
+def test_a_declined_page_writes_nothing(home):
     before = home.files()
 
     refused = home.answer("pi", **{QUESTION: ""})
@@ -264,7 +264,7 @@ def test_a_no_writes_nothing(home):
     assert home.files() == before
 
 
-def test_without_a_terminal_nothing_happens(home):
+def test_without_a_terminal_setup_is_refused(home):
     before = home.files()
 
     ended = subprocess.run(

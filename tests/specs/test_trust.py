@@ -204,7 +204,7 @@ async def looked(components, **options):
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-async def test_the_repository_s_root_is_the_end(place, monkeypatch, kind):
+async def test_the_search_ends_at_the_repository_s_root(place, monkeypatch, kind):
     place.write("toolbus.toml", "")
     root, inside = place.here / "root", place.here / "root/a/b"
     inside.mkdir(parents=True)
@@ -219,7 +219,7 @@ async def test_the_repository_s_root_is_the_end(place, monkeypatch, kind):
     assert find() is None
 
 
-async def test_the_home_folder_is_the_end(place, monkeypatch):
+async def test_the_search_ends_at_the_home_folder(place, monkeypatch):
     place.write("toolbus.toml", "")
     home, below = place.here / "home", place.here / "home/a/b"
     below.mkdir(parents=True)
@@ -234,7 +234,7 @@ async def test_the_home_folder_is_the_end(place, monkeypatch):
     assert find() is None
 
 
-async def test_elsewhere_only_this_folder_counts(place, monkeypatch):
+async def test_elsewhere_only_the_current_folder_counts(place, monkeypatch):
     place.write("toolbus.toml", "")
     (place.here / "below").mkdir()
     monkeypatch.chdir(place.here / "below")
@@ -246,7 +246,7 @@ async def test_elsewhere_only_this_folder_counts(place, monkeypatch):
     assert find() == Path("toolbus.toml")
 
 
-async def test_another_s_repository_is_no_end(place, monkeypatch, owned):
+async def test_another_user_s_repository_does_not_end_it(place, monkeypatch, owned):
     place.write("toolbus.toml", "")
     (place.here / ".git").mkdir()
     owned(place.here / ".git")
@@ -256,7 +256,7 @@ async def test_another_s_repository_is_no_end(place, monkeypatch, owned):
     assert find() is None
 
 
-async def test_another_s_file_is_refused(place, trust, owned):
+async def test_another_user_s_file_is_refused(place, trust, owned):
     file = place.hostile()
     owned(file)
 
@@ -273,7 +273,7 @@ async def test_another_s_file_is_refused(place, trust, owned):
         ("", 0o757, "others may write its folder "),
     ],
 )
-async def test_a_file_that_others_may_write(place, trust, path, mode, reason):
+async def test_a_file_writable_by_other_users_is_refused(place, trust, path, mode, reason):
     file = place.hostile()
     trust()
     os.chown(place.here / path, -1, os.getgroups()[0] if os.geteuid() else STRANGER)
@@ -284,7 +284,7 @@ async def test_a_file_that_others_may_write(place, trust, path, mode, reason):
     assert not place.mark.exists()
 
 
-async def test_a_sticky_folder_may_be_shared(place, trust, monkeypatch):
+async def test_a_sticky_folder_can_be_shared(place, trust, monkeypatch):
     place.here.chmod(0o1777)
     place.write("mine/policy.py", PLAIN)
     place.write("mine/toolbus.toml", COMPONENT.format("policy.py"))
@@ -294,7 +294,7 @@ async def test_a_sticky_folder_may_be_shared(place, trust, monkeypatch):
     assert names(load()) == ["Plain"]
 
 
-async def test_a_named_file_that_others_may_write(place, trust):
+async def test_a_named_file_writable_by_others_is_refused(place, trust):
     file = place.hostile()
     trust()
     (place.here / "policy.py").chmod(0o646)
@@ -303,7 +303,7 @@ async def test_a_named_file_that_others_may_write(place, trust):
     assert not place.mark.exists()
 
 
-async def test_the_user_s_own_is_judged_too(place):
+async def test_the_user_s_own_file_is_checked_too(place):
     file = place.guarded(f"import pathlib; pathlib.Path({str(place.mark)!r}).touch()\n{NEVER}")
 
     (place.own / "mine.py").chmod(0o646)
@@ -332,7 +332,7 @@ async def test_a_hostile_repository_runs_nothing(place, command, proxied, log):
     assert not place.mark.exists()
 
 
-async def test_the_user_s_own_is_in_force(place, command, proxied, log, capsys):
+async def test_the_user_s_own_configuration_applies(place, command, proxied, log, capsys):
     place.hostile()
     place.guarded()
 
@@ -352,7 +352,7 @@ async def test_the_user_s_own_is_in_force(place, command, proxied, log, capsys):
     assert not place.mark.exists()
 
 
-async def test_without_one_of_your_own(place):
+async def test_an_untrusted_project_alone_loads_nothing(place):
     file = place.hostile()
 
     assert refused().endswith(f"; read it, then: toolbus trust {file}")
@@ -373,7 +373,7 @@ async def test_an_environment_file_is_never_read(place, command):
     assert not place.mark.exists()
 
 
-async def test_a_symlink_is_judged_by_its_target(place, trust, monkeypatch):
+async def test_a_symlink_is_trusted_by_its_target(place, trust, monkeypatch):
     place.project("", PLAIN)
     trust()
     there = place.here / "there"
@@ -391,7 +391,7 @@ async def test_a_symlink_is_judged_by_its_target(place, trust, monkeypatch):
     assert not place.mark.exists()
 
 
-async def test_a_named_file_is_trusted(place, command, log):
+async def test_a_named_file_needs_no_trust(place, command, log):
     place.project("", f"{PLAIN}{NEVER}".replace(PLAIN, ""))
 
     (component,) = load("toolbus.toml")
@@ -404,7 +404,7 @@ async def test_a_named_file_is_trusted(place, command, log):
     assert "is not trusted" in refused()
 
 
-async def test_the_proxy_can_look_for_nothing(place, proxied):
+async def test_the_proxy_can_ignore_all_configurations(place, proxied):
     place.guarded()
 
     with_own, without = proxied(), proxied("--no-config")
@@ -413,7 +413,7 @@ async def test_the_proxy_can_look_for_nothing(place, proxied):
     assert "the server's" in without[0]
 
 
-async def test_trusted_changed_trusted_again(place, trust):
+async def test_a_change_ends_trust(place, trust):
     place.project('settings = { words = "words.txt" }\n', helper="LIMIT = 1\n", python="""
         from pathlib import Path
         from helper import LIMIT
@@ -443,7 +443,7 @@ async def test_trusted_changed_trusted_again(place, trust):
     assert seen[2] == seen[3] == {"text": "new", "limit": 3}
 
 
-async def test_a_file_that_appears_counts(place, trust):
+async def test_a_new_file_ends_trust(place, trust):
     place.project('settings = { words = "words.txt" }\n', """
         class Worded(AgentComponent):
             def __init__(self, words: str): ...
@@ -519,7 +519,7 @@ async def test_a_compiled_module_does_not_run(place, trust):
     assert sys.modules[type(component).__module__].LIMIT == 1
 
 
-async def test_an_import_that_was_hidden_is_refused(place, trust):
+async def test_a_hidden_import_is_refused(place, trust):
     hidden = "import importlib\nimportlib.import_module('conc' + 'ealed')\n"
     place.project(
         "",
@@ -649,7 +649,7 @@ async def test_the_project_does_not_answer_first(place, trust):
     assert outcome.status == "denied"
 
 
-async def test_what_redacts_last_stays_last(place, trust):
+async def test_the_last_redaction_stays_last(place, trust):
     key = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
     place.write("toolbus.toml", '[[component]]\nuse = "redact-secrets"', place.own)
     place.project("", f"""
@@ -671,7 +671,7 @@ async def test_what_redacts_last_stays_last(place, trust):
     assert key not in rows[0]
 
 
-async def test_a_setup_of_its_own_is_refused(place, trust):
+async def test_a_project_s_own_setup_is_refused(place, trust):
     place.guarded()
     file = place.project("", f"{PLAIN}    def setup(self, agent): super().setup(agent)\n".replace(
         "...\n", "\n"))  # fmt: skip
@@ -706,7 +706,7 @@ async def test_personal_settings_are_refused(place, trust, setting, line):
     assert names(load("toolbus.toml")) == ["Keyed"]
 
 
-async def test_the_user_s_own_meets_a_requirement(place, trust):
+async def test_the_user_s_configuration_meets_a_requirement(place, trust):
     place.write("toolbus.toml", '[[component]]\nuse = "truncate-output"', place.own)
     place.project("priority = 900", """
         from toolbus.truncation.truncate_output import TruncateOutput
@@ -717,7 +717,7 @@ async def test_the_user_s_own_meets_a_requirement(place, trust):
     assert names(load()) == ["TruncateOutput", "Needs"]
 
 
-async def test_it_shows_what_is_trusted(place, trust):
+async def test_the_trusted_contents_are_shown(place, trust):
     file = place.hostile()
     place.write("words.txt", "one")
     file.write_text(f'{file.read_text()}settings = {{ words = "./words.txt" }}\n')
@@ -741,7 +741,7 @@ async def test_it_shows_what_is_trusted(place, trust):
     assert not place.mark.exists()
 
 
-async def test_programs_get_the_digests(place, trust):
+async def test_json_has_the_digests(place, trust):
     file = place.project("", PLAIN)
 
     report, states = json.loads(trust("--json")), json.loads(trust("--list", "--json"))
@@ -776,7 +776,7 @@ async def test_servers_are_shown_before_they_start(place, trust):
     }
 
 
-async def test_the_list_says_what_changed(place, trust):
+async def test_the_list_names_changes(place, trust):
     empty = trust("--list")
     for name in ("a", "b", "c"):
         place.write(f"{name}/policy.py", PLAIN)
@@ -792,7 +792,7 @@ async def test_the_list_says_what_changed(place, trust):
     assert lines[5].startswith("  not trusted: there is no such file")
 
 
-async def test_trust_is_taken_back(place, trust):
+async def test_trust_is_revoked(place, trust):
     file = place.project("", PLAIN)
     trust()
 
@@ -803,7 +803,7 @@ async def test_trust_is_taken_back(place, trust):
     assert "is not trusted, so" in refused()
 
 
-async def test_only_its_owner_reads_the_list(place, trust):
+async def test_the_list_is_private(place, trust):
     place.project("", PLAIN)
     before = os.umask(0)
     try:
@@ -842,7 +842,7 @@ async def test_a_broken_list_trusts_nothing(place):
 
 
 @pytest.mark.full
-async def test_two_at_once_lose_nothing(place, environment, trust):
+async def test_concurrent_changes_are_kept(place, environment, trust):
     files = [place.write(f"{number}/toolbus.toml", "") for number in range(8)]
 
     with ThreadPoolExecutor(len(files)) as pool:
