@@ -237,7 +237,7 @@ def test_missing_lines_are_counted():
     items = found(b"".join(data[:2] + data[3:]))
 
     (problem,) = problems(items)
-    assert "should have 2 messages, 1 were read" in problem.reason
+    assert "expected 2 messages, got 1" in problem.reason
 
 
 def test_a_newer_version_is_refused():

@@ -499,7 +499,7 @@ async def test_settings_are_sent_as_they_are(path):
 async def test_settings_cannot_replace_the_request(name):
     path = RESPONSES if name == "input" else CHAT
     async with provider(path, DONE) as (server, model):
-        with pytest.raises(RegistrationError, match=f"model setting '{name}': it is made of"):
+        with pytest.raises(RegistrationError, match=f"model setting '{name}': it is derived from"):
             await Agent(model, model_settings={name: []}).run("hello")
 
     assert server.requests == []
@@ -749,7 +749,7 @@ async def test_a_pause_is_told_while_it_lasts(path, streams, monkeypatch, caplog
     async with provider(path, busy, DONE, max_retries=2) as (_, model):
         await run_through(Agent(model), streams)
 
-    assert told == [(7, "model 'm': HTTP 429; asked again in 7.0 s")]
+    assert told == [(7, "model 'm': HTTP 429; retrying in 7.0 s")]
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -770,7 +770,7 @@ async def test_too_long_a_pause_is_an_error(path, name, value, streams):
             await run_through(Agent(model), streams)
 
     told = r"HTTP 529: busy; the server asks for a pause of (3,600|[\d,]{15}|inf) seconds"
-    assert re.search(rf"{told}, expected at most 60$", str(caught.value))
+    assert re.search(rf"{told}, the limit is 60$", str(caught.value))
     assert len(server.requests) == 1
 
 
@@ -1000,7 +1000,7 @@ async def test_a_key_may_be_in_a_file(path, tmp_path):
         await model.complete(REQUEST)
         refused = [
             pytest.raises(RegistrationError, match=words)
-            for words in ("others may use it", "No such file", "has letters that no key")
+            for words in ("others may use it", "No such file", "has invalid characters")
         ]
         for caught, file in zip(refused, (shared, tmp_path / "none", two), strict=True):
             with caught:
@@ -1047,7 +1047,7 @@ def test_a_name_makes_the_model(name, path, monkeypatch):
         ("opnai:m", r"expected PROVIDER:NAME.*; did you mean 'openai'"),
         ("gpt-5", r"model 'gpt-5': expected PROVIDER:NAME"),
         ("openai:", "expected PROVIDER:NAME"),
-        ("openai:m", "no key for 'api.openai.com': set OPENAI_API_KEY, or name a file"),
+        ("openai:m", "no key for 'api.openai.com': set OPENAI_API_KEY, or name a private file"),
         ("anthropic:m", "no key for 'api.anthropic.com': set ANTHROPIC_API_KEY"),
     ],
 )

@@ -501,9 +501,9 @@ async def test_servers_without_parameters_read_words(path, system):
         for seen in server.requests
     ]
     assert firsts == [firsts[0]] * 3
-    assert all(word in json.dumps(firsts[0]) for word in ("JSON alone", "people", system or ""))
+    assert all(word in json.dumps(firsts[0]) for word in ("only with JSON", "people", system or ""))
     assert agent.messages[0].role == ("system" if system else "user")
-    with pytest.raises(RegistrationError, match="structured_output 'no': there are 'native' and"):
+    with pytest.raises(RegistrationError, match="structured_output 'no': expected 'native' or"):
         async with provider(path, structured_output="no"):
             pass
 

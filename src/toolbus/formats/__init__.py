@@ -1,4 +1,4 @@
-"""Recorded sessions of others, and our own, as items."""
+"""Recorded sessions in toolbus's own and other formats, read as items."""
 
 from toolbus.formats.items import Item as Item
 from toolbus.formats.items import MessageItem as MessageItem

@@ -1,10 +1,9 @@
-"""What a model answered, item by item, as one message, and the items of a message again.
+"""A model's answer as a list of items and as one message, converted both ways.
 
-An answer of Anthropic's and of OpenAI's responses API is a list: reasoning, text, calls, and what
-has no counterpart here, in any order. A message holds them by kind. Where the list was not
-reasoning, then a text, then calls, `metadata["wire"]` says in which order they stood, so that the
-provider reads again what it wrote. Texts are in it by their lengths, so it never disagrees with
-what handlers made of them.
+Anthropic and OpenAI's responses API answer with a list in any order: reasoning, text, calls, and
+blocks without a counterpart here. A message holds the items by kind. For any other order than
+reasoning, one text, calls, `metadata["wire"]` records the order, so that the provider gets back its
+own answer. Texts are recorded by length only, so the record never contradicts changes of handlers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _PLAIN = re.compile(r"r*t?c*")
 
 
 class AnswerItem(NamedTuple):
-    """A `text`, `reasoning` (a part), a `call`, or a foreign `block` (JSON); *facts* of a text."""
+    """An item: `text` (with *facts*), `reasoning` (a part), `call`, or foreign `block` (JSON)."""
 
     kind: Literal["text", "reasoning", "call", "block"]
     value: Any
@@ -57,38 +56,38 @@ def message_of(
 
 
 def items_of(message: AssistantMessage, wire: Wire) -> list[AnswerItem]:
-    """Return the items of *message*, as *wire* had them if it is from there.
+    """Return the items of *message*, in the recorded order if the message is from *wire*.
 
-    Reasoning is only what *wire* takes back; of what handlers changed, order and facts that do not
-    fit any more are left out.
+    Reasoning is included only if *wire* accepts it back. Order and facts that no longer fit after
+    changes of handlers are left out.
     """
-    items = _ordered(message, wire) or _plainly(message)
-    return [item for item in items if item.kind != "reasoning" or _goes_back(item.value, wire)]
+    items = _restored_order(message, wire) or _default_order(message)
+    return [item for item in items if item.kind != "reasoning" or _is_returnable(item.value, wire)]
 
 
 class TextJoints:
-    """Puts a line end before a text that does not follow a text directly."""
+    """A joiner of texts, with a line end between texts that are not adjacent."""
 
     def __init__(self) -> None:
         self._has_text = self._is_apart = False
 
     def interrupt(self) -> None:
-        """Note that something else than text came."""
+        """Note an item that is not a text."""
         self._is_apart = self._has_text
 
     def joined(self, text: str) -> str:
-        """Return *text* with what stands between it and the text before it."""
+        """Return *text* with the separator from the previous text."""
         joint = "\n" if self._is_apart else ""
         self._has_text, self._is_apart = True, False
         return joint + text
 
 
-def _goes_back(part: ReasoningPart, wire: Wire) -> bool:
+def _is_returnable(part: ReasoningPart, wire: Wire) -> bool:
     return part.format == wire and part.is_sealed
 
 
 def _texts(items: Iterable[AnswerItem]) -> Iterator[str]:
-    """Give the texts, and what stands between them."""
+    """Yield the texts with their separators."""
     joints = TextJoints()
     for item in items:
         if item.kind == "text":
@@ -98,7 +97,7 @@ def _texts(items: Iterable[AnswerItem]) -> Iterator[str]:
 
 
 def _layout(items: Sequence[AnswerItem]) -> list[JsonObject]:
-    """Return the order of *items* as JSON; none if there is nothing to say of it."""
+    """Return the order of *items* as JSON, empty for the default order without facts."""
     kinds = "".join([item.kind[0] for item in items])
     if _PLAIN.fullmatch(kinds) and not any(item.facts for item in items):
         return []
@@ -114,7 +113,7 @@ def _layout(items: Sequence[AnswerItem]) -> list[JsonObject]:
     return layout
 
 
-def _plainly(message: AssistantMessage) -> list[AnswerItem]:
+def _default_order(message: AssistantMessage) -> list[AnswerItem]:
     text = [AnswerItem("text", message.content)] if message.content else []
     return [
         *[AnswerItem("reasoning", part) for part in message.reasoning],
@@ -123,8 +122,8 @@ def _plainly(message: AssistantMessage) -> list[AnswerItem]:
     ]
 
 
-def _ordered(message: AssistantMessage, wire: Wire) -> list[AnswerItem]:
-    """Return the items in the order that the metadata tell; none if that does not fit."""
+def _restored_order(message: AssistantMessage, wire: Wire) -> list[AnswerItem]:
+    """Return the items in the order recorded in the metadata, empty if that does not fit."""
     match message.metadata.get("wire"):
         case {"format": str(known), "layout": tuple(layout)} if known == wire:
             pass
@@ -153,9 +152,9 @@ def _ordered(message: AssistantMessage, wire: Wire) -> list[AnswerItem]:
 
 
 def _cut(content: str, entries: Sequence[dict[str, Any]]) -> list[list[AnswerItem]]:
-    """Return the texts of *content* by the text *entries*, and what belongs to none of them.
+    """Return the texts of *content* for each text entry, and the texts for no entry.
 
-    If the lengths are others now, the first has all, without facts: they were those of others.
+    If the recorded lengths no longer fit, the first list has the whole content, without facts.
     """
     items: list[list[AnswerItem]] = []
     place, before, fits = 0, None, True

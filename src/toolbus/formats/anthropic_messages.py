@@ -1,6 +1,6 @@
 """Anthropic's content blocks as parts and messages.
 
-The blocks are those of https://docs.anthropic.com/en/api/messages. A block without a counterpart
+The shapes are those of https://docs.anthropic.com/en/api/messages. A block without a counterpart
 here is kept as JSON, so that handlers see what the model saw.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, message_of
 from toolbus.formats.json_input import call_of, unexpected
-from toolbus.formats.media import UNNAMED, foreign_part, image_at
+from toolbus.formats.media import UNNAMED, foreign_part, image_from
 from toolbus.formats.usage import anthropic_usage, stop_of
 from toolbus.messages.immutable import EMPTY, JsonObject
 from toolbus.messages.reasoning import ReasoningPart
@@ -42,7 +42,7 @@ WIRE: Wire = "anthropic"
 def answer_message(
     items: Sequence[AnswerItem], message_id: str, facts: JsonObject = EMPTY
 ) -> AssistantMessage:
-    """Return *items* as a message; *facts* are usage and the reason to stop."""
+    """Return *items* as a message; *facts* are usage and stop reason."""
     return message_of(
         items,
         WIRE,
@@ -53,7 +53,7 @@ def answer_message(
 
 
 def answer_items(content: Any, path: str, make_call: MakeCall = call_of) -> list[AnswerItem]:
-    """Return the blocks of an assistant's *content*; raises `DecodeError`."""
+    """Return the blocks of an assistant's *content* as items; raises `DecodeError`."""
     items: list[AnswerItem] = []
     for index, block in enumerate(_blocks(content, path)):
         match block:
@@ -80,9 +80,9 @@ def answer_items(content: Any, path: str, make_call: MakeCall = call_of) -> list
 
 
 def user_messages(content: Any, message_id: str, names: ToolNames, path: str) -> list[Message]:
-    """Return what a user turn holds: a tool message for each result, then what the user says.
+    """Return the messages of a user turn: a tool message for each result, then the user's own.
 
-    The API wants results before anything else in the turn.
+    The API requires results first in a turn.
     """
     blocks, rest = _blocks(content, path), []
     messages: list[Message] = []
@@ -101,14 +101,14 @@ def user_messages(content: Any, message_id: str, names: ToolNames, path: str) ->
 
 
 def parts_of(content: Any, path: str) -> tuple[Part, ...]:
-    """Return the blocks of *content*, text or an array or nothing, as parts."""
+    """Return the blocks of *content*, a text, an array or None, as parts."""
     return tuple(
         [part_of(block, f"{path}[{index}]") for index, block in enumerate(_blocks(content, path))]
     )
 
 
 def part_of(block: Any, path: str) -> Part:
-    """Return a block as the part that it is, or as a resource that holds its JSON."""
+    """Return a block as a part, or as a resource with its JSON if it has no counterpart."""
     match block:
         case {"type": "text", "text": str(text)}:
             return TextPart(text=text)
@@ -126,7 +126,7 @@ def part_of(block: Any, path: str) -> Part:
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             return ResourcePart(resource=Resource(uri=_title(block), text=text))
         case {"type": "image", "source": {"type": "url", "url": str(uri)}}:
-            return image_at(uri)
+            return image_from(uri)
         case {"type": "document", "source": {"type": "url", "url": str(uri)}}:
             return ResourcePart(resource=Resource(uri=uri))
         case {"type": str(kind)}:
@@ -153,8 +153,8 @@ def _blocks(content: Any, path: str) -> list[Any]:
 def _call(block: Any, path: str, make_call: MakeCall) -> ToolCall:
     match block:
         case {"id": str(call_id), "name": str(name)}:
-            # What a model wrote as its input and what is no object is kept as its text. A text
-            # is what it wrote, as a stream gives it.
+            # An input other than an object is kept as its text. A stream gives the input as
+            # the model's own text.
             value = block.get("input")
             is_usual = isinstance(value, dict | str)
             return make_call(call_id, name, value if is_usual else encode(value).decode())

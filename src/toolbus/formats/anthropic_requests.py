@@ -1,4 +1,4 @@
-"""Our messages and tools as Anthropic's: the body of a request.
+"""Requests to Anthropic: messages and tools as the body of a request.
 
 The shapes are those of https://docs.anthropic.com/en/api/messages.
 """
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, items_of
 from toolbus.formats.anthropic_messages import WIRE
-from toolbus.formats.media import UNNAMED, as_words, foreign_block, is_on_the_web
+from toolbus.formats.media import UNNAMED, as_text, foreign_block, is_web_url
 from toolbus.formats.names import wire_name
-from toolbus.formats.output_schemas import ANTHROPIC, enforceable, with_format, with_words
+from toolbus.formats.output_schemas import ANTHROPIC, enforceable, with_format, with_schema_prompt
 from toolbus.formats.requests import arguments_of, schema_of, with_settings
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from toolbus.messages.reasoning import ReasoningPart
 
 MAX_TOKENS = 8_192
-"""The API wants a limit for each answer; this one is sent where the settings have none."""
+"""The limit for an answer, which the API requires, where the settings have none."""
 
 _RESERVED = frozenset({"messages", "model", "stream", "system", "tools"})
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -44,11 +44,11 @@ _FIRST_TURN = {"role": "user", "content": [{"type": "text", "text": "(The conver
 
 
 def body_of(request: ModelRequest) -> dict[str, Any]:
-    """Return the body of `POST /v1/messages` for *request*, not streamed."""
+    """Return the body of `POST /v1/messages` for *request*, without streaming."""
     schema = request.output_schema
     output = None if schema is None else enforceable(schema, ANTHROPIC)
     if output is None:
-        request = with_words(request)
+        request = with_schema_prompt(request)
     first = next(
         (i for i, other in enumerate(request.messages) if not isinstance(other, SystemMessage)),
         len(request.messages),
@@ -70,17 +70,17 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
         or None,
     }
     sent = with_settings(body, request.settings, _RESERVED)
-    if "thinking" in sent and _lacks_a_thought(request.messages):
+    if "thinking" in sent and _lacks_reasoning(request.messages):
         sent["thinking"] = {"type": "disabled"}
     if output is None:
         return sent
     return with_format(sent, "output_config", {"type": "json_schema", "schema": output})
 
 
-def _lacks_a_thought(messages: Sequence[Message]) -> bool:
-    """Tell whether something that was thought before the open calls cannot go back.
+def _lacks_reasoning(messages: Sequence[Message]) -> bool:
+    """Return whether reasoning before the open calls cannot be sent back.
 
-    With thinking on, the API refuses a turn of calls that begins without it
+    With thinking enabled, the API refuses a turn of calls that does not begin with thinking
     (https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking).
     """
     for message in reversed(messages):
@@ -94,17 +94,17 @@ def _lacks_a_thought(messages: Sequence[Message]) -> bool:
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Return the turns; results, and what a user says after them, are one."""
+    """Return the turns; results and a following user message form one turn."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role, blocks = _turn(message)
         if not blocks:
-            continue  # The API refuses an empty turn, and an empty text.
+            continue  # The API refuses empty turns and empty texts.
         if turns and role == turns[-1]["role"]:
             turns[-1]["content"] += blocks
         else:
             turns.append({"role": role, "content": blocks})
-    # A session may begin with what a program did; the API wants a user first.
+    # The API requires a user turn first, but a session may begin with an answer.
     is_answer = bool(turns) and turns[0]["role"] == "assistant"
     return [dict(_FIRST_TURN), *turns] if is_answer else turns
 
@@ -131,7 +131,7 @@ def _block_of(item: AnswerItem) -> dict[str, Any] | None:
         case "text":
             return {**_text_block(item.value), **thaw(item.facts)} if item.value.strip() else None
         case "reasoning":
-            return _thought(item.value)
+            return _reasoning_block(item.value)
         case "call":
             return {
                 "type": "tool_use",
@@ -144,7 +144,7 @@ def _block_of(item: AnswerItem) -> dict[str, Any] | None:
             return block
 
 
-def _thought(part: ReasoningPart) -> dict[str, Any]:
+def _reasoning_block(part: ReasoningPart) -> dict[str, Any]:
     if part.data is not None:
         return {"type": "redacted_thinking", "data": part.data}
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}
@@ -165,12 +165,12 @@ def _result(message: ToolMessage) -> dict[str, Any]:
 
 
 def _blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """Return the parts of a user's message."""
+    """Return the parts of a user's message as blocks."""
     return [_document(part) or _block(part) for part in parts if not _is_blank(part)]
 
 
 def _document(part: Part) -> dict[str, Any] | None:
-    """Return what only a user may say: a text that is a document, and blocks of other kinds."""
+    """Return a block that only a user message may contain: a text document or a foreign block."""
     if block := foreign_block(part, _FOREIGN):
         return block
     match part:
@@ -187,8 +187,8 @@ def _block(part: Part) -> dict[str, Any]:
         case ImagePart(data=data, mime_type=kind) if kind in _IMAGES:
             return _image({"type": "base64", "media_type": kind, "data": data})
         case ResourcePart(resource=Resource(text=None) as resource):
-            return _resource(resource) or _text_block(as_words(part))
-    return _text_block(as_words(part))
+            return _resource(resource) or _text_block(as_text(part))
+    return _text_block(as_text(part))
 
 
 def _resource(resource: Resource) -> dict[str, Any] | None:
@@ -198,7 +198,7 @@ def _resource(resource: Resource) -> dict[str, Any] | None:
         case Resource(blob=str(data), mime_type=kind) if kind == _PDF:
             source = {"type": "base64", "media_type": _PDF, "data": data}
             return _titled(resource.uri, {"type": "document", "source": source})
-        case Resource(blob=None, mime_type=kind, uri=uri) if is_on_the_web(uri):
+        case Resource(blob=None, mime_type=kind, uri=uri) if is_web_url(uri):
             if kind is not None and kind.startswith("image/"):
                 return _image({"type": "url", "url": uri})
             if kind in {None, _PDF}:

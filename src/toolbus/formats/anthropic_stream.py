@@ -1,4 +1,4 @@
-"""The events of a streamed message of Anthropic's, put together.
+"""The assembly of a streamed message of Anthropic from its events.
 
 The shapes are those of https://docs.anthropic.com/en/docs/build-with-claude/streaming.
 """
@@ -19,7 +19,7 @@ _TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta":
 
 
 class AnthropicStream:
-    """Takes events; when it *is_whole*, `answer` is the message as if it had not been streamed."""
+    """An assembler of events; once it *is_whole*, `answer` returns the unstreamed message."""
 
     def __init__(self) -> None:
         self.is_whole = False
@@ -30,10 +30,10 @@ class AnthropicStream:
         self._joints = TextJoints()
 
     def feed(self, event: Any) -> Sequence[ModelDelta]:
-        """Give what *event* adds; unknown ones add nothing. Raises `DecodeError`."""
+        """Return the deltas of *event*, none for an unknown event; raises `DecodeError`."""
         match event:
             case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
-                # No generator: there is an event for each piece.
+                # Not a generator, for speed: there is an event for each token.
                 return self._delta(index, delta)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
                 self._start(index, block)
@@ -107,12 +107,12 @@ class AnthropicStream:
                 start = block.get(name)
                 block[name] = (start if isinstance(start, str) else "") + "".join(texts)
         if block.get("type") != "tool_use" and isinstance(block.get("input"), str):
-            # Of a tool that runs at the provider; it wants an object again.
+            # The input of a tool that runs at the provider, which requires an object.
             block["input"] = parse(block["input"] or "{}", replace_surrogates_in)
         return block
 
 
 def _counted(usage: Any) -> dict[str, Any]:
-    """Return the counts that *usage* has: they are of the whole message, and null says nothing."""
+    """Return the counts in *usage* that are not null; they are totals of the message."""
     items = usage.items() if isinstance(usage, dict) else ()
     return {name: value for name, value in items if value is not None}

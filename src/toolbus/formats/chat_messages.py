@@ -1,4 +1,4 @@
-"""OpenAI's chat messages as ours.
+"""Chat messages of OpenAI's API as messages of toolbus.
 
 The shapes are those of https://platform.openai.com/docs/api-reference/chat/create, with the older
 `function_call`, and of fine-tuning files, https://platform.openai.com/docs/guides/fine-tuning.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError
 from toolbus.formats.json_input import call_of, unexpected
-from toolbus.formats.media import document_in, foreign_part, image_at
+from toolbus.formats.media import document_from, foreign_part, image_from
 from toolbus.formats.usage import openai_usage, stop_of
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.reasoning import ReasoningPart
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""Where compatible servers put reasoning: DeepSeek and llama.cpp, and newer versions of vLLM."""
+"""Reasoning fields of compatible servers: DeepSeek and llama.cpp, and newer versions of vLLM."""
 
 
 def message_of(data: Any, message_id: str, names: ToolNames, path: str) -> Message:
     """Return the message *data*, with the id *message_id*; raises `DecodeError`."""
     match data:
         case {"role": "system" | "developer"}:
-            return SystemMessage(id=message_id, content=_text(data, path), metadata=_who(data))
+            return SystemMessage(id=message_id, content=_text(data, path), metadata=_speaker(data))
         case {"role": "user"}:
             return _user(data, message_id, path)
         case {"role": "assistant"}:
             return answer_of(data, message_id, path)
         case {"role": "tool", "tool_call_id": str(call_id)}:
-            name = names.of(call_id) or _named(data)
+            name = names.of(call_id) or _name_of(data)
             return _result(data, message_id, call_id, name, path)
         case {"role": "function", "name": str(name)}:
-            # The older protocol has no ids: a result belongs to the call before it.
+            # The older protocol has no ids: a result belongs to the preceding call.
             return _result(data, message_id, legacy_id(name), name, path)
         case {"role": "tool"}:
             raise unexpected("a tool_call_id", data.get("tool_call_id"), f"{path}.tool_call_id")
@@ -65,7 +65,7 @@ def completion_of(
 ) -> AssistantMessage:
     """Return the first choice of a chat completion; raises `DecodeError`.
 
-    A refusal is its text, and `refusal` the reason to stop.
+    A refusal becomes the content, with the stop reason `refusal`.
     """
     match completion:
         case {"choices": [{"message": dict(data)} as choice, *_]}:
@@ -83,7 +83,7 @@ def answer_of(
     facts: JsonObject = EMPTY,
     make_call: MakeCall = call_of,
 ) -> AssistantMessage:
-    """Return an assistant's message; *facts* are usage and the reason to stop."""
+    """Return an assistant's message; *facts* are usage and finish reason."""
     refusal = data.get("content") is None and isinstance(data.get("refusal"), str)
     return AssistantMessage(
         id=message_id,
@@ -92,12 +92,12 @@ def answer_of(
         reasoning=_reasoning(data),
         usage=openai_usage(facts.get("usage")),
         stop_reason="refusal" if refusal else stop_of(facts.get("finish_reason")),
-        metadata=_who(data),
+        metadata=_speaker(data),
     )
 
 
 def _reasoning(data: Any) -> tuple[ReasoningPart, ...]:
-    """Return what compatible servers show of it, in either field; OpenAI itself shows none."""
+    """Return the reasoning of compatible servers, in either field; OpenAI returns none."""
     for field in REASONING_FIELDS:
         if isinstance(text := data.get(field), str) and text:
             return (ReasoningPart(text, format=field),)
@@ -113,7 +113,7 @@ def _user(data: Any, message_id: str, path: str) -> UserMessage:
     content = data.get("content")
     if not isinstance(content, str):
         content = _parts(content, f"{path}.content")
-    return UserMessage(id=message_id, content=content, metadata=_who(data))
+    return UserMessage(id=message_id, content=content, metadata=_speaker(data))
 
 
 def _result(data: Any, message_id: str, call_id: str, name: str, path: str) -> ToolMessage:
@@ -126,19 +126,19 @@ def _result(data: Any, message_id: str, call_id: str, name: str, path: str) -> T
     )
 
 
-def _who(data: Any) -> JsonObject:
-    """Return what else stands there of the speaker: a name, and a role that has no record here."""
-    facts = {"name": data.get("name")} if _named(data) else {}
+def _speaker(data: Any) -> JsonObject:
+    """Return metadata of the speaker: the name, and the role `developer`."""
+    facts = {"name": data.get("name")} if _name_of(data) else {}
     return {**facts, "role": "developer"} if data["role"] == "developer" else facts
 
 
-def _named(data: Any) -> str:
+def _name_of(data: Any) -> str:
     name = data.get("name")
     return name if isinstance(name, str) else ""
 
 
 def _text(data: Any, path: str) -> str:
-    """Return the text of a message whose record holds text; a refusal is what it says."""
+    """Return the content of a message as text, or its refusal."""
     content, refusal = data.get("content"), data.get("refusal")
     if content is None and isinstance(refusal, str):
         return refusal
@@ -170,10 +170,10 @@ def _part(part: Any, path: str) -> Part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             return TextPart(text=text)
         case {"type": "image_url", "image_url": {"url": str(uri)} | str(uri)}:
-            return image_at(uri)
+            return image_from(uri)
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
             return AudioPart(data=data, mime_type=f"audio/{kind}")
-        case {"type": "file", "file": {"file_data": str(uri), **rest}} if document := document_in(
+        case {"type": "file", "file": {"file_data": str(uri), **rest}} if document := document_from(
             uri, rest.get("filename")
         ):
             return document

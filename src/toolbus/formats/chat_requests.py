@@ -1,4 +1,4 @@
-"""Our messages and tools as those of OpenAI's chat completions: the body of a request.
+"""Requests to OpenAI's chat completions: messages and tools as the body of a request.
 
 The shapes are those of https://platform.openai.com/docs/api-reference/chat/create.
 """
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import RegistrationError
 from toolbus.formats.chat_messages import REASONING_FIELDS
 from toolbus.formats.media import (
-    as_words,
+    as_text,
     data_uri,
     file_name,
     foreign_block,
-    image_address,
+    image_url_of,
 )
 from toolbus.formats.names import wire_name
-from toolbus.formats.output_schemas import TAKEN, openai_format
+from toolbus.formats.output_schemas import FORMAT_CONFLICT, openai_format
 from toolbus.formats.requests import arguments_text, schema_of, with_settings
 from toolbus.messages.records import (
     AssistantMessage,
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 _RESERVED = frozenset({"messages", "model", "stream", "tools"})
 _ID_LENGTH = 40
 _NAME = re.compile(r"[^\s<|\\/>]{1,64}")
-_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def body_of(request: ModelRequest) -> dict[str, Any]:
-    """Return the body of `POST /v1/chat/completions` for *request*, not streamed."""
+    """Return the body of `POST /v1/chat/completions` for *request*, without streaming."""
     body = {
         "model": request.model,
         "messages": _messages(request.messages),
@@ -64,7 +64,7 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
     sent = with_settings(body, request.settings, _RESERVED)
     if request.output_schema is not None:
         if "response_format" in sent:
-            raise RegistrationError("model setting 'response_format'", TAKEN)
+            raise RegistrationError("model setting 'response_format'", FORMAT_CONFLICT)
         output = openai_format(request.output_schema)
         sent["response_format"] = {"type": "json_schema", "json_schema": output}
     return sent
@@ -96,9 +96,9 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _answer(message: AssistantMessage, *, is_current: bool) -> dict[str, Any]:
-    """Return an answer; what was thought in the current turn goes back, of earlier ones nothing.
+    """Return an answer, with its reasoning if it belongs to the current turn.
 
-    So servers want it that think between calls, and others refuse what is older
+    Some servers require the reasoning between calls, and some refuse that of earlier turns
     (https://api-docs.deepseek.com/guides/thinking_mode).
     """
     answer: dict[str, Any] = {"role": "assistant", "content": message.content, **_speaker(message)}
@@ -121,7 +121,7 @@ def _answer(message: AssistantMessage, *, is_current: bool) -> dict[str, Any]:
 
 
 def _result(message: ToolMessage) -> dict[str, Any]:
-    """Return a result; it can hold text only, so its images come behind all results."""
+    """Return a result, which can hold only text; its images follow after all results."""
     response = message.tool_response
     text = message.text
     if response is not None and response.content:
@@ -132,7 +132,7 @@ def _result(message: ToolMessage) -> dict[str, Any]:
 
 def _images(message: ToolMessage) -> list[dict[str, Any]]:
     content = message.tool_response.content if message.tool_response else ()
-    parts = [part for part in content if image_address(part) is not None]
+    parts = [part for part in content if image_url_of(part) is not None]
     if not parts:
         return []
     words = f"[images of the result of call {message.tool_call_id}]"
@@ -140,25 +140,25 @@ def _images(message: ToolMessage) -> list[dict[str, Any]]:
 
 
 def _words(part: Part, call_id: str) -> str:
-    is_image = image_address(part) is not None
-    return f"[image: see those of call {call_id} below]" if is_image else as_words(part)
+    is_image = image_url_of(part) is not None
+    return f"[image: shown below, for call {call_id}]" if is_image else as_text(part)
 
 
 def _part(part: Part) -> dict[str, Any]:
     if (block := foreign_block(part, {"file"})) is not None:
         return block
-    if (address := image_address(part)) is not None:
+    if (address := image_url_of(part)) is not None:
         return {"type": "image_url", "image_url": {"url": address}}
     match part:
-        case AudioPart(data=data, mime_type=kind) if kind in _SOUNDS:
-            return {"type": "input_audio", "input_audio": {"data": data, "format": _SOUNDS[kind]}}
+        case AudioPart(data=data, mime_type=kind) if kind in _AUDIO:
+            return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO[kind]}}
         case ResourcePart(resource=Resource(text=None, blob=str(data)) as resource):
             uri = data_uri(resource.mime_type, data)
             return {"type": "file", "file": {"filename": file_name(resource), "file_data": uri}}
-    return {"type": "text", "text": as_words(part)}
+    return {"type": "text", "text": as_text(part)}
 
 
 def _speaker(message: Message) -> dict[str, Any]:
-    """Return who speaks, if that is a name as the API takes it: metadata are anybody's."""
+    """Return the speaker's name, if it is valid for the API: metadata may hold anything."""
     name = message.metadata.get("name")
     return {"name": name} if isinstance(name, str) and _NAME.fullmatch(name) else {}

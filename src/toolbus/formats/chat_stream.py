@@ -1,4 +1,4 @@
-"""The chunks of a streamed chat completion, put together.
+"""The assembly of a streamed chat completion from its chunks.
 
 The shapes are those of https://platform.openai.com/docs/api-reference/chat-streaming.
 """
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class ChatStream:
-    """Takes chunks; when it *is_whole*, `answer` is the completion as if it had not been streamed.
+    """An assembler of chunks; once it *is_whole*, `answer` returns the unstreamed completion.
 
-    Servers that count no calls, or give all of them the number 0, are understood by their ids.
+    Calls of servers that give no index, or 0 for all, are distinguished by their ids.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class ChatStream:
         self._by_index: dict[Any, int] = {}
 
     def feed(self, chunk: Any) -> Sequence[ModelDelta]:
-        """Give what *chunk* adds; raises `DecodeError`."""
+        """Return the deltas of *chunk*; raises `DecodeError`."""
         match chunk:
             case {"choices": list(choices)}:
                 pass
@@ -43,7 +43,7 @@ class ChatStream:
             return ()
         match choices[0]:
             case {"delta": dict(delta)} as choice:
-                # No generator: there is a chunk for each piece.
+                # Not a generator, for speed: there is a chunk for each token.
                 deltas = self._delta(delta)
                 if choice.get("finish_reason") is not None:
                     self._facts["finish_reason"], self.is_whole = choice["finish_reason"], True
@@ -68,7 +68,7 @@ class ChatStream:
         for name in REASONING_FIELDS:
             if name in delta and (text := self._text(delta, name)):
                 deltas.append(ModelDelta(kind="reasoning", text=text))
-                break  # Some servers write both.
+                break  # Some servers write both fields.
         for name in ("content", "refusal"):
             if name in delta and (text := self._text(delta, name)):
                 deltas.append(ModelDelta(kind="text", text=text))
@@ -106,7 +106,7 @@ class ChatStream:
         )
 
     def _place(self, call: dict[str, Any]) -> int:
-        """Return the place of *call* among the calls, where it is entered if it is new."""
+        """Return the position of *call* among the calls, after adding it if it is new."""
         index, call_id = call.get("index"), call.get("id")
         place = self._by_index.get(index, None if index is not None else len(self._calls) - 1)
         is_other = place is None or place < 0 or call_id not in {None, "", self._calls[place]["id"]}

@@ -1,12 +1,11 @@
-"""The session files of Claude Code: JSON Lines of what happened, most of them messages.
+"""The session files of Claude Code: JSON Lines of events, most of them messages.
 
-There is no published schema. What is relied on: `type` says what a line is; lines of `user` and
-`assistant` hold an API message in `message`; one assistant message is spread over several lines,
-a content block each, that share `message.id` (github.com/daymade/claude-code-skills, pull 472);
-what a sub-agent said has `isSidechain`, its lines linked by `parentUuid`, in newer versions an
-`agentId` and a file of its own (github.com/alicoding/claude-parser, docs/JSONL-STRUCTURE.md).
-`toolUseResult` is the client's own copy of a result, for its screen; the model never reads it,
-and neither do handlers.
+There is no published schema. The reader relies on: `type` is the kind of a line; lines of `user`
+and `assistant` have an API message in `message`; an assistant message is spread over several lines
+with the same `message.id`, one content block each (github.com/daymade/claude-code-skills, pull
+472); lines of a sub-agent have `isSidechain` and are linked by `parentUuid`, in newer versions by
+`agentId` in a file of their own (github.com/alicoding/claude-parser, docs/JSONL-STRUCTURE.md).
+`toolUseResult` is the client's copy of a result for its screen, which the model never reads.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MAX_CHAINS = 64
 
 
 class ClaudeCode:
-    """Reads a session file; sub-agents are sessions of their own."""
+    """A reader of a session file; sub-agents become sessions of their own."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,12 +34,12 @@ class ClaudeCode:
         self._started = 0
 
     @staticmethod
-    def knows(line: dict[str, Any]) -> bool:
-        """Tell whether *line* looks like one of theirs."""
+    def recognizes(line: dict[str, Any]) -> bool:
+        """Return whether *line* looks like a line of Claude Code."""
         return any(field in line for field in ("sessionId", "session_id", "uuid", "leafUuid"))
 
     def feed(self, number: int, data: bytes) -> list[Item]:
-        """Give what a line says, or finishes."""
+        """Return the items that a line adds or completes."""
         line = parse(data)
         match line:
             case {"type": "user" | "assistant", "isApiErrorMessage": True}:
@@ -49,13 +48,13 @@ class ClaudeCode:
                 return [SkippedLine(number, "shown only")]
             case {"type": "user", "message": {"content": content}}:
                 message_id = _id_of(line, number)
-                return self._hear(line, lambda session: session.hear(content, message_id))
+                return self._update(line, lambda it: it.add_user(content, message_id))
             case {"type": "assistant", "message": {"content": content, **facts}}:
                 message_id, answer = (
                     _id_of(line, number),
                     answer_items(content, "$.message.content"),
                 )
-                return self._hear(line, lambda session: session.gather(answer, facts, message_id))
+                return self._update(line, lambda it: it.add_answer(answer, facts, message_id))
             case {"type": "user" | "assistant"}:
                 raise unexpected("a message with content", line.get("message"), "$.message")
             case {"type": str(kind)} if kind:
@@ -63,14 +62,14 @@ class ClaudeCode:
         raise unexpected("an object with a type", line, "$")
 
     def end(self) -> list[Item]:
-        """Give the messages that were not finished, and close the sessions."""
+        """Return the incomplete messages, and the ends of the sessions."""
         items: list[Item] = []
         for key, session in self._sessions.items():
             items += [MessageItem(key, message) for message in session.finish()]
             items.append(SessionEnd(key))
         return items
 
-    def _hear(self, line: dict[str, Any], take: Any) -> list[Item]:
+    def _update(self, line: dict[str, Any], take: Any) -> list[Item]:
         key = self._key(line)
         known = self._sessions.get(key)
         session = known or _ClaudeSession()
@@ -92,7 +91,7 @@ class ClaudeCode:
         return f"{session}/sidechain-{max(chain, 1)}"
 
     def _link(self, line: dict[str, Any], key: str) -> None:
-        """Remember where the side chain goes on, and only that: there may be very many lines."""
+        """Remember the last line of a side chain, and no other: there may be many lines."""
         if "/sidechain-" not in key or _text(line, "agentId"):
             return
         chain = int(key.rpartition("-")[2])
@@ -104,7 +103,7 @@ class ClaudeCode:
 
 
 class _ClaudeSession:
-    """One session: the answer that is being gathered, and the calls that wait for results."""
+    """One session: the answer in progress, and the calls without results."""
 
     def __init__(self) -> None:
         self._names = ToolNames()
@@ -112,8 +111,8 @@ class _ClaudeSession:
         self._facts: dict[str, Any] = {}
         self._message_id = ""
 
-    def hear(self, content: Any, message_id: str) -> list[Message]:
-        """Return what a user line says, after the answer before it."""
+    def add_user(self, content: Any, message_id: str) -> list[Message]:
+        """Return the answer before a user line, and the messages of the line."""
         names = self._names
         before = [] if self._answer is None else [self._message(self._answer)]
         for message in before:
@@ -124,11 +123,11 @@ class _ClaudeSession:
             names.add(message)
         return [*before, *messages]
 
-    def gather(
+    def add_answer(
         self, answer: list[AnswerItem], facts: dict[str, Any], message_id: str
     ) -> list[Message]:
-        """Add a line of an answer; return the answer before it, if that is finished."""
-        # Made now, so that a line that cannot be a message is refused and not the next one.
+        """Add a line of an answer; return the previous answer if this line completes it."""
+        # Validated now, so that an invalid line is refused itself, not the next one.
         answer_message(answer, message_id, facts)
         current, has_room = self._answer, len(self._answer or ()) < _MAX_BLOCKS
         is_same = bool(facts.get("id")) and facts["id"] == self._facts.get("id")
@@ -141,7 +140,7 @@ class _ClaudeSession:
         return finished
 
     def finish(self) -> list[Message]:
-        """Return the answer that was gathered, if there is one."""
+        """Return the answer in progress, if there is one."""
         if self._answer is None:
             return []
         message = self._message(self._answer)

@@ -1,9 +1,8 @@
-"""Files of which each line is a conversation: OpenAI's or Anthropic's messages, or a log of calls.
+"""Files with one conversation a line, in the formats of OpenAI and Anthropic.
 
-A line may be a request (`messages`, with Anthropic a `system` beside them; `input`, with OpenAI's
-responses API), a fine-tuning
-example, or a log's pair of request and response. A line that goes on from the one before it, as
-the requests of an agent do, goes on with that line's session.
+A line may be a request (`messages`, with a `system` for Anthropic; `input` for OpenAI's responses
+API), a fine-tuning example, or a logged pair of request and response. A line that continues the
+conversation of the previous line, like successive requests of an agent, continues its session.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 Dialect = Literal["openai", "anthropic"]
 
 _HEAD = 2
-"""By how many messages it is told first whether a line may go on from the one before it."""
+"""The number of messages compared first to decide whether a line may continue the previous one."""
 
 _REQUESTS = ("request", "body", "input", "params", "kwargs")
 _RESPONSES = ("response", "completion", "output")
@@ -38,7 +37,7 @@ _ONLY_ANTHROPIC = frozenset(
 
 
 class Conversations:
-    """Reads conversations; the *dialect* of each line is told by what it holds, if not given."""
+    """A reader of conversations; without *dialect*, the format of each line is detected."""
 
     def __init__(self, name: str, dialect: Dialect | None = None) -> None:
         self._name, self._dialect = name, dialect
@@ -47,12 +46,12 @@ class Conversations:
         self._head: list[Any] = []
 
     @staticmethod
-    def knows(line: dict[str, Any]) -> bool:
-        """Tell whether *line* looks like a conversation."""
+    def recognizes(line: dict[str, Any]) -> bool:
+        """Return whether *line* looks like a conversation."""
         return _request(line) is not None
 
     def feed(self, number: int, data: bytes) -> Sequence[Item]:
-        """Give the messages of a line, or those that the line before it did not have."""
+        """Return the messages of a line that the previous line does not have."""
         line = parse(data)
         request = _request(line) if isinstance(line, dict) else None
         if request is None:
@@ -76,12 +75,12 @@ class Conversations:
         ]
 
     def end(self) -> Sequence[Item]:
-        """Close the session of the last line."""
+        """Return the end of the last line's session."""
         return () if self._session is None else (SessionEnd(self._session),)
 
 
 def _request(line: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the part of *line* that holds the messages: itself, or what a log put it into."""
+    """Return the object with the messages: *line* itself, or a member of a log's line."""
     places = [line, *[line.get(name) for name in _REQUESTS]]
     places += [place.get("body") for place in places[1:] if isinstance(place, dict)]
     for place in places:
@@ -93,7 +92,7 @@ def _request(line: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _reply(line: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the part of *line* that holds the model's answer, if it is a log's."""
+    """Return the object with the model's answer in a log's *line*, or None."""
     places = [line.get(name) for name in _RESPONSES]
     places += [place.get("body") for place in places if isinstance(place, dict)]
     for place in places:
@@ -108,7 +107,7 @@ def _reply(line: dict[str, Any]) -> dict[str, Any] | None:
 def _dialect(
     request: dict[str, Any], reply: dict[str, Any] | None, known: Dialect | None
 ) -> Literal[Dialect, "responses"]:
-    """Tell whose messages these are; plain text, which is alike in both, is read as OpenAI's."""
+    """Return the format of the messages; plain text, the same in both, counts as OpenAI's."""
     if known != "anthropic" and request["messages"] is request.get("input"):
         return "responses"
     if known is not None:
@@ -200,13 +199,13 @@ def _turn(data: Any, message_id: str, names: ToolNames, path: str) -> list[Messa
 
 
 def _continues(before: Sequence[Message], after: Sequence[Message]) -> bool:
-    """Tell whether *after* begins with all of *before*, which a reply may say in more words."""
+    """Return whether *after* begins with *before*, ignoring details that only replies have."""
     pairs = zip(before, after, strict=False)
-    return len(after) > len(before) and all(_bare(old) == _bare(new) for old, new in pairs)
+    return len(after) > len(before) and all(_core(old) == _core(new) for old, new in pairs)
 
 
-def _bare(message: Message) -> Message:
-    """Return *message* without what only the response to a request tells, and no later request."""
+def _core(message: Message) -> Message:
+    """Return *message* without the details of a reply that later requests do not repeat."""
     if not isinstance(message, AssistantMessage):
         return message
     return replace(message, usage=EMPTY, stop_reason=None, reasoning=(), metadata=EMPTY)

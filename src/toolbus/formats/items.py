@@ -1,4 +1,4 @@
-"""What a reader finds in a file, piece by piece, so that no session need be in memory whole."""
+"""The items of a recorded file, one by one, so that no session is in memory as a whole."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class SessionStart(NamedTuple):
-    """A session begins; *folder* is where it began to work, "" if nothing says so."""
+    """The start of a session; *folder* is its initial working folder, "" if unknown."""
 
     session: str
     folder: str = ""
 
 
 class MessageItem(NamedTuple):
-    """The next message of a session; those of several sessions may alternate."""
+    """The next message of a session; messages of several sessions may alternate."""
 
     session: str
     message: Message
@@ -33,39 +33,39 @@ class RecordItem(NamedTuple):
 
 
 class SessionEnd(NamedTuple):
-    """No more of a session follows."""
+    """The end of a session."""
 
     session: str
 
 
 class Problem(NamedTuple):
-    """A line (or row) that could not be read, and why."""
+    """An unreadable line (or row), with the reason."""
 
     line: int
     reason: str
 
 
 class SkippedLine(NamedTuple):
-    """A line that is no message and need not be one; *kind* is what its file calls it."""
+    """A line other than a message; *kind* is its type in the file."""
 
     line: int
     kind: str
 
 
 Item: TypeAlias = SessionStart | MessageItem | RecordItem | SessionEnd | Problem | SkippedLine
-"""A piece of a file."""
+"""An item of a file."""
 
 
 class Reader(Protocol):
-    """Turns the lines of one file into items."""
+    """A reader of the lines of one file as items."""
 
     def feed(self, number: int, data: bytes) -> Sequence[Item]:
-        """Give what line *number* says; raises `ValueError` for a line that it cannot read.
+        """Return the items of line *number*; raises `ValueError` for an unreadable line.
 
-        Its state changes only if it does not raise.
+        The state is unchanged if it raises.
         """
         ...
 
     def end(self) -> Sequence[Item]:
-        """Give what was left for the end of the file."""
+        """Return the remaining items at the end of the file."""
         ...

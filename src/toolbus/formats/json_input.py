@@ -1,4 +1,4 @@
-"""What all readers share: JSON as plain values, what is wrong with it, and the names of tools."""
+"""JSON input of all readers: parsing, errors, calls, and the tool names of results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _decode = decoder(Any)
 
 
 def escaped(value: Any) -> Any:
-    """Return the JSON *value* with each half of a surrogate pair as an escape."""
+    """Return the JSON *value* with each unpaired surrogate as an escape."""
     match value:
         case str():
             return escape_surrogates(value)
@@ -27,12 +27,11 @@ def escaped(value: Any) -> Any:
     return value
 
 
-def parse(data: bytes | str, halves: Callable[[Any], Any] = escaped) -> Any:
+def parse(data: bytes | str, replace: Callable[[Any], Any] = escaped) -> Any:
     """Return the JSON value *data*; raises `DecodeError`.
 
-    Half of a surrogate pair is kept as the escape that it is, unless *halves* says otherwise:
-    programs in JavaScript cut text between the two and write one
-    (https://tc39.es/ecma262/#sec-quotejsonstring).
+    An unpaired surrogate is kept as its escape, unless *replace* is given: JavaScript programs cut
+    text within a pair, and write one half (https://tc39.es/ecma262/#sec-quotejsonstring).
     """
     try:
         return _decode(data)
@@ -40,23 +39,23 @@ def parse(data: bytes | str, halves: Callable[[Any], Any] = escaped) -> Any:
         text = data if isinstance(data, str) else data.decode(errors="replace")
         if "\\ud" not in text.lower():
             raise
-        return _parse_halves(data, error, halves)
+        return _parse_surrogates(data, error, replace)
 
 
 def unexpected(what: str, value: object, path: str) -> DecodeError:
-    """Return the error to raise: at *path* *what* is expected, and there is *value*."""
+    """Return the error for *value* at *path*, where *what* was expected."""
     return DecodeError(f"expected {what}, got `{type(value).__name__}`", path)
 
 
 def call_of(
     call_id: str, name: str, arguments: Any, read: Callable[[str], Any] = parse
 ) -> ToolCall:
-    """Return a call; *arguments* are JSON, which *read* parses, or what that says.
+    """Return a call with *arguments*, a value or JSON text, which *read* parses.
 
-    What is no JSON object, or cannot be one of ours, is kept as its text.
+    Arguments that are not a JSON object, or that a record cannot hold, are kept as text.
     """
     text = arguments if isinstance(arguments, str) else encode(arguments).decode()
-    # Models leave the arguments of a function without parameters out.
+    # Models omit the arguments of a function without parameters.
     if not text.strip():
         return ToolCall(id=call_id, name=name)
     try:
@@ -68,22 +67,22 @@ def call_of(
     return ToolCall(id=call_id, name=name, raw=text)
 
 
-def _parse_halves(data: bytes | str, error: DecodeError, halves: Callable[[Any], Any]) -> Any:
-    from json import loads  # noqa: PLC0415 - few lines need it
+def _parse_surrogates(data: bytes | str, error: DecodeError, replace: Callable[[Any], Any]) -> Any:
+    from json import loads  # noqa: PLC0415 - rarely needed
 
     def refuse(_: str) -> NoReturn:
         raise error
 
     try:
-        return halves(loads(data, parse_constant=refuse))
+        return replace(loads(data, parse_constant=refuse))
     except (ValueError, RecursionError):
         raise error from None
 
 
 class ToolNames:
-    """The tools of calls that have no result yet, the latest *limit* of them.
+    """The tool names of the latest *limit* calls without a result.
 
-    In other formats a result does not say from which tool it comes.
+    In other formats a result does not name its tool.
     """
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -91,7 +90,7 @@ class ToolNames:
         self._limit = limit
 
     def add(self, message: Message) -> None:
-        """Remember the calls of *message*, and forget the one that it answers."""
+        """Add the calls of *message*, and remove the call that it answers."""
         match message:
             case AssistantMessage(tool_calls=calls):
                 self._names.update({call.id: call.name for call in calls})
@@ -101,5 +100,5 @@ class ToolNames:
             del self._names[next(iter(self._names))]
 
     def of(self, call_id: str) -> str:
-        """Return the name of the tool of the call *call_id*, "" if nobody made it."""
+        """Return the tool's name for the call *call_id*, "" if it is unknown."""
         return self._names.get(call_id, "")

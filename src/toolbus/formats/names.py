@@ -1,4 +1,4 @@
-"""Ids and names as providers take them; others are told apart by a digest."""
+"""Ids and names in the form that providers accept, with a digest where they are changed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from toolbus.events.call_values import ToolSpec
 
 NAME_LENGTH = 64
-"""Letters of a tool's name, and of most ids (https://docs.anthropic.com/en/api/messages)."""
+"""The maximum characters of a tool's name and of most ids, as Anthropic's API has them."""
 
-_UNSOUND = re.compile(r"[^A-Za-z0-9_-]")
+_INVALID = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_BYTES = 5
 
 
 def wire_name(name: str, limit: int = NAME_LENGTH) -> str:
-    """Return the id or name as it may stand on the wire: always the same for the same."""
-    sound = _UNSOUND.sub("_", name)
-    if sound == name and 0 < len(name) <= limit:
+    """Return *name* as a valid id or name for the wire, always the same for the same name."""
+    valid = _INVALID.sub("_", name)
+    if valid == name and 0 < len(name) <= limit:
         return name
     digest = blake2b(name.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-    return f"{sound[: limit - len(digest) - 1]}_{digest}"
+    return f"{valid[: limit - len(digest) - 1]}_{digest}"
 
 
-def names_on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, str]:
-    """Return the names of *tools* by those that they have on the wire, if those are others."""
+def original_names(tools: Iterable[ToolSpec]) -> dict[str, str]:
+    """Return the original names of *tools* by their wire names, where these differ."""
     pairs = ((wire_name(tool.name), tool.name) for tool in tools)
     return {wire: name for wire, name in pairs if wire != name}

@@ -1,7 +1,7 @@
-"""Our own format: JSON Lines that say what a store holds, and are read back without loss.
+"""The native format: JSON Lines with the content of a store, without loss.
 
-The first line says format and version; then, for each session, comes a line that opens it, one
-for each message, one for each ledger record, and one that says how many there were.
+The first line has the format's name and version. Each session has an opening line, a line for each
+message and each ledger record, and an end line with their numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VERSION = 1
-"""The version of the format that is written, and the newest that is read."""
+"""The version that is written, and the newest that is read."""
 
 
 class HeaderLine(Struct, frozen=True, kw_only=True, tag="toolbus"):
@@ -30,9 +30,9 @@ class HeaderLine(Struct, frozen=True, kw_only=True, tag="toolbus"):
 
 
 class SessionLine(Struct, frozen=True, kw_only=True, tag="session", omit_defaults=True):
-    """The beginning of a session; times are nanoseconds since the epoch, 0 if unknown.
+    """The start of a session; times are nanoseconds since the epoch, 0 if unknown.
 
-    *folder* is where it began to work, if its records say so.
+    *folder* is its initial working folder, if the records name it.
     """
 
     id: str
@@ -42,19 +42,19 @@ class SessionLine(Struct, frozen=True, kw_only=True, tag="session", omit_default
 
 
 class MessageLine(Struct, frozen=True, kw_only=True, tag="message"):
-    """A message of the session that was opened last."""
+    """A message of the current session."""
 
     message: Message
 
 
 class RecordLine(Struct, frozen=True, kw_only=True, tag="record"):
-    """A ledger record of that session."""
+    """A ledger record of the current session."""
 
     record: DispatchRecord
 
 
 class EndLine(Struct, frozen=True, kw_only=True, tag="end"):
-    """The end of that session: how many messages and records it has."""
+    """The end of the current session, with the numbers of its messages and records."""
 
     messages: int
     records: int
@@ -67,23 +67,23 @@ _decode = decoder(Line)
 
 
 def encode_line(line: Line) -> bytes:
-    """Return *line* as bytes, its end included."""
+    """Return *line* as bytes, with a line end."""
     return encode(line) + b"\n"
 
 
 class Native:
-    """Reads our own format; lines before the first session belong to one called *name*."""
+    """A reader of the native format; lines before the first session belong to session *name*."""
 
     def __init__(self, name: str) -> None:
         self._session, self._open, self._known = name, False, True
         self._messages = self._records = self._line = 0
 
     def feed(self, number: int, data: bytes) -> Sequence[Item]:
-        """Give what a line says."""
+        """Return the items of a line."""
         self._line = number
         line: Line = _decode(data)
         if not self._known:
-            raise DecodeError("not read, since a newer toolbus wrote the file")
+            raise DecodeError("not read: the file was written by a newer toolbus")
         match line:
             case MessageLine(message=message):
                 opening = self._opening()
@@ -107,7 +107,7 @@ class Native:
         return ()
 
     def end(self) -> Sequence[Item]:
-        """Close a session that was cut off."""
+        """Return a problem and the end for a session that was cut off."""
         if not self._open:
             return ()
         reason = f"session {self._session!r} has no end line after this; the file was cut off"
@@ -129,8 +129,6 @@ class Native:
             ("records", line.records, self._records),
         ):
             if promised != count:
-                reason = (
-                    f"session {self._session!r} should have {promised} {kind}, {count} were read"
-                )
+                reason = f"session {self._session!r}: expected {promised} {kind}, got {count}"
                 problems.append(Problem(number, reason))
         return *opening, *problems, SessionEnd(self._session)

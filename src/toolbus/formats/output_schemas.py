@@ -1,9 +1,9 @@
-"""The schema of an answer, as each provider enforces it, and in words for servers that do not.
+"""The schema of an answer in the form that each provider enforces, or as a prompt.
 
-What providers enforce of JSON Schema is a part of it, and they refuse a request with another one:
+Providers enforce a subset of JSON Schema, and refuse requests with other keywords:
 https://platform.openai.com/docs/guides/structured-outputs#supported-schemas and
-https://docs.anthropic.com/en/docs/build-with-claude/structured-outputs. A limit beyond that part
-goes into the description: the type checks it when the answer is there.
+https://docs.anthropic.com/en/docs/build-with-claude/structured-outputs. Other keywords go into the
+description; the output type checks them in the answer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from toolbus.events.values import ModelRequest
 
 NAME = "output"
-"""What the schema is called where it must have a name."""
+"""The name of the schema, where an API requires one."""
 
-_IN_WORDS = (
-    "When you need no more tools, answer with JSON alone, without any other text. "
-    "It must fit this JSON schema:\n"
+_PROMPT = (
+    "When you need no more tools, answer only with JSON, without any other text. "
+    "It must match this JSON schema:\n"
 )
 _FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time"})
 _SAID = frozenset({"type", "title", "description", "enum", "const"})
@@ -47,9 +47,9 @@ _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", 
 
 
 class SchemaDialect(NamedTuple):
-    """What of JSON Schema a provider enforces: limits by their keywords, and `format`s.
+    """The subset of JSON Schema that a provider enforces: keywords of limits, and `format`s.
 
-    Some want all properties of an object to be required, and some no schema inside itself.
+    Some providers require all properties to be required, and some do not accept recursion.
     """
 
     limits: frozenset[str]
@@ -81,11 +81,11 @@ ANTHROPIC = SchemaDialect(
 
 
 class _NotEnforceableError(Exception):
-    """A provider cannot enforce a schema: one of open objects, or of no type at all."""
+    """A provider cannot enforce a schema, for example of open objects or without a type."""
 
 
 def enforceable(schema: Mapping[str, Any], dialect: SchemaDialect) -> dict[str, Any] | None:
-    """Return *schema* as a provider enforces it, None if it cannot."""
+    """Return *schema* in the form that a provider enforces, None if it cannot be enforced."""
     if not dialect.takes_recursion and _is_recursive(schema):
         return None
     try:
@@ -95,20 +95,20 @@ def enforceable(schema: Mapping[str, Any], dialect: SchemaDialect) -> dict[str, 
 
 
 def openai_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return name, schema and whether it is enforced, as both of OpenAI's APIs have them."""
+    """Return name, schema and `strict`, in the form of both of OpenAI's APIs."""
     strict = enforceable(schema, OPENAI)
     sent = thaw(schema) if strict is None else strict
     return {"name": NAME, "schema": sent, "strict": strict is not None}
 
 
-def with_words(request: ModelRequest) -> ModelRequest:
-    """Return *request* with its schema in words, in the system's message.
+def with_schema_prompt(request: ModelRequest) -> ModelRequest:
+    """Return *request* with its schema as text in the system message.
 
-    There it is the same in each request of a session, so that caches of prompts go on to fit.
+    There it is the same in each request of a session, so that prompt caches stay valid.
     """
     if request.output_schema is None:
         return request
-    words = _IN_WORDS + encode(request.output_schema).decode()
+    words = _PROMPT + encode(request.output_schema).decode()
     match request.messages:
         case (SystemMessage(content=text) as first, *others):
             messages = [replace(first, content=f"{text}\n\n{words}"), *others]
@@ -120,16 +120,16 @@ def with_words(request: ModelRequest) -> ModelRequest:
 def with_format(body: dict[str, Any], name: str, output: dict[str, Any]) -> dict[str, Any]:
     """Return *body* with *output* as the `format` of its parameter *name*.
 
-    What settings say there beside a format stays; raises `RegistrationError` for one of theirs.
+    Other settings of the parameter are kept; raises `RegistrationError` if they have a format.
     """
     beside = body.get(name) or {}
     if "format" in beside:
-        raise RegistrationError(f"model setting '{name}.format'", TAKEN)
+        raise RegistrationError(f"model setting '{name}.format'", FORMAT_CONFLICT)
     return {**body, name: {**beside, "format": output}}
 
 
-TAKEN = "`output_type=` says what the answer must be; leave out one of the two"
-"""Why settings have no format of their own beside a schema."""
+FORMAT_CONFLICT = "it conflicts with `output_type=`; leave out one of the two"
+"""The reason why settings cannot set a format beside a schema."""
 
 
 def _enforced(schema: Any, dialect: SchemaDialect) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _enforced(schema: Any, dialect: SchemaDialect) -> dict[str, Any]:
 
 
 def _reference(schema: dict[str, Any]) -> dict[str, Any] | None:
-    # Nothing may stand beside it.
+    # Other keywords beside a reference are not allowed.
     return {"$ref": schema["$ref"]} if "$ref" in schema else None
 
 
@@ -173,7 +173,7 @@ def _typed(schema: dict[str, Any], dialect: SchemaDialect) -> dict[str, Any]:
 
 
 def _closed(schema: dict[str, Any], dialect: SchemaDialect) -> dict[str, Any]:
-    """Return what an object's schema says of its properties; raises for one that is open."""
+    """Return the keywords of an object's properties; raises for an open object."""
     properties = schema.get("properties")
     if properties is None or schema.get("additionalProperties", False) is not False:
         raise _NotEnforceableError
@@ -185,7 +185,7 @@ def _closed(schema: dict[str, Any], dialect: SchemaDialect) -> dict[str, Any]:
 
 
 def _name_type(part: dict[str, Any]) -> None:
-    """Say of what type given values are, which some providers demand beside them."""
+    """Add the type of enumerated values, which some providers require."""
     if "type" in part:
         return
     values = part["enum"] if "enum" in part else [part["const"]] if "const" in part else []
@@ -196,7 +196,7 @@ def _name_type(part: dict[str, Any]) -> None:
 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Tell whether a definition refers to itself, also through others."""
+    """Return whether a definition refers to itself, directly or indirectly."""
     definitions = schema.get("$defs", {})
     reached = {name: set(_references(rule)) for name, rule in definitions.items()}
     for _ in definitions:

@@ -1,4 +1,4 @@
-"""What the requests to all providers share: arguments, schemas and settings."""
+"""Arguments, schemas and settings in the requests to all providers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject, ToolCall
 
 INVALID_JSON = "invalid_json"
-"""The argument under which a model reads again what it wrote and what was no JSON object.
+"""The argument that holds a model's text in place of arguments that are not a JSON object.
 
-Providers and the templates of local servers refuse arguments that are none.
+Providers, and the templates of local servers, refuse anything but an object.
 """
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of *call* as an object, whatever the model wrote."""
+    """Return the arguments of *call* as an object, also if the model wrote something else."""
     if call.raw is not None:
         return {INVALID_JSON: call.raw}
     arguments: dict[str, Any] = thaw(call.arguments)
@@ -35,20 +35,20 @@ def arguments_text(call: ToolCall) -> str:
 
 
 def schema_of(spec: ToolSpec) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, which providers want to be that of an object."""
+    """Return the schema of a tool's arguments, with the type object that providers require."""
     return {"type": "object", **thaw(spec.input_schema)}
 
 
 def with_settings(
     body: dict[str, Any], settings: JsonObject, reserved: Container[str]
 ) -> dict[str, Any]:
-    """Return *body* with *settings*, the provider's own parameters; one that is None is left out.
+    """Return *body* with *settings*, the provider's own parameters, without those that are None.
 
-    Raises `RegistrationError` for one that is *reserved*: what it says is in the request.
+    Raises `RegistrationError` for a *reserved* parameter, which is derived from the request.
     """
     for name in settings:
         if name in reserved:
-            reason = "it is made of the request; change that, or `tools=` of the agent"
+            reason = "it is derived from the request; change that, or `tools=` of the agent"
             raise RegistrationError(f"model setting {name!r}", reason)
     whole = {**body, **thaw(settings)}
     return {name: value for name, value in whole.items() if value is not None}

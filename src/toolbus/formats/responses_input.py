@@ -1,4 +1,4 @@
-"""The input of OpenAI's responses API, as ours: what a program sent, item by item.
+"""The input of OpenAI's responses API as messages of toolbus.
 
 The shapes are those of https://platform.openai.com/docs/api-reference/responses/create.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, message_of
 from toolbus.formats.json_input import ToolNames, unexpected
-from toolbus.formats.media import UNNAMED, document_in, foreign_part, image_at
+from toolbus.formats.media import UNNAMED, document_from, foreign_part, image_from
 from toolbus.formats.responses_output import WIRE, output_items
 from toolbus.messages.records import (
     Message,
@@ -30,7 +30,7 @@ _RESULT = "function_call_output"
 
 
 def is_input(items: Any) -> bool:
-    """Tell whether *items* look like the input of this API."""
+    """Return whether *items* look like the input of this API."""
     return (
         isinstance(items, list)
         and bool(items)
@@ -41,7 +41,7 @@ def is_input(items: Any) -> bool:
 def input_messages(items: Sequence[Any], session: str, path: str) -> list[Message]:
     """Return *items* as messages, with ids that begin with *session*; raises `DecodeError`.
 
-    What the model gave in one answer is several items, and one message.
+    Consecutive items of one answer form one message.
     """
     names, messages, answer = ToolNames(), list[Message](), list[AnswerItem]()
 
@@ -75,7 +75,7 @@ def _is_answer(item: Any) -> bool:
 
 
 def _with_parts(item: Any) -> Any:
-    """Return *item* with its text as parts, as the API itself gives it."""
+    """Return *item* with its text as parts, as in the API's output."""
     match item:
         case {"role": "assistant", "content": str(text)}:
             return {**item, "type": "message", "content": [{"type": "output_text", "text": text}]}
@@ -119,8 +119,8 @@ def _part(part: Any, path: str) -> Part:
         case {"type": "input_text", "text": str(text)}:
             return TextPart(text)
         case {"type": "input_image", "image_url": str(uri)}:
-            return image_at(uri)
-        case {"type": "input_file", "file_data": str(uri)} if document := document_in(
+            return image_from(uri)
+        case {"type": "input_file", "file_data": str(uri)} if document := document_from(
             uri, part.get("filename")
         ):
             return document

@@ -1,4 +1,4 @@
-"""What OpenAI's responses API answers, as ours.
+"""The output of OpenAI's responses API as messages of toolbus.
 
 The shapes are those of https://platform.openai.com/docs/api-reference/responses/object.
 """
@@ -25,7 +25,7 @@ def response_message(
 ) -> AssistantMessage:
     """Return the output of *response* as a message; raises `DecodeError`.
 
-    A refusal is its text, and `refusal` the reason to stop.
+    A refusal becomes the text, with the stop reason `refusal`.
     """
     match response:
         case {"output": list(output)}:
@@ -45,15 +45,15 @@ def response_message(
 
 
 def output_items(item: Any, path: str, make_call: MakeCall = call_of) -> list[AnswerItem]:
-    """Return what the output *item* holds; raises `DecodeError`."""
+    """Return the items in the output *item*; raises `DecodeError`."""
     match item:
         case {"type": "message", "content": list(content)}:
             phase = item.get("phase")
             facts = {"phase": phase} if phase else EMPTY
-            texts = [_spoken(part, facts, f"{path}.content[{i}]") for i, part in enumerate(content)]
+            texts = [_text(part, facts, f"{path}.content[{i}]") for i, part in enumerate(content)]
             return [text for text in texts if text.value]
         case {"type": "reasoning"}:
-            return _thoughts(item, path)
+            return _reasoning_items(item, path)
         case {"type": "function_call", "call_id": str(call_id), "name": str(name)}:
             return [AnswerItem("call", make_call(call_id, name, item.get("arguments", "")))]
         case {"type": str(kind)} if kind not in {"message", "function_call"}:
@@ -61,7 +61,7 @@ def output_items(item: Any, path: str, make_call: MakeCall = call_of) -> list[An
     raise unexpected("an output item", item, path)
 
 
-def _spoken(part: Any, facts: Any, path: str) -> AnswerItem:
+def _text(part: Any, facts: Any, path: str) -> AnswerItem:
     match part:
         case {"type": "output_text", "text": str(text)}:
             annotations = part.get("annotations")
@@ -73,8 +73,8 @@ def _spoken(part: Any, facts: Any, path: str) -> AnswerItem:
     raise unexpected("a text or a refusal", part, path)
 
 
-def _thoughts(item: Any, path: str) -> list[AnswerItem]:
-    """Return an item of reasoning: what is encrypted first, then its texts, all under its id."""
+def _reasoning_items(item: Any, path: str) -> list[AnswerItem]:
+    """Return the parts of a reasoning item, the encrypted one first, all with its id."""
     item_id, sealed = item.get("id"), item.get("encrypted_content")
     parts: list[ReasoningPart] = []
     texts = [

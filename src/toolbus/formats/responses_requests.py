@@ -1,7 +1,7 @@
-"""Our messages and tools as those of OpenAI's responses API: the body of a request.
+"""Requests to OpenAI's responses API: messages and tools as the body of a request.
 
-The shapes are those of https://platform.openai.com/docs/api-reference/responses/create. All that
-was said is sent each time, and the provider is told to store none of it.
+The shapes are those of https://platform.openai.com/docs/api-reference/responses/create. Each
+request has the whole conversation, and tells the provider to store nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, items_of
 from toolbus.formats.media import (
-    as_words,
+    as_text,
     data_uri,
     file_name,
     foreign_block,
-    image_address,
-    is_on_the_web,
+    image_url_of,
+    is_web_url,
 )
 from toolbus.formats.names import wire_name
 from toolbus.formats.output_schemas import openai_format, with_format
@@ -43,17 +43,17 @@ _RESERVED = frozenset({"input", "model", "stream", "tools"})
 _FOREIGN = frozenset({"input_file", "input_image"})
 _ENCRYPTED = "reasoning.encrypted_content"
 _WITHOUT_REASONING = ("gpt-3", "gpt-4", "chatgpt-4")
-"""Models that refuse to be asked for their reasoning: they have none."""
+"""Models without reasoning, which refuse a request for it."""
 
 
 def body_of(request: ModelRequest) -> dict[str, Any]:
-    """Return the body of `POST /v1/responses` for *request*, not streamed."""
+    """Return the body of `POST /v1/responses` for *request*, without streaming."""
     has_reasoning = not request.model.startswith(_WITHOUT_REASONING)
     body = {
         "model": request.model,
         "input": [item for message in request.messages for item in _items(message)],
         "store": False,
-        # Without it a provider that stores nothing could not take its reasoning back.
+        # Since the provider stores nothing, it needs its encrypted reasoning sent back.
         "include": [_ENCRYPTED] if has_reasoning else None,
         "tools": [
             {
@@ -61,7 +61,7 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
                 "name": wire_name(spec.name),
                 "description": spec.description,
                 "parameters": schema_of(spec),
-                # It is the default here, and refuses most schemas that others take.
+                # The default is true here, and refuses most schemas that other APIs accept.
                 "strict": False,
             }
             for spec in request.tools
@@ -96,7 +96,7 @@ def _answer(items: Iterable[AnswerItem]) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     for item_id, group in groupby(items, _reasoning_id):
         same = list(group)
-        sent += [_item(item) for item in same] if item_id is None else [_thought(item_id, same)]
+        sent += [_item(item) for item in same] if item_id is None else [_reasoning(item_id, same)]
     return sent
 
 
@@ -104,7 +104,7 @@ def _reasoning_id(item: AnswerItem) -> str | None:
     return item.value.item_id if item.kind == "reasoning" else None
 
 
-def _thought(item_id: str, items: Iterable[AnswerItem]) -> dict[str, Any]:
+def _reasoning(item_id: str, items: Iterable[AnswerItem]) -> dict[str, Any]:
     parts = [item.value for item in items]
     summaries = [part.text for part in parts if part.is_summary]
     texts = [part.text for part in parts if part.text and not part.is_summary]
@@ -127,7 +127,7 @@ def _item(item: AnswerItem) -> dict[str, Any]:
             facts = {"phase": phase} if phase else {}
             return {"role": "assistant", "content": item.value, **facts}
         case "call":
-            # Without the item's own id, which would demand the reasoning before it.
+            # Without the item's own id, which would require the reasoning before it.
             return {
                 "type": "function_call",
                 "call_id": wire_name(item.value.id),
@@ -153,16 +153,16 @@ def _user_part(part: Part) -> dict[str, Any]:
 
 
 def _part(part: Part) -> dict[str, Any]:
-    return _media(part) or {"type": "input_text", "text": as_words(part)}
+    return _media(part) or {"type": "input_text", "text": as_text(part)}
 
 
 def _media(part: Part) -> dict[str, Any] | None:
-    if (address := image_address(part)) is not None:
+    if (address := image_url_of(part)) is not None:
         return {"type": "input_image", "detail": "auto", "image_url": address}
     match part:
         case ResourcePart(resource=Resource(text=None, blob=str(data)) as resource):
             uri = data_uri(resource.mime_type, data)
             return {"type": "input_file", "filename": file_name(resource), "file_data": uri}
-        case ResourcePart(resource=Resource(text=None, uri=uri)) if is_on_the_web(uri):
+        case ResourcePart(resource=Resource(text=None, uri=uri)) if is_web_url(uri):
             return {"type": "input_file", "file_url": uri}
     return None

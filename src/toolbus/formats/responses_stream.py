@@ -1,4 +1,4 @@
-"""The events of a streamed response of OpenAI's, put together.
+"""The assembly of a streamed response of OpenAI from its events.
 
 The shapes are those of https://platform.openai.com/docs/api-reference/responses-streaming.
 """
@@ -23,9 +23,9 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 
 class ResponsesStream:
-    """Takes events; when it *is_whole*, `answer` is the response as if it had not been streamed.
+    """An assembler of events; once it *is_whole*, `answer` returns the unstreamed response.
 
-    An error in mid-stream is the error of the response, as of one that failed.
+    An error in mid-stream becomes the error of a failed response.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class ResponsesStream:
         self._joints = TextJoints()
 
     def feed(self, event: Any) -> Iterator[ModelDelta]:
-        """Give what *event* adds; unknown ones add nothing. Raises `DecodeError`."""
+        """Yield the deltas of *event*, none for an unknown event; raises `DecodeError`."""
         match event:
             case {"type": str(kind), "delta": str(text)} if text:
                 yield from self._delta(kind, text, event.get("output_index"))
@@ -54,7 +54,7 @@ class ResponsesStream:
                 raise unexpected("an event of a response", event, "$")
 
     def answer(self) -> dict[str, Any]:
-        """Return the response; its output is in its last event, or was told item by item."""
+        """Return the response, with the output of its last event or of its item events."""
         if self._response.get("output"):
             return self._response
         return {**self._response, "output": [self._items[index] for index in sorted(self._items)]}
@@ -76,7 +76,7 @@ class ResponsesStream:
 
 
 def _empty(index: int, item: dict[str, Any]) -> ModelDelta:
-    """Return a piece of the call *item* that says nothing yet."""
+    """Return a delta of the call *item* without text."""
     name, call_id = item.get("name"), item.get("call_id")
     return ModelDelta(
         kind="tool_call",

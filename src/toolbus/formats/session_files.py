@@ -1,4 +1,4 @@
-"""Recorded sessions in files: our own format and those of others, told apart and read by line."""
+"""Recorded sessions in files of several formats, detected and read line by line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LINE_LIMIT = 16 * 2**20
-"""Bytes of the longest line that is read, unless the caller says another."""
+"""The default limit for the bytes of a line."""
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 2**16
@@ -28,27 +28,27 @@ _MAKERS: dict[str, Callable[[str], Reader]] = {
 }
 
 FORMATS = tuple(_MAKERS)
-"""The formats of lines that can be read."""
+"""The names of the readable formats."""
 
 
 class LineStream(Protocol):
-    """What lines are read from: a binary file, for one."""
+    """A source of lines, such as a binary file."""
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """Return up to *limit* bytes of the next line, with its end; at the end of all, none."""
+        """Return up to *limit* bytes of the next line, with its end; empty at the end."""
         ...
 
 
 def read(
     stream: LineStream, name: str, *, kind: str | None = None, limit: int = LINE_LIMIT
 ) -> Iterator[Item]:
-    """Give what the lines of *stream* say, as they come; what cannot be read is a `Problem`.
+    """Yield the items of the lines of *stream*, with a `Problem` for each unreadable line.
 
     Args:
         stream: JSON Lines.
-        name: begins the ids of sessions that have none of their own.
-        kind: one of `FORMATS`; without it, the first line that fits one decides.
-        limit: bytes of a line; of a longer one nothing is kept.
+        name: the prefix for ids of sessions without an id of their own.
+        kind: one of `FORMATS`; by default detected from the first line that fits one.
+        limit: the maximum bytes of a line; a longer line is dropped.
     """
     reader = None if kind is None else _MAKERS[kind](name)
     for number, data in read_lines(stream, limit):
@@ -67,28 +67,28 @@ def read(
 
 
 def _recognised(data: bytes, name: str) -> Reader:
-    """Return the reader of the format that the line *data* is in; raises `DecodeError`."""
+    """Return a reader for the format of the line *data*; raises `DecodeError`."""
     match parse(data):
         case {"type": "toolbus" | "session" | "end"} | {"type": "message", "message": {"role": _}}:
             return Native(name)
         case {"type": "record", "record": {}}:
             return Native(name)
-        case {"type": str()} as line if ClaudeCode.knows(line):
+        case {"type": str()} as line if ClaudeCode.recognizes(line):
             return ClaudeCode(name)
-        case dict() as line if Conversations.knows(line):
+        case dict() as line if Conversations.recognizes(line):
             return Conversations(name)
         case dict() as line:
             fields = ", ".join(list(line)[:5])
-            reason = f"no known format (its fields: {fields or 'none'})"
+            reason = f"unknown format (fields: {fields or 'none'})"
         case _:
-            reason = "no JSON object"
+            reason = "expected a JSON object"
     raise DecodeError(f"{reason}; name the format of the file: {', '.join(FORMATS)}")
 
 
 def read_lines(stream: LineStream, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes | None]]:
-    """Give number and bytes of each line that is not blank; None for one longer than *limit*."""
+    """Yield number and bytes of each line that is not blank, None for one longer than *limit*."""
     number = 0
-    # Two bytes more: a line may end with "\r\n".
+    # Two extra bytes, because a line may end with "\r\n".
     while data := stream.readline(limit + 2):
         number += 1
         if number == 1:
@@ -105,7 +105,7 @@ def read_lines(stream: LineStream, limit: int = LINE_LIMIT) -> Iterator[tuple[in
 
 
 def _skip(stream: LineStream) -> bool:
-    """Read to the end of the line, a chunk at a time; tell whether there was text before it."""
+    """Skip to the end of the line in chunks; return whether there was text before it."""
     has_text = False
     while chunk := stream.readline(_CHUNK):
         has_text = has_text or bool(chunk.strip())

@@ -1,10 +1,9 @@
-"""Counts of tokens and reasons to stop, in one vocabulary for all providers.
+"""Token counts and stop reasons, in one vocabulary for all providers.
 
 The names of counts are those of OpenTelemetry's `gen_ai.usage` without its dots
-(https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/): `input_tokens`, those
-read from a cache or written to it among them, `output_tokens`, reasoning among them,
-`cache_read_tokens`, `cache_write_tokens`, `reasoning_tokens`. What else a provider counts stays
-under the provider's own name.
+(https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/): `input_tokens`, which
+include cache reads and writes, `output_tokens`, which include reasoning, `cache_read_tokens`,
+`cache_write_tokens`, `reasoning_tokens`. Other counts keep the provider's own names.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _STOPS = {
 
 
 def openai_usage(usage: Any) -> dict[str, Any]:
-    """Return the `usage` of a chat completion or of a response."""
+    """Return the normalized `usage` of a chat completion or response."""
     counts: dict[str, Any] = {}
     for name, value in usage.items() if isinstance(usage, dict) else ():
         if value is not None:
@@ -46,7 +45,7 @@ def openai_usage(usage: Any) -> dict[str, Any]:
 
 
 def anthropic_usage(usage: Any) -> dict[str, Any]:
-    """Return the `usage` of a message, which counts what concerns the cache beside the input."""
+    """Return the normalized `usage` of a message, which counts the cache apart from the input."""
     counts: dict[str, Any] = {}
     for name, value in usage.items() if isinstance(usage, dict) else ():
         if value is not None:
@@ -61,7 +60,7 @@ def anthropic_usage(usage: Any) -> dict[str, Any]:
 
 
 def stop_of(reason: Any) -> str | None:
-    """Return `stop`, `length` or `tool_calls` for what providers call so; others as they are."""
+    """Return `stop`, `length` or `tool_calls` for providers' names of them, others unchanged."""
     return _STOPS.get(reason, reason) if isinstance(reason, str) else None
 
 

@@ -15,7 +15,7 @@ class Model(Protocol):
     """Answers requests; whatever it raises reaches `MODEL_CALL_ERROR`.
 
     A request with an `output_schema` asks for JSON. Where a server has no parameter for it,
-    `toolbus.formats.output_schemas.with_words` puts it into the messages.
+    `toolbus.formats.output_schemas.with_schema_prompt` puts it into the messages.
 
     `toolbus.models.answers.given_call` makes a call of what a model gave, whatever that is, and
     `toolbus.messages.immutable.replace_surrogates` a text that every reader takes.

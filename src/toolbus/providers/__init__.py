@@ -1,1 +1,1 @@
-"""The models of OpenAI, of Anthropic, and of servers that speak like them."""
+"""The models of OpenAI, Anthropic and compatible servers."""

@@ -1,4 +1,4 @@
-"""Models of Anthropic, and of every server that speaks as it does."""
+"""Models of Anthropic and compatible servers."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 try:
     import anthropic
 except ImportError as error:
-    msg = needs_extra("to ask models of Anthropic needs its library", "anthropic")
+    msg = needs_extra("models of Anthropic need its library", "anthropic")
     raise ImportError(msg, name="anthropic") from error
 
 
 class AnthropicModel(RemoteModel):
     """The model *model* of Anthropic, or of a compatible server at *base_url*.
 
-    Raises `RegistrationError` for what could never work. Nothing prints the key. An agent's prompts
-    are cached with `model_settings={"cache_control": {"type": "ephemeral"}}`: the API then marks
-    the end of each request, and each begins as the one before.
+    Raises `RegistrationError` for invalid arguments. The key is never printed. Prompts are cached
+    with `model_settings={"cache_control": {"type": "ephemeral"}}`: the API then marks the end of
+    each request, and the next request begins with the same content.
 
     Args:
-        model: the provider's name of it; handlers may write another one into a request.
-        base_url: else `ANTHROPIC_BASE_URL`, else Anthropic's own address.
-        key_env: the variable with the key; `ANTHROPIC_API_KEY` unless a *base_url* is given. A
-            server at a *base_url* gets no key that is not named here or as *key_file*.
-        key_file: a file with the key that only its owner may read.
-        headers: sent with each request, `anthropic-beta` for one; taken for secrets.
+        model: the provider's name of the model; handlers may change it in a request.
+        base_url: by default `ANTHROPIC_BASE_URL`, or Anthropic's own URL.
+        key_env: the variable with the key; `ANTHROPIC_API_KEY` unless *base_url* is given. A
+            server at *base_url* only gets a key named here or in *key_file*.
+        key_file: a file with the key, readable only by its owner.
+        headers: extra headers, such as `anthropic-beta`; their values are treated as secrets.
         timeout: seconds without a byte from the server.
-        max_retries: how often a lost connection, a timeout, 429 and 5xx are tried again, by the
-            SDK, with the pause that the server asks for: a minute at most, else the call fails.
-        structured_output: how the server is told what an `output_type` is: `native`, by the API's
-            own parameter, or `text`, in words, for servers that refuse that parameter.
+        max_retries: the SDK's retries after a lost connection, a timeout, 429 or 5xx; it waits as
+            long as the server asks, but a request for more than a minute fails the call.
+        structured_output: the form of an `output_type` in requests: `native`, the API's own
+            parameter, or `text`, a prompt, for servers that refuse the parameter.
 
     >>> agent = Agent(AnthropicModel("NAME"))
     """
@@ -70,15 +70,15 @@ class AnthropicModel(RemoteModel):
     def _connect(self) -> anthropic.AsyncAnthropic:
         key = self._server.key
         return anthropic.AsyncAnthropic(
-            # The SDK wants one; without a key its header is left out of the requests.
+            # The SDK requires a key; without one, its header is removed from the requests.
             api_key="none" if key is None else key.reveal(),
             base_url=self._server.base_url,
             timeout=self._timeout,
             max_retries=self._max_retries,
             default_headers=self._headers,
-            # Its own spans would tell of what nobody has judged.
+            # The SDK's spans would contain data that handlers have not seen.
             open_telemetry=False,
-            # A server that redirects would get what was meant for another.
+            # A redirect would send the request to another server.
             http_client=anthropic.DefaultAsyncHttpxClient(
                 follow_redirects=False,
                 verify=tls_for(self._server.base_url),
@@ -99,7 +99,7 @@ class AnthropicModel(RemoteModel):
         )
 
     def _omitted(self) -> dict[str, Any]:
-        """Return the headers that the SDK would send and that are not for this server."""
+        """Return the SDK's headers that are not meant for this server, as omitted."""
         absent = ("authorization", "x-api-key") if self._server.key is None else ()
         return {
             name: anthropic.Omit() for name in self._unless_given(*absent, *self._server.omitted)
@@ -110,5 +110,5 @@ class AnthropicModel(RemoteModel):
         return data
 
     async def _events(self, raw: Any) -> Any:
-        # Plain JSON: fields of compatible servers that the SDK's types do not have are in it.
+        # Plain JSON, which keeps fields of compatible servers unknown to the SDK.
         return await raw.parse(to=anthropic.AsyncStream[object])

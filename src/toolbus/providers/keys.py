@@ -1,4 +1,4 @@
-"""Keys of providers: where they come from, and that nobody reads them by accident."""
+"""Keys of providers: their sources, and protection against accidental disclosure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LONGEST = 10_000
-# What may stand in a header (RFC 9110, 5.5), and no white space.
-_SOUND = re.compile(r"[!-~]+")
-# A shorter one is no key of anybody's, and may well be a word of the text.
+# Characters of a header's value (RFC 9110, 5.5), without white space.
+_VALID = re.compile(r"[!-~]+")
+# A shorter text is not a key, and may be a word in the text.
 _SHORTEST_HIDDEN = 6
 
 
 class ApiKey:
-    """A key; printed, it says only where it came from."""
+    """A key whose representation shows only its source."""
 
     __slots__ = ("_text", "source")
 
     def __init__(self, text: str, source: str) -> None:
-        if not _SOUND.fullmatch(text):
-            reason = "it is empty" if not text else "it has letters that no key has"
+        if not _VALID.fullmatch(text):
+            reason = "the key is empty" if not text else "the key has invalid characters"
             raise RegistrationError(f"key of {source}", reason)
         self._text, self.source = text, source
 
@@ -40,9 +40,9 @@ class ApiKey:
 
 
 def find_key(variable: str | None, file: str | Path | None) -> ApiKey | None:
-    """Return the key in *file*, else in the environment's *variable*; None if that is not set.
+    """Return the key in *file*, or in the environment's *variable*; None if neither is set.
 
-    Raises `RegistrationError` for a file that cannot be read, or that others may read or write.
+    Raises `RegistrationError` for a file that is unreadable or accessible to other users.
     """
     if file is not None:
         return ApiKey(_read_private(Path(file)).strip(), f"file {str(file)!r}")
@@ -50,8 +50,8 @@ def find_key(variable: str | None, file: str | Path | None) -> ApiKey | None:
     return ApiKey(text, f"variable {variable!r}") if text else None
 
 
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return *text* without the *secrets*, which a server may have repeated in its error."""
+def hide_keys(text: str, secrets: Iterable[str]) -> str:
+    """Return *text* without the *secrets*, which a server may repeat in its error."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_HIDDEN:
             text = text.replace(secret, "[key]")
@@ -60,12 +60,12 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 def _read_private(file: Path) -> str:
     try:
-        # Links are followed: systems that hand out secrets mount them behind links.
+        # Links are followed, because secret managers mount files behind links.
         data = read_secret_file(Path(os.path.realpath(file)), _LONGEST)
     except UnfitFileError as error:
         raise _refused(file, error.reason) from None
     except OSError as error:
-        raise _refused(file, f"it cannot be read: {error.strerror}") from None
+        raise _refused(file, f"cannot read the file: {error.strerror}") from None
     return data.decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""Models of OpenAI, and of every server that speaks as it does."""
+"""Models of OpenAI and compatible servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 try:
     import openai
 except ImportError as error:
-    msg = needs_extra("to ask models of OpenAI needs its library", "openai")
+    msg = needs_extra("models of OpenAI need its library", "openai")
     raise ImportError(msg, name="openai") from error
 
 _WIRES = {"chat": CHAT, "responses": RESPONSES}
@@ -27,21 +27,21 @@ _WIRES = {"chat": CHAT, "responses": RESPONSES}
 class OpenAIModel(RemoteModel):
     """The model *model* of OpenAI, or of a compatible server at *base_url*.
 
-    Raises `RegistrationError` for what could never work. Nothing prints the key.
+    Raises `RegistrationError` for invalid arguments. The key is never printed.
 
     Args:
-        model: the provider's name of it; handlers may write another one into a request.
-        api: `chat`, the chat completions that all compatible servers know, or `responses`.
-        base_url: else `OPENAI_BASE_URL`, else OpenAI's own address.
-        key_env: the variable with the key; `OPENAI_API_KEY` unless a *base_url* is given. A server
-            at a *base_url* gets no key that is not named here or as *key_file*.
-        key_file: a file with the key that only its owner may read.
-        headers: sent with each request; their values are taken for secrets.
+        model: the provider's name of the model; handlers may change it in a request.
+        api: `chat`, the chat completions of all compatible servers, or `responses`.
+        base_url: by default `OPENAI_BASE_URL`, or OpenAI's own URL.
+        key_env: the variable with the key; `OPENAI_API_KEY` unless *base_url* is given. A server
+            at *base_url* only gets a key named here or in *key_file*.
+        key_file: a file with the key, readable only by its owner.
+        headers: extra headers; their values are treated as secrets.
         timeout: seconds without a byte from the server.
-        max_retries: how often a lost connection, a timeout, 429 and 5xx are tried again, by the
-            SDK, with the pause that the server asks for: a minute at most, else the call fails.
-        structured_output: how the server is told what an `output_type` is: `native`, by the API's
-            own parameter, or `text`, in words, for servers that refuse that parameter.
+        max_retries: the SDK's retries after a lost connection, a timeout, 429 or 5xx; it waits as
+            long as the server asks, but a request for more than a minute fails the call.
+        structured_output: the form of an `output_type` in requests: `native`, the API's own
+            parameter, or `text`, a prompt, for servers that refuse the parameter.
 
     >>> agent = Agent(OpenAIModel("NAME", base_url="http://localhost:8000/v1"))
     """
@@ -60,7 +60,7 @@ class OpenAIModel(RemoteModel):
         structured_output: Literal["native", "text"] = "native",
     ) -> None:
         if api not in _WIRES:
-            raise RegistrationError(f"api {api!r}", "there are 'chat' and 'responses'")
+            raise RegistrationError(f"api {api!r}", "expected 'chat' or 'responses'")
         self._server = find_server(OPENAI, base_url, key_env, key_file)
         self._timeout = timeout
         super().__init__(
@@ -75,14 +75,14 @@ class OpenAIModel(RemoteModel):
     def _connect(self) -> openai.AsyncOpenAI:
         key = self._server.key
         return openai.AsyncOpenAI(
-            # The SDK wants one; without a key its header is left out of the requests.
+            # The SDK requires a key; without one, its header is removed from the requests.
             api_key="none" if key is None else key.reveal(),
             admin_api_key="",
             base_url=self._server.base_url,
             timeout=self._timeout,
             max_retries=self._max_retries,
             default_headers=self._headers,
-            # A server that redirects would get what was meant for another.
+            # A redirect would send the request to another server.
             http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False,
                 verify=tls_for(self._server.base_url),
@@ -107,7 +107,7 @@ class OpenAIModel(RemoteModel):
         )
 
     def _omitted(self) -> dict[str, Any]:
-        """Return the headers that the SDK would send and that are not for this server."""
+        """Return the SDK's headers that are not meant for this server, as omitted."""
         absent = ("authorization",) if self._server.key is None else ()
         names = self._unless_given(*absent, *self._server.omitted)
         return dict.fromkeys(names, openai.Omit())
@@ -117,5 +117,5 @@ class OpenAIModel(RemoteModel):
         return data
 
     async def _events(self, raw: Any) -> Any:
-        # Plain JSON: fields of compatible servers that the SDK's types do not have are in it.
+        # Plain JSON, which keeps fields of compatible servers unknown to the SDK.
         return raw.parse(to=openai.AsyncStream[object])

@@ -1,4 +1,4 @@
-"""A model behind HTTP: asked through its provider's SDK, which tries again by itself."""
+"""The base of models behind HTTP, called through a provider's SDK with its own retries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from toolbus.errors import ModelError, RegistrationError
 from toolbus.formats.json_input import parse
-from toolbus.formats.names import names_on_the_wire
-from toolbus.formats.output_schemas import with_words
+from toolbus.formats.names import original_names
+from toolbus.formats.output_schemas import with_schema_prompt
 from toolbus.messages.immutable import replace_surrogates_in
 from toolbus.providers.failures import RefusedAnswerError, failure_of, retries_of
-from toolbus.providers.retry_after import excess_of, pause_limit
+from toolbus.providers.retry_after import excessive_pause, pause_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from toolbus.providers.wires import ModelWire
 
 _WITHHELD = frozenset({"content_filter", "refusal"})
-"""Why an answer ended that a provider's filter stopped; an empty one is no answer."""
+"""The stop reasons of a provider's filter; an empty answer with one is an error."""
 
 _REFUSED_PARAMETER = frozenset({400, 422})
-"""The statuses with which servers refuse parameters that they do not know."""
+"""The statuses of servers that refuse unknown parameters."""
 
 
 class RemoteModel:
-    """A model that is asked over *wire*; a subclass knows the SDK.
+    """A model called over *wire*; a subclass provides the SDK.
 
-    It has a client for each event loop, since connections belong to theirs; `aclose` closes that
-    of the running loop, as `async with` does at its end.
+    Each event loop has its own client, since connections belong to a loop; `aclose`, and the end of
+    `async with`, close the client of the running loop.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RemoteModel:
         structured_output: str,
     ) -> None:
         _check(name, max_retries, structured_output)
-        self._says_schema_in_words = structured_output == "text"
+        self._is_schema_text = structured_output == "text"
         self.name, self._wire, self._key = name, wire, key
         self._headers, self._max_retries = dict(headers), max_retries
         self._hooks = {"response": [pause_limit(name, max_retries)]}
@@ -66,26 +66,26 @@ class RemoteModel:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop; the next request opens others."""
+        """Close the connections of the running loop; the next request opens new ones."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
     async def complete(self, request: ModelRequest) -> AssistantMessage:
-        """Return the whole answer; raises `ModelError`, and `ContextOverflowError` among those."""
+        """Return the complete answer; raises `ModelError`, also as `ContextOverflowError`."""
         body = self._body_of(request)
         try:
             raw = await self._create(self._client(), body, streamed=False)
             return self._message(parse(await self._read(raw), replace_surrogates_in), request, raw)
-        except Exception as error:  # noqa: BLE001 - what an SDK and its libraries raise
+        except Exception as error:  # noqa: BLE001 - any error of an SDK and its libraries
             failure = self._failure(request, error)
-        # Here, so that it has no context: the request of the SDK's error has the key.
+        # Raised here, without a context: the request in the SDK's error contains the key.
         raise failure
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
-        """Give the answer in pieces as they come, then the whole of it, as `complete` would.
+        """Yield the deltas of the answer as they arrive, then the complete answer.
 
-        What was cut off in mid-stream raises `ModelError`; it is not asked for again.
+        A stream that is cut off raises `ModelError`; it is not retried.
         """
         asking = {
             name: value
@@ -93,7 +93,7 @@ class RemoteModel:
             if name not in request.settings
         }
         body = {**asking, **self._body_of(request), "stream": True}
-        assembler, names = self._wire.assembler(), names_on_the_wire(request.tools)
+        assembler, names = self._wire.assembler(), original_names(request.tools)
         try:
             raw = await self._create(self._client(), body, streamed=True)
             async with await self._events(raw) as events:
@@ -106,13 +106,13 @@ class RemoteModel:
             failure = self._failure(request, error)
         else:
             if whole is None:
-                raise ModelError(request.model, "the stream ended before the answer did")
+                raise ModelError(request.model, "the stream ended before the end of the answer")
             yield whole
             return
         raise failure
 
     def _body_of(self, request: ModelRequest) -> dict[str, Any]:
-        return self._wire.body_of(with_words(request) if self._says_schema_in_words else request)
+        return self._wire.body_of(with_schema_prompt(request) if self._is_schema_text else request)
 
     def _message(self, answer: Any, request: ModelRequest, raw: Any) -> AssistantMessage:
         match answer:
@@ -122,24 +122,24 @@ class RemoteModel:
                 raise RefusedAnswerError(answer)
         message = self._wire.message_of(answer, request, retries_of(raw))
         if message.stop_reason in _WITHHELD and not (message.text or message.tool_calls):
-            reason = f"its provider withheld the answer ({message.stop_reason}); word it otherwise"
+            reason = f"the provider withheld the answer ({message.stop_reason}); rephrase it"
             raise ModelError(request.model, reason, 1 + retries_of(raw))
         return message
 
     def _failure(self, request: ModelRequest, error: Exception) -> ModelError:
-        """Return what *error* says, without a key; of a schema that was refused, the way out."""
+        """Return *error* as a `ModelError` without keys, with a hint for a refused schema."""
         keys = [] if self._key is None else [self._key.reveal()]
         failure = failure_of(request.model, error, [*keys, *self._headers.values()])
-        if excess := excess_of(getattr(getattr(error, "response", None), "headers", {})):
+        if excess := excessive_pause(getattr(getattr(error, "response", None), "headers", {})):
             failure = type(failure)(failure.model, failure.reason + excess, failure.attempts)
-        is_native = request.output_schema is not None and not self._says_schema_in_words
+        is_native = request.output_schema is not None and not self._is_schema_text
         if is_native and getattr(error, "status_code", None) in _REFUSED_PARAMETER:
-            hint = "if it takes no schema, give the model structured_output='text'"
+            hint = "if the server does not support schemas, use structured_output='text'"
             return type(failure)(failure.model, f"{failure.reason}; {hint}", failure.attempts)
         return failure
 
     def _unless_given(self, *headers: str) -> list[str]:
-        """Return those of *headers*, in lower case, that the maker of the model did not give."""
+        """Return *headers*, in lower case, without those passed to the model."""
         names = {name.lower() for name in self._headers}
         return [header for header in headers if header not in names]
 
@@ -155,23 +155,23 @@ class RemoteModel:
         raise NotImplementedError
 
     async def _create(self, client: Any, body: Mapping[str, Any], *, streamed: bool) -> Any:
-        """Send *body*; return the SDK's raw response, whose stream is not read yet."""
+        """Send *body*; return the SDK's raw response, with its stream unread."""
         raise NotImplementedError
 
     async def _read(self, raw: Any) -> bytes:
-        """Return the JSON of *raw*."""
+        """Return the JSON body of *raw*."""
         raise NotImplementedError
 
     async def _events(self, raw: Any) -> Any:
-        """Return the stream of *raw*, an async context of JSON objects."""
+        """Return the stream of *raw*, an async context manager of JSON objects."""
         raise NotImplementedError
 
 
 def tls_for(base_url: str) -> ssl.SSLContext | bool:
-    """Return what checks the server at *base_url*; True for the library's own way.
+    """Return the TLS context for *base_url*, True for the library's default.
 
-    To load all certificates takes a tenth of a second, and plain HTTP needs none. The context
-    without any refuses whatever would speak TLS all the same, a proxy for one.
+    Loading all certificates takes a tenth of a second, and plain HTTP needs none. The context
+    without certificates refuses TLS that is used nevertheless, for example to a proxy.
     """
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if base_url.startswith("http:") else True
 
@@ -180,8 +180,8 @@ def _check(name: Any, max_retries: Any, structured_output: Any) -> None:
     if not (isinstance(name, str) and name):
         raise RegistrationError(f"model {name!r}", "expected the provider's name of a model")
     if type(max_retries) is not int or max_retries < 0:
-        raise RegistrationError(f"max_retries {max_retries!r}", "expected a number, 0 or more")
+        raise RegistrationError(f"max_retries {max_retries!r}", "expected 0 or a positive number")
     if structured_output not in {"native", "text"}:
         raise RegistrationError(
-            f"structured_output {structured_output!r}", "there are 'native' and 'text'"
+            f"structured_output {structured_output!r}", "expected 'native' or 'text'"
         )

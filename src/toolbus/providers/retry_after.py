@@ -1,4 +1,4 @@
-"""The pause that a provider asks for before it is asked again: read, bounded and told."""
+"""The pause before a retry that a provider asks for: parsing, limit and logging."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 MAX_PAUSE = 60.0
-"""Seconds that a provider is waited for at most where it asks for a pause."""
+"""The maximum seconds of a pause."""
 
 _ERROR = 400
 
-_TOLD = 1.0
-"""Seconds of a pause that is told while it lasts; a shorter one nobody notices."""
+_LOGGED_FROM = 1.0
+"""The seconds from which on a pause is logged."""
 
 
-def asked_pause(headers: Mapping[str, str]) -> float:
-    """Return the seconds for which a server wants to be left alone, 0 if it does not say.
+def retry_pause(headers: Mapping[str, str]) -> float:
+    """Return the seconds of the requested pause, 0 if there is none.
 
-    The headers are those that the SDKs obey: RFC 9110, 10.2.3, and milliseconds of their own.
+    The headers are those that the SDKs obey: `Retry-After` of RFC 9110, 10.2.3, and their own
+    `retry-after-ms`.
     """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
@@ -42,31 +43,29 @@ def asked_pause(headers: Mapping[str, str]) -> float:
         return 0.0
 
 
-def excess_of(headers: Mapping[str, str]) -> str:
-    """Return that a server asks for too long a pause, in words; "" if it does not."""
-    pause = asked_pause(headers)
+def excessive_pause(headers: Mapping[str, str]) -> str:
+    """Return an addition to an error text for a pause that is too long, else ""."""
+    pause = retry_pause(headers)
     if pause <= MAX_PAUSE:
         return ""
-    return (
-        f"; the server asks for a pause of {pause:,.0f} seconds, expected at most {MAX_PAUSE:.0f}"
-    )
+    return f"; the server asks for a pause of {pause:,.0f} seconds, the limit is {MAX_PAUSE:.0f}"
 
 
 def pause_limit(model: str, max_retries: int) -> Callable[[Any], Awaitable[None]]:
-    """Return what an SDK's HTTP client calls with each response, before the SDK looks at it.
+    """Return a hook for an SDK's HTTP client, called with each response before the SDK.
 
-    A pause that is too long becomes an error; one that is kept is logged, from `_TOLD` on.
+    A response with a pause that is too long is not retried; a pause is logged from `_LOGGED_FROM`.
     """
 
     async def limit(response: Any) -> None:
-        pause = asked_pause(response.headers)
+        pause = retry_pause(response.headers)
         if response.status_code < _ERROR or not pause:
             return
         if pause > MAX_PAUSE:
-            # A header of the providers' own, which both SDKs obey in `_should_retry`.
+            # The providers' own header, which both SDKs obey in `_should_retry`.
             response.headers["x-should-retry"] = "false"
-        elif pause >= _TOLD and retries_of(response) < max_retries:
+        elif pause >= _LOGGED_FROM and retries_of(response) < max_retries:
             status = f"HTTP {response.status_code}"
-            logger.warning("model %r: %s; asked again in %.1f s", model, status, pause)
+            logger.warning("model %r: %s; retrying in %.1f s", model, status, pause)
 
     return limit

@@ -1,4 +1,4 @@
-"""Which server a model is asked at, and with which key: a key goes nowhere by itself."""
+"""The server of a model, and its key, which is only sent where the user intended."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 class Provider(NamedTuple):
-    """A provider: its address, and the variables that name another and hold its key.
+    """A provider: its URL, and the variables for another URL and for its key.
 
-    Its SDK sends the headers of *headers_variable*, a line each, and *own_headers* wherever it is
-    told to go.
+    Its SDK sends the headers in *headers_variable*, one a line, and *own_headers* to any server.
     """
 
     base_url: str
@@ -28,9 +27,9 @@ class Provider(NamedTuple):
 
 
 class ModelServer(NamedTuple):
-    """An address without a slash at its end, and the key that is sent there, if any.
+    """A server: its URL without a trailing slash, and the key that is sent there, if any.
 
-    *omitted* are headers of the environment that are not for that address, in lower case.
+    *omitted* are headers of the environment that must not be sent there, in lower case.
     """
 
     base_url: str
@@ -57,26 +56,26 @@ ANTHROPIC = Provider(
 def find_server(
     provider: Provider, base_url: str | None, key_env: str | None, key_file: str | Path | None
 ) -> ModelServer:
-    """Return where the models of *provider* are asked; raises `RegistrationError`.
+    """Return the server for models of *provider*; raises `RegistrationError`.
 
-    The provider's own variables go with its own address, or with that of the environment. To a
-    *base_url* in code or in a configuration goes only a key that is named beside it, and no header
-    of the environment: else whoever writes that address reads them.
+    The provider's own variables apply to its own URL, or to the URL in the environment. A
+    *base_url* in code or in a configuration only gets a key named beside it, and no headers of the
+    environment; otherwise its author could collect them.
     """
     address = base_url or os.environ.get(provider.url_variable) or provider.base_url
     address = address.rstrip("/")
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise RegistrationError(f"base_url {address!r}", "expected an address, `https://host/v1`")
+        raise RegistrationError(f"base_url {address!r}", "expected a URL, `https://host/v1`")
     if parts.username is not None:
-        # Not the address itself, which has a password.
-        reason = "it holds a user's name; give the key with `key_env=` or `key_file=`"
+        # Without the URL itself, which contains a password.
+        reason = "it contains a user name; give the key with `key_env=` or `key_file=`"
         raise RegistrationError(f"base_url of {parts.hostname!r}", reason)
     is_given = base_url is not None and address != provider.base_url
     variable = key_env or (None if is_given else provider.key_variable)
     key = find_key(variable, key_file)
     if key is None and (key_env is not None or address == provider.base_url):
-        reason = f"set {variable}, or name a file that only you read with `key_file=`"
+        reason = f"set {variable}, or name a private file with `key_file=`"
         raise RegistrationError(f"no key for {parts.hostname!r}", reason)
     return ModelServer(address, key, _headers_of_environment(provider) if is_given else ())
 

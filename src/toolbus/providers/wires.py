@@ -1,4 +1,4 @@
-"""The wires that models speak: what is sent, and what an answer says, whole or in pieces."""
+"""The wire formats of models: request bodies, answers and streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolbus.formats.anthropic_stream import AnthropicStream
 from toolbus.formats.chat_messages import completion_of
 from toolbus.formats.chat_stream import ChatStream
 from toolbus.formats.json_input import unexpected
-from toolbus.formats.names import names_on_the_wire
+from toolbus.formats.names import original_names
 from toolbus.formats.responses_output import response_message
 from toolbus.formats.responses_stream import ResponsesStream
 from toolbus.messages.immutable import replace_surrogates_in
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 class Assembler(Protocol):
-    """Puts the events of a stream together."""
+    """An assembler of the events of a stream."""
 
     is_whole: bool
 
     def feed(self, event: Any) -> Iterable[ModelDelta]:
-        """Give what *event* adds; raises `DecodeError`."""
+        """Return the deltas of *event*; raises `DecodeError`."""
         ...
 
     def answer(self) -> dict[str, Any]:
-        """Return the answer as if it had not been streamed."""
+        """Return the answer in its unstreamed form."""
         ...
 
 
 class ModelWire(NamedTuple):
-    """A wire: the body of a request, the reader of an answer, how a stream of it is put together.
+    """A wire format: the body of a request, the reader of an answer, the stream's assembler.
 
-    *streaming* are the parameters that ask for a stream.
+    *streaming* are additional parameters of a request for a stream.
     """
 
     body_of: Callable[[ModelRequest], dict[str, Any]]
@@ -53,13 +53,13 @@ class ModelWire(NamedTuple):
     def message_of(self, answer: Any, request: ModelRequest, retries: int) -> AssistantMessage:
         """Return the *answer* to *request* as a message; raises `DecodeError`.
 
-        Halves of characters are mended, tools have the names that they have here, and *retries*
-        are in its metadata, if there were any.
+        Unpaired surrogates are replaced, tools get their original names, and *retries* are put into
+        the metadata, unless 0.
         """
         answer = replace_surrogates_in(answer)
         message_id = answer.get("id") if isinstance(answer, dict) else None
         message = self.read(answer, message_id if isinstance(message_id, str) else "")
-        names = names_on_the_wire(request.tools)
+        names = original_names(request.tools)
         if names and message.tool_calls:
             calls = tuple(_renamed(call, names) for call in message.tool_calls)
             message = replace(message, tool_calls=calls)

@@ -51,7 +51,7 @@ def test_an_address_gets_the_key_that_is_named(monkeypatch):
         ("replay:x.jsonl", "http://127.0.0.1:1", None, "a recording has no address"),
         ("replay:nowhere.jsonl", None, None, "nowhere.jsonl"),
         ("reply:x.jsonl", None, None, "did you mean 'replay'?"),
-        ("openai:m", "127.0.0.1", None, "expected an address"),
+        ("openai:m", "127.0.0.1", None, "expected a URL"),
         ("openai:m", "http://127.0.0.1:1", "NO_SUCH_KEY", "set NO_SUCH_KEY"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from toolbus import SystemMessage, UserMessage
 from toolbus.events import ModelRequest
-from toolbus.formats.output_schemas import ANTHROPIC, OPENAI, enforceable, with_words
+from toolbus.formats.output_schemas import ANTHROPIC, OPENAI, enforceable, with_schema_prompt
 
 TEXT = {"type": "string"}
 
@@ -70,11 +70,13 @@ def test_words_stand_in_the_first_message():
     )
     system = SystemMessage(content="Be brief.")
 
-    alone = with_words(request)
-    beside = with_words(ModelRequest(model="m", messages=[system], output_schema=closed(a=TEXT)))
+    alone = with_schema_prompt(request)
+    beside = with_schema_prompt(
+        ModelRequest(model="m", messages=[system], output_schema=closed(a=TEXT))
+    )
 
     assert [message.role for message in alone.messages] == ["system", "user"]
     assert beside.messages[0].text.endswith(alone.messages[0].text)
     assert beside.messages[0].text.startswith("Be brief.\n\nWhen you need no more tools")
     assert alone.output_schema is None
-    assert with_words(alone) is alone
+    assert with_schema_prompt(alone) is alone

@@ -13,7 +13,7 @@ from toolbus.formats import anthropic_requests, chat_requests, responses_request
 from toolbus.formats.answers import items_of
 from toolbus.formats.anthropic_messages import answer_items, answer_message
 from toolbus.formats.items import MessageItem
-from toolbus.formats.names import names_on_the_wire, wire_name
+from toolbus.formats.names import original_names, wire_name
 from toolbus.formats.responses_output import response_message
 from toolbus.formats.session_files import read
 from toolbus.messages.reasoning import ReasoningPart
@@ -197,7 +197,7 @@ def test_names_on_the_wire_are_sound_and_apart(name, other):
 def test_only_names_that_changed_are_looked_up():
     specs = [ToolSpec(name="files.read"), ToolSpec(name="now")]
 
-    assert names_on_the_wire(specs) == {wire_name("files.read"): "files.read"}
+    assert original_names(specs) == {wire_name("files.read"): "files.read"}
 
 
 def test_sounds_and_files_that_a_wire_lacks_are_named():
@@ -212,8 +212,8 @@ def test_sounds_and_files_that_a_wire_lacks_are_named():
     (turn,) = body(anthropic_requests, UserMessage(id="u", content=parts))["messages"]
 
     assert [block["text"] for block in turn["content"]] == [
-        "[audio/flac, 3 bytes: this model cannot be shown it]",
-        "[x.zip, application/zip, 1 bytes: this model cannot be shown it]",
+        "[audio/flac, 3 bytes: not supported by this model]",
+        "[x.zip, application/zip, 1 bytes: not supported by this model]",
         "[file:///etc/hosts]",
     ]
 
