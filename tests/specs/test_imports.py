@@ -108,13 +108,13 @@ def test_missing_extras_say_how_to_install(extra, use):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("toolbus.redaction", "What nobody shall read is taken out"),
-        ("toolbus.redaction.redact_secrets", "Puts placeholders where credentials stand"),
+        ("toolbus.redaction", "Redaction of credentials and personal data"),
+        ("toolbus.redaction.redact_secrets", "Replaces credentials by placeholders"),
         ("toolbus.redaction.redact_personal_data", "Replaces personal data"),
         ("toolbus.truncation", "Shortening"),
         ("toolbus.truncation.truncate_output", "class TruncateOutput"),
         ("toolbus.policy", "rules that allow, ask about or deny"),
-        ("toolbus.policy.policy", "It judges commands; it is no sandbox."),
+        ("toolbus.policy.policy", "A policy judges commands; it is not a sandbox."),
         ("toolbus.testing", "Tools for tests of your handlers and stores"),
     ],
 )

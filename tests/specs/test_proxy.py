@@ -472,7 +472,7 @@ async def test_without_elicitation_a_question_denies(proxied, policy):
         result = await peer.result(1, "echo")
 
     assert result["isError"]
-    assert "nobody to ask" in result["content"][0]["text"]
+    assert "no approver is available" in result["content"][0]["text"]
     assert peer.called() == []
 
 

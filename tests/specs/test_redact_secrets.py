@@ -1689,7 +1689,7 @@ async def test_a_deep_result_is_withheld():
     values, told = await given_by(RedactSecrets(), deep, text)
 
     assert values.is_error
-    assert "is no JSON" in values.text
+    assert "is not JSON" in values.text
     assert evened(told.text) == text.replace(pat(), "[github-pat-1]")
 
 
@@ -2025,7 +2025,7 @@ def test_a_replay_shows_no_secret(tmp_path, command):
     secrets = [PASSWORD, *[pat(number) for number in range(1, 9)]]
     assert codes == [0, 0, 0, 0, 1, 1], shown
     assert [secret for secret in secrets if secret in shown] == []
-    assert "-export TOKEN=(secret github-pat)" in outputs[0].stdout
+    assert "- export TOKEN=(secret github-pat)" in outputs[0].stdout
     assert "+export TOKEN=[github-pat-" in outputs[0].stdout
     assert "{'key': '(secret github-pat)" in outputs[0].stdout
     assert not PLACEHOLDER.search(written)

@@ -353,7 +353,7 @@ async def test_a_client_that_shows_no_forms_is_not_asked():
         wires.call(1)
         await wires.listed("echo")
 
-        assert "nobody to ask" in wires.client[0]["result"]["content"][0]["text"]
+        assert "no approver is available" in wires.client[0]["result"]["content"][0]["text"]
 
 
 async def test_answers_of_the_client_pass():
