@@ -209,7 +209,7 @@ READERS = {
 }
 
 
-def test_what_may_not_be_read_is_named(public_folder, capfd):
+def test_an_unreadable_file_is_named(public_folder, capfd):
     asyncio.run(make_store("a.db"))
     asyncio.run(make_store("ours.db"))
     for name in ("a.jsonl", "mine.py", "a.toml", "a.json", "ours.py"):
@@ -230,7 +230,7 @@ def test_what_may_not_be_read_is_named(public_folder, capfd):
             assert "Errno" not in line
 
 
-def test_what_may_not_be_written_is_named(public_folder, capfd):
+def test_an_unwritable_file_is_named(public_folder, capfd):
     asyncio.run(make_store("a.db"))
     Path("a.db").chmod(0o444)
     Path("folder").mkdir(mode=0o555)
@@ -273,7 +273,7 @@ settings = { default = "deny" }
 
 
 @pytest.mark.usefixtures("denied")
-def test_the_store_of_hooks_is_found(capsys):
+def test_the_hooks_store_is_found(capsys):
     def shown(*words):
         assert main(list(words)) == 0
         return capsys.readouterr().out
@@ -302,7 +302,7 @@ def test_a_single_word_may_be_a_session(capsys):
     assert "no message 'nothing'" in capsys.readouterr().err
 
 
-def test_without_any_hook_it_says_so(house, capsys):
+def test_without_any_hook_the_store_is_missing(house, capsys):
     assert main(["sessions"]) == 2
     refused = capsys.readouterr().err
 
@@ -328,7 +328,7 @@ async def test_a_terminal_gets_colours(command, environment, quiet):
 
 
 @pytest.mark.parametrize("forbidden", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-async def test_a_person_may_forbid_colours(command, environment, quiet, forbidden):
+async def test_colours_can_be_disabled(command, environment, quiet, forbidden):
     plain = command("handlers", "quiet.py").stdout
 
     written = on_terminal(environment | forbidden, quiet, "handlers", "quiet.py")
@@ -348,7 +348,7 @@ async def test_without_rich_it_is_plain(tmp_path, environment, quiet):
     assert "\x1b" not in text
 
 
-async def test_what_tools_return_cannot_steer_terminals(environment, quiet):
+async def test_text_cannot_control_terminals(environment, quiet):
     named = COMPONENT.replace("BEFORE)", "BEFORE, name='\\x1b]0;owned\\x07')")
     (quiet / "named.py").write_text(named)
 

@@ -122,7 +122,7 @@ def make(tmp_path):
     return lambda kind: MemoryStore() if kind == "memory" else SqliteStore(next(paths))
 
 
-async def test_all_of_a_session_goes_over(make):
+async def test_a_session_is_copied_completely(make):
     for kinds in product(("memory", "disk"), repeat=2):
         source, target = map(make, kinds)
         await fill(source)
@@ -155,7 +155,7 @@ def test_stores_of_version_0_1_0_are_copied(tmp_path, command):
         assert exports[0] == exports[1] != ""
 
 
-def test_a_damaged_session_hinders_no_other(tmp_path, command):
+def test_a_damaged_session_stops_no_other(tmp_path, command):
     path, new = tmp_path / "a.db", tmp_path / "b.db"
 
     async def write(store):
@@ -174,7 +174,7 @@ def test_a_damaged_session_hinders_no_other(tmp_path, command):
     assert [json.loads(line)["id"] for line in lines] == ["a", "c"]
 
 
-async def test_a_copy_that_came_out_wrong_is_told():
+async def test_a_wrong_copy_is_reported():
     class Losing(MemoryStore):
         async def append(self, session_id, stored):
             message = stored.message
@@ -207,7 +207,7 @@ def test_some_sessions_can_be_chosen(tmp_path, command):
     assert (unknown.returncode, unknown.stderr[:33]) == (2, "error: no session 'nobody'; see `")
 
 
-async def test_what_is_there_is_not_copied_again(make):
+async def test_copied_content_is_not_copied_again(make):
     source, target = make("memory"), make("disk")
     await fill(source)
     first = await copy(source, target)
@@ -246,7 +246,7 @@ class Failing(MemoryStore):
         return await super().swap_state(*arguments, **options)
 
 
-async def test_a_copy_killed_anywhere_goes_on(monkeypatch):
+async def test_a_killed_copy_continues(monkeypatch):
     monkeypatch.setattr("toolbus.store.copy._BATCH", 3)
     source, failures = MemoryStore(), 0
     await fill(source)
@@ -316,7 +316,7 @@ async def test_another_session_of_that_id_stays():
         assert contents(target) == before
 
 
-async def test_a_session_at_work_is_left():
+async def test_a_session_in_use_is_left():
     source, target = MemoryStore(), MemoryStore()
     await fill(source)
     await target.open_session("s", "somebody", 60)
@@ -448,7 +448,7 @@ def test_a_server_s_store_is_read_alike(tmp_path, command, database):
 
 
 @pytest.mark.full
-def test_damage_on_a_server_is_told(tmp_path, command, postgres, database):
+def test_damage_on_a_server_is_reported(tmp_path, command, postgres, database):
     async def write():
         store = open_store(database)
         for name in ("m1", "m2", "m3"):
@@ -473,7 +473,7 @@ def test_damage_on_a_server_is_told(tmp_path, command, postgres, database):
     assert (copied.returncode, "message 2 of session 's' is damaged" in copied.stdout) == (1, True)
 
 
-async def test_a_check_tells_of_any_store(make):
+async def test_a_check_covers_any_store(make):
     call = AssistantMessage(id="a", tool_calls=[ToolCall(id="c", name="read", arguments={})])
     for kind in ("memory", "disk"):
         store = make(kind)
@@ -525,7 +525,7 @@ def test_sessions_before_a_day_are_deleted(tmp_path, command):
 
 
 @pytest.mark.full
-def test_a_day_that_is_none_is_refused(tmp_path, command):
+def test_a_wrong_day_is_refused(tmp_path, command):
     path = tmp_path / "a.db"
     on_disk(path, lambda store: store.append("s", user("m", written_ns=1_000)))
     wrong = {

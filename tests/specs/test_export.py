@@ -78,7 +78,7 @@ def database(tmp_path, environment):
     return path
 
 
-def test_what_is_exported_comes_back_equal(database, command):
+def test_an_export_reads_back_equal(database, command):
     done = command("export", database.name)
 
     items = list(read(BytesIO(done.stdout.encode()), "x"))

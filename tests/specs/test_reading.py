@@ -216,7 +216,7 @@ async def test_an_empty_file_has_no_sessions(path, run):
 # --- a session as a timeline ----------------------------------------------------------------------
 
 
-async def test_handlers_stand_between_the_messages(path, command):
+async def test_interventions_appear_between_the_messages(path, command):
     await talk(path)
 
     done = command("show", "agent.db", "s-1", COLUMNS="110")
@@ -262,7 +262,7 @@ async def test_a_part_can_be_shown(path, run):
     assert re.findall(r"u-\d", last) == ["u-4", "u-5"]
 
 
-async def test_a_part_behind_the_end_is_refused(path, run, command, follow):
+async def test_a_start_after_the_end_is_refused(path, run, command, follow):
     await say(path, *[user(f"u-{at}") for at in range(1, 6)])
 
     done = [command("show", "agent.db", "s", "--from=6", *more) for more in ([], ["--json"])]
@@ -360,7 +360,7 @@ async def test_following_ends_with_ctrl_c(path, follow):
     assert (child.returncode, errors) == (130, "\ntoolbus: interrupted\n")
 
 
-async def test_following_ends_when_nobody_reads(path, follow):
+async def test_following_ends_with_its_reader(path, follow):
     await say(path, user("first"))
     child = follow("agent.db", "s")
     until(child, "first")
@@ -410,7 +410,7 @@ def told(text):
     }
 
 
-async def test_a_call_s_life_is_told(path, run):
+async def test_a_call_s_history_is_printed(path, run):
     await talk(path)
 
     text = run("explain", "agent.db", "--call", "call-2")
@@ -431,7 +431,7 @@ async def test_a_call_s_life_is_told(path, run):
     assert life["as the model read it"][0].startswith("318 bytes, digest ")
 
 
-async def test_who_did_not_run_is_told(path, run):
+async def test_idle_handlers_have_a_reason(path, run):
     def wire(agent):
         agent.on(events.TOOL_CALL_BEFORE, late, name="never", when=lambda ctx: False)
 
@@ -454,7 +454,7 @@ async def test_who_did_not_run_is_told(path, run):
     ]
 
 
-async def test_without_originals_sizes_are_told(path, run):
+async def test_without_originals_sizes_are_printed(path, run):
     await talk(path)
 
     text = run("explain", "agent.db", "id-5")
@@ -480,7 +480,7 @@ async def test_originals_show_the_difference(path, run):
     assert life["as the tool answered"] == ["all is well, the secret is qzxj"]
 
 
-async def test_operators_are_told_why(path, run):
+async def test_operators_get_the_detail(path, run):
     def wire(agent):
         agent.guard(
             events.TOOL_CALL_BEFORE, lambda ctx: Deny("no", "rule 17"), name="ruled", priority=900
@@ -500,7 +500,7 @@ async def test_operators_are_told_why(path, run):
     assert "rule 17" not in bare
 
 
-async def test_retries_and_early_releases_are_told(path, run):
+async def test_retries_and_early_releases_are_printed(path, run):
     answer = AssistantMessage(id="a-1", content="All is well.", metadata={"retries": 2})
     async with (
         SqliteStore(path) as store,
@@ -538,7 +538,7 @@ async def test_store_and_model_may_differ(path, run):
     assert same["as the model read it"] == ["as it was stored"]
 
 
-async def test_a_changed_request_is_told(path, run):
+async def test_a_changed_request_is_printed(path, run):
     def wire(agent):
         @agent.on(events.MODEL_CALL_BEFORE)
         def first_only(ctx):
@@ -557,7 +557,7 @@ async def test_a_changed_request_is_told(path, run):
     assert "messages" in life[heading][0]
 
 
-async def test_what_was_refused_is_explained(path, run):
+async def test_a_refused_message_is_explained(path, run):
     async def outer(context: ToolContext) -> str:
         return (await context.call("read", {"path": "inner"})).text
 
@@ -592,7 +592,7 @@ async def test_what_was_refused_is_explained(path, run):
     assert call["tool:call:before: unchanged"] == ["· watch  transformer  100  ran"]
 
 
-async def test_a_repeated_call_is_told_apart(path, run):
+async def test_calls_with_one_id_are_distinguished(path, run):
     def asks(at):
         call = ToolCall(id="same", name="read", arguments={"path": f"./{at}"})
         return AssistantMessage(id=f"ask-{at}", tool_calls=(call,))
@@ -618,7 +618,7 @@ async def test_a_repeated_call_is_told_apart(path, run):
     assert same == last
 
 
-async def test_programs_get_the_life(path, run):
+async def test_programs_get_the_history(path, run):
     await talk(path, keep_originals=True)
 
     life = json.loads(run("explain", "agent.db", "--call", "call-2", "--json"))
@@ -654,7 +654,7 @@ async def test_the_file_stays_as_it_is(path, run):
 
 
 @pytest.mark.parametrize("words", [["sessions"], ["show", "s"], ["explain", "m"], ["forget", "s"]])
-async def test_what_is_no_store_is_explained(path, refusal, words):
+async def test_other_files_are_explained(path, refusal, words):
     name, *more = words
     (path.parent / "text.db").write_text("no database at all\n" * 100)
     await say(path, user("u"))
@@ -679,7 +679,7 @@ async def test_unknown_ids_name_the_nearest(path, refusal):
     assert refusal("show", "agent.db", "zzz") == "no session 'zzz'; see `toolbus sessions`"
 
 
-async def test_ids_of_several_are_refused(path, refusal, run):
+async def test_ambiguous_ids_are_refused(path, refusal, run):
     await talk(path, session_id="s-1")
     await talk(path, session_id="s-2")
 

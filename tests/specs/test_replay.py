@@ -158,7 +158,7 @@ async def live(components):
     return list(agent.messages)
 
 
-def test_results_are_adapted_as_in_life(policy, recording, replay, here):
+def test_results_are_adapted_as_in_a_live_run(policy, recording, replay, here):
     names = {}
     exec(compile((here / policy(LIVE)).read_text(), "policy", "exec"), names)
     read = {
@@ -179,7 +179,7 @@ def test_results_are_adapted_as_in_life(policy, recording, replay, here):
     assert changes == read
 
 
-def test_adapters_get_the_call_rebuilt(policy, recording, replay):
+def test_adapters_get_the_rebuilt_call(policy, recording, replay):
     rules = policy("""
         class Tell(ToolAdapter):
             def adapt_response(self, response, call):
@@ -215,7 +215,7 @@ def test_a_question_is_reported_not_asked(policy, recording, replay, here):
     assert not (here / "asked").exists()
 
 
-def test_an_answer_stands_for_the_result(policy, recording, replay):
+def test_an_answer_replaces_the_result(policy, recording, replay):
     rules = policy("""
         @bus.on(events.TOOL_CALL_BEFORE)
         def cached(ctx):
@@ -249,7 +249,7 @@ def test_policies_decide_about_failures(on_error, outcome, policy, recording, re
     assert finding["by"][0].startswith("breaks")
 
 
-def test_a_denied_result_shows_what_is_read(policy, recording, replay):
+def test_a_denied_result_shows_its_replacement(policy, recording, replay):
     rules = policy(f"""
         @bus.guard(events.MESSAGE_APPEND_BEFORE)
         def judge(ctx):
@@ -286,7 +286,7 @@ def test_a_hidden_value_cannot_be_judged(policy, recording, replay):
     assert result["totals"]["outcomes"] == {"unjudged": 1, "denied": 1}
 
 
-def test_a_person_s_no_is_told(policy, recording, replay):
+def test_a_person_s_no_is_reported(policy, recording, replay):
     answer, result = called(command="rm x")
     words = "the person refused this call: not on Friday"
     refusal = ToolResponse.from_text(words, is_error=True, error_type="denied")
@@ -363,7 +363,7 @@ def database(here):
     return "agent.db"
 
 
-def test_a_changed_text_shows_its_diff(policy, database, command):
+def test_a_changed_text_shows_its_difference(policy, database, command):
     done = command("replay", database, "--with", policy(REDACTING))
 
     block = [line.strip() for line in done.stdout.split("session one\n")[1].splitlines()]
@@ -399,7 +399,7 @@ def test_every_source_gives_the_same_findings(policy, database, command, replay)
     assert found[0]["totals"]["outcomes"] == {"changed": 2}
 
 
-def test_the_standard_input_is_a_source(policy, environment, here):
+def test_standard_input_is_a_source(policy, environment, here):
     line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
     words = [sys.executable, "-m", "toolbus", "replay", "-", "--with", policy("")]
 
@@ -410,7 +410,7 @@ def test_the_standard_input_is_a_source(policy, environment, here):
     assert "1 session, 1 message, 0 calls" in done.stdout
 
 
-def test_a_folder_is_its_files(policy, recording, replay, here):
+def test_a_folder_stands_for_its_files(policy, recording, replay, here):
     (here / "logs" / "below").mkdir(parents=True)
     line = {"type": "user", "sessionId": "S", "uuid": "u", "message": {"content": "hi"}}
     (here / "logs" / "cc.jsonl").write_text(json.dumps(line))
@@ -463,7 +463,7 @@ def test_a_missing_source_is_wrong_use(policy, command, here):
     assert "nothing to replay in 'empty'; expected a file of .db, .jsonl, " in empty.stderr
 
 
-def test_an_unreadable_source_is_no_line(policy, recording, command, here):
+def test_an_unreadable_source_is_counted_as_a_source(policy, recording, command, here):
     with closing(sqlite3.connect(here / "foreign.db")) as connection:
         connection.execute("CREATE TABLE cats (name)")
         connection.commit()
