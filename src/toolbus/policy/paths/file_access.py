@@ -1,26 +1,26 @@
-"""The comparison of what a call touches with the files that a rule names.
+"""The comparison of the files that a call uses with the patterns of a rule.
 
 ```python
 patterns = path_patterns(["**/.env", "~/.ssh/**"], project="/home/ada/shop")
 resolver = PathResolver(CallPlace(folder="/home/ada/shop"))    # one for each verdict
-touches(use, patterns, resolver)        # Touch("yes", "/home/ada/shop/.env", "**/.env", "")
-stays_within(use, patterns, resolver)   # the same for a rule that allows
+touches(use, patterns, resolver)    # FileAccess("yes", "/home/ada/shop/.env", "**/.env", "")
+stays_within(use, patterns, resolver)   # the same for an allow rule
 ```
 
-A rule that denies or asks asks `touches`: "yes" is a file that it names, by its real name or by one
-that a link gives it, there or not; "maybe" cannot be known, with the reason; on both it speaks, and
-"no" is certain as far as the limits below go. A rule that allows asks `stays_within`: only "yes"
-holds, all that may be touched is then within its patterns. Neither raises.
+Deny and ask rules use `touches`: "yes" is a file, existing or not, that a pattern names by its real
+name or through a link; "maybe" is undecidable, with the reason. The rule matches on both, and "no"
+is certain within the limits below. Allow rules use `stays_within`: only on "yes" are all possible
+files within the patterns. Neither function raises.
 
-- A word that is not known, a relative path in an unknown folder, a link in a loop: "maybe".
-- A glob is expanded, and compared as a glob, too: see `toolbus.policy.paths.targets`.
-- ``read-tree`` reads what is below, as far as its program would (`TreeRules`); what writes to,
-  moves or removes a folder touches all in it. A walk that is too long: "maybe".
+- An unknown word, a relative path in an unknown folder and a loop of links are a "maybe".
+- A glob is expanded, and also compared as a glob: see `toolbus.policy.paths.targets`.
+- ``read-tree`` covers the files below that its program would read (`TreeRules`); writing to, moving
+  or removing a folder covers everything in it. A walk over too many files is a "maybe".
 - Without *paths_stable* another command of the text may relink the path before it is used, so a
   path without an objection is a "maybe".
 
-**Limits.** A file is known by its names: another hard link, a mount, a copy that was made before,
-and a link that somebody else changes between verdict and call are not seen.
+**Limits.** A file is known by its names: hard links, mounts, earlier copies, and links that another
+process changes between verdict and call are not detected.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Answer = Literal["no", "yes", "maybe"]
 
 
 class FileAccess(NamedTuple):
-    """An answer about one use of a path.
+    """The answer for one use of a path.
 
-    *path* is the name that decided, from the root on, and *pattern* the text of the pattern that
-    it met; both are "" where there is none. *reason* says why it is "maybe".
+    *path* is the absolute name that decided, *pattern* the text of the matching pattern, or "".
+    *reason* explains a "maybe".
     """
 
     answer: Answer
@@ -58,7 +58,7 @@ class FileAccess(NamedTuple):
 
 
 def doubtful(reason: str) -> FileAccess:
-    """Return the answer "maybe" for that *reason*, "no" without one."""
+    """Return "maybe" with *reason*, or "no" if *reason* is empty."""
     return FileAccess("maybe", "", "", reason) if reason else FileAccess("no")
 
 
@@ -69,7 +69,7 @@ def touches(
     *,
     paths_stable: bool = True,
 ) -> FileAccess:
-    """Return whether *use* touches a file that *patterns* name; a certain one comes first."""
+    """Return whether *use* touches a file of *patterns*; a certain match comes first."""
     if not patterns:
         return FileAccess("no")
     targets = find_targets(use, resolver)
@@ -93,7 +93,7 @@ def _in_folders(
     resolver: PathResolver,
     rules: TreeRules,
 ) -> FileAccess:
-    """Return whether *use* touches a file of *patterns* in a folder that it names."""
+    """Return whether *use* touches a file of *patterns* inside a folder that it names."""
     if use.kind in {"read-tree", "destroy"}:
         return _below(targets, patterns, resolver, rules)
     return _fills(targets, patterns, resolver) if use.kind == "write" else FileAccess("no")
@@ -102,7 +102,7 @@ def _in_folders(
 def _below(
     targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver, rules: TreeRules
 ) -> FileAccess:
-    """Return whether a file below *targets* that *rules* let through is one of *patterns*."""
+    """Return whether a file below *targets* that passes *rules* matches *patterns*."""
     doubt = ""
     for folder in [each.path for each in targets.paths if each.path]:
         for pattern in patterns:
@@ -113,23 +113,23 @@ def _below(
             if (hit := names.find([pattern], resolver)) is not None:
                 return FileAccess("yes", hit[0], pattern.text)
             if not is_complete:
-                doubt = doubt or f"not all files below {start!r} can be looked at"
+                doubt = doubt or f"too many files below {start!r} to check them all"
     return doubtful(doubt)
 
 
 def _start_below(
     folder: str, pattern: PathPattern, resolver: PathResolver, rules: TreeRules
 ) -> str | None:
-    """Return from where on *pattern* may name a file in *folder*; None if it names none there.
+    """Return the path below *folder* from which *pattern* may match, or None.
 
-    So a home folder is not walked for a part of it.
+    This avoids walking a whole home folder for a pattern on a part of it.
     """
     start = starts_of(pattern, resolver)[-1]
     if not start or rules.links or is_in(fold(folder), fold(start)):
         return folder
     if not is_in(fold(start), fold(folder)):
         return None
-    # In the spelling of *folder*, by which the walk finds it.
+    # The walk needs the spelling of *folder*.
     inner = start.split("/")[len(folder.rstrip("/").split("/")) :]
     start = posixpath.join(folder, *inner)
     return start if posixpath.lexists(start) else None
@@ -142,7 +142,7 @@ def stays_within(
     *,
     paths_stable: bool = True,
 ) -> FileAccess:
-    """Return whether all that *use* touches is named by *patterns*; a "no" names what is not."""
+    """Return whether *patterns* cover everything that *use* touches; a "no" names an exception."""
     targets = find_targets(use, resolver)
     pattern = None
     for path in _outermost(use, targets):
@@ -157,7 +157,7 @@ def stays_within(
 
 
 def _outermost(use: PathUse, targets: Targets) -> Iterator[str]:
-    """Yield names that are all within some patterns only if everything that is touched is."""
+    """Yield names that are covered by patterns only if everything *use* touches is covered."""
     for resolved in targets.paths:
         if not resolved.path:
             continue
@@ -171,13 +171,13 @@ def _outermost(use: PathUse, targets: Targets) -> Iterator[str]:
 
 
 def _names(use: PathUse, targets: Targets, resolver: PathResolver) -> NameList:
-    """Return all names of what *use* may mean."""
+    """Return all names of the possible files of *use*."""
     resolved = (*targets.paths, *_in_history(use, resolver))
     return NameList([name for each in resolved for name in each.names])
 
 
 def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
-    """Return what ``REVISION:path`` of git may mean (gitrevisions(7)), whatever the program is."""
+    """Return the files of git's ``REVISION:path`` (gitrevisions(7)), for any program."""
     revision, _, text = use.word.text.partition(":")
     if not (revision and text and use.word.known) or text.startswith("/"):
         return []
@@ -194,7 +194,7 @@ def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
 
 
 def _fills(targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver) -> FileAccess:
-    """Return whether what is written into a folder is named by *patterns* whatever its name is."""
+    """Return whether *patterns* name every file in a target folder, whatever its name."""
     for path in [each.path for each in targets.paths if posixpath.isdir(each.path)]:
         name = posixpath.join(path, ANY_NAME)
         if (hit := NameList([name]).find(patterns, resolver)) is not None:
@@ -216,5 +216,5 @@ def _aimed(
 
 def _unstable(use: PathUse, doubt: str, *, paths_stable: bool) -> FileAccess | None:
     if not doubt and not paths_stable:
-        doubt = f"another part of the command may change what {use.word.text!r} leads to"
+        doubt = f"another part of the command may change the target of {use.word.text!r}"
     return FileAccess("maybe", "", "", doubt) if doubt else None

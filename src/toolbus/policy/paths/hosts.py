@@ -1,18 +1,18 @@
-"""Hosts that a URL or an address of another kind names, and patterns of a rule that name them.
+"""Hosts in URLs and other addresses, and the patterns of hosts in rules.
 
-| pattern | what it names |
+| pattern | matches |
 |---|---|
 | ``example.com`` | that host; ``example.com:8080`` only at that port |
-| ``*.example.com`` | all hosts below it, and not itself |
-| ``10.0.0.0/8``, ``::1`` | addresses, however they are written |
+| ``*.example.com`` | all hosts below it, not itself |
+| ``10.0.0.0/8``, ``::1`` | addresses, in any notation |
 | ``loopback`` | this machine: ``localhost``, ``127.0.0.0/8``, ``::1``, ``0.0.0.0`` |
-| ``private`` | what is not of the public internet: also private and link-local addresses |
-| ``*`` | each host |
+| ``private`` | hosts outside the public internet, including private and link-local addresses |
+| ``*`` | every host |
 
-Where programs read an address in two ways, it names both hosts. **Limits.** Names are compared,
-nothing is looked up: a public name may lead to a private address, an alias in `~/.ssh/config`, a
-proxy, a redirect or a setting of git to another host. A name without a dot may be such an alias.
-A name in another script than ASCII is asked about: programs differ in what they make of it.
+An address that programs parse in two ways names both hosts. **Limits.** Names are compared without
+a DNS look-up: a public name may lead to a private address, and an alias in `~/.ssh/config`, a
+proxy, a redirect or a git setting to another host. A name without a dot may be such an alias. A
+name outside ASCII requires approval, because programs differ in how they encode it.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21, "ssh": 22, "git": 9418}
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback", "localhost.localdomain")
 _PRIVATE_ENDS = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".intranet")
-# Such as parsers of URLs disagree about (WHATWG URL, "host-parsing"; RFC 3986, 3.2).
+# URL parsers disagree on these characters (WHATWG URL, "host-parsing"; RFC 3986, 3.2).
 _ODD = re.compile(r"[\x00-\x20\x7f\\{}<>^`|\"]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class HostReading(NamedTuple):
-    """The *hosts* that an address names, as `canonical_host` writes them; none for a local file.
+    """The *hosts* in an address, as `canonical_host` writes them; none for a local file.
 
-    With several, it depends on the program which it is. *path* is the file of a ``file:`` URL. A
-    *doubt* says why it may be another host.
+    With several hosts, the program decides. *path* is the file of a ``file:`` URL. A *doubt* says
+    why it may be another host.
     """
 
     hosts: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class HostReading(NamedTuple):
 
 
 class HostPattern(NamedTuple):
-    """A pattern of a rule: *text* as written, and the name, network and port that it has."""
+    """A host pattern of a rule: *text* as written, and its name, network and port."""
 
     text: str
     name: str
@@ -68,7 +68,7 @@ class HostPattern(NamedTuple):
 
 
 class HostMatch(NamedTuple):
-    """Whether an address is one of a rule's; the *host* and *pattern* that decided, or why not."""
+    """Whether an address matches a rule, with the deciding *host* and *pattern*, or a *reason*."""
 
     answer: Literal["no", "yes", "maybe"]
     host: str = ""
@@ -77,12 +77,12 @@ class HostMatch(NamedTuple):
 
 
 def host_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:
-    """Return the patterns *texts*; raises `ValueError` for what can be no host."""
+    """Return the patterns for *texts*; raises `ValueError` for an invalid host."""
     return tuple([_host_range(text) for text in texts])
 
 
 def reaches(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
-    """Return whether *word* names a host of *patterns*, for a rule that denies or asks."""
+    """Return whether *word* may name a host of *patterns*, for a deny or ask rule."""
     reading = _read_word(word)
     for host in reading.hosts:
         for pattern in patterns:
@@ -97,7 +97,7 @@ def reaches(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
 
 
 def stays_among(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
-    """Return whether *word* names hosts of *patterns* only, for a rule that allows."""
+    """Return whether *word* only names hosts of *patterns*, for an allow rule."""
     reading = _read_word(word)
     if reading.doubt:
         return HostMatch("maybe", "", "", reading.doubt)
@@ -111,7 +111,7 @@ def stays_among(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
 
 
 def read_host(text: str) -> HostReading:
-    """Return what *text* names: a URL, ``host``, ``host:port``, ``user@host:path``, an address."""
+    """Return the hosts in *text*: a URL, ``host``, ``host:port``, ``user@host:path``, an IP."""
     is_path = text.startswith(("/", "./", "../", "~")) and not text.startswith("//")
     if is_path or text in {"", ".", ".."}:
         return HostReading(path=text)
@@ -122,10 +122,10 @@ def read_host(text: str) -> HostReading:
 
 
 def canonical_host(text: str) -> str:
-    """Return the host that *text* names, "" if it can name none.
+    """Return the canonical form of the host *text*, "" if it is not a host.
 
-    Numbers are what `inet_aton` (inet(3)) makes of them: ``0x7f.1`` is ``127.0.0.1``. An IPv6
-    address that stands for an IPv4 one is that.
+    Numbers are read by `inet_aton` (inet(3)): ``0x7f.1`` is ``127.0.0.1``. An IPv6 address that
+    embeds an IPv4 address becomes that address.
     """
     text = text.strip("[]") if text.startswith("[") else text
     if not text or len(text) > LONGEST_HOST:
@@ -158,11 +158,11 @@ def _read_word(word: Word) -> HostReading:
     if word.known:
         text = _ESCAPED.sub(r"\1", word.text) if word.pattern else word.text
         return read_host(text)
-    # What is not known may come behind the host: `https://example.com/$page`.
+    # The unknown piece may come after the host: `https://example.com/$page`.
     scheme = _SCHEME.match(word.start)
     if scheme and scheme[2] and "/" in word.start[scheme.end() :]:
         return read_host(word.start)
-    return HostReading(doubt=f"{word.text!r} is known only when it runs")
+    return HostReading(doubt=f"{word.text!r} is known only at run time")
 
 
 def _read_url(scheme: str, rest: str, *, has_slashes: bool) -> HostReading:
@@ -170,25 +170,25 @@ def _read_url(scheme: str, rest: str, *, has_slashes: bool) -> HostReading:
     behind = rest[len(authority) :]
     if scheme == "file":
         if authority.lower() not in {"", "localhost"}:
-            return HostReading(doubt=f"'file://{authority}' names a file of another host")
+            return HostReading(doubt=f"'file://{authority}' names a file on another host")
         return HostReading(path=_percent_decoded(re.split(r"[?#]", behind, maxsplit=1)[0]))
     if not has_slashes or _ODD.search(authority) or "@" in behind.split("/")[0]:
-        doubt = f"programs read {f'{scheme}:{rest}'!r} in several ways"
+        doubt = f"programs parse {f'{scheme}:{rest}'!r} differently"
         return _reading([authority], doubt=doubt)
     return _read_authority(authority, _PORTS.get(scheme.removeprefix("git+")))
 
 
 def _read_plain(text: str) -> HostReading:
-    """Read what has no scheme: one program takes it for a URL, another one as scp does."""
+    """Read an address without a scheme: some programs parse it as a URL, others as scp does."""
     if ":" in text and "[" not in text and canonical_host(text):
         return _reading([text])
     first = re.split(r"[/?#]", text, maxsplit=1)[0]
     if _ODD.search(text):
-        return _reading([], doubt=f"programs read {text!r} in several ways")
+        return _reading([], doubt=f"programs parse {text!r} differently")
     copied = re.fullmatch(r"((?:[^\[\]:]*@)?(?:\[[^\[\]]*\]|[^:\[\]]*)):(.*\D.*)", first)
     if copied is None:
         return _read_authority(first, None)
-    # `host:path`, which a URL's reader may take for `user:word@host`.
+    # A URL parser may take `host:path` for `user:password@host`.
     others = [first.rpartition("@")[2].partition(":")[0]] if "@" in copied[2] else []
     return _reading([copied[1].rpartition("@")[2], *others])
 
@@ -198,20 +198,20 @@ def _read_authority(authority: str, default_port: int | None) -> HostReading:
     match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::(\d*))?", place)
     if match is None or "@" in user:
         name = match[1] if match else ""
-        return _reading([name], doubt=f"programs read {authority!r} in several ways")
+        return _reading([name], doubt=f"programs parse {authority!r} differently")
     return _reading([match[1]], int(match[2][:6]) if match[2] else default_port)
 
 
 def _reading(names: Sequence[str], port: int | None = None, doubt: str = "") -> HostReading:
-    """Return what an address with these *names* of hosts is; a doubt where one can be no host."""
+    """Return the reading of an address with these host *names*; an invalid name is a doubt."""
     hosts = [canonical_host(_percent_decoded(name)) for name in names]
     if odd := [name for name, host in zip(names, hosts, strict=True) if not host]:
-        doubt = doubt or f"{odd[0]!r} is not a plain name of a host"
+        doubt = doubt or f"{odd[0]!r} is not a plain host name"
     return HostReading(tuple(dict.fromkeys(filter(None, hosts))), port, doubt=doubt)
 
 
 def _percent_decoded(text: str) -> str:
-    from urllib.parse import unquote  # noqa: PLC0415 - it takes long to load, and few need it
+    from urllib.parse import unquote  # noqa: PLC0415 - slow to import, and rarely needed
 
     return unquote(text) if "%" in text else text
 
@@ -231,13 +231,13 @@ def _host_range(text: str) -> HostPattern:
     prefix = "*." if name.startswith("*.") else ""
     host = canonical_host(_in_ascii(name.removeprefix(prefix)))
     if not host or "*" in host:
-        way_out = "a star stands in front of a domain only: '*.example.com'"
+        way_out = "a star is only allowed before a domain: '*.example.com'"
         raise ValueError(f"{text!r} is not a host; {way_out}")
     return HostPattern(text, f"{prefix}{host}", None, port)
 
 
 def _in_ascii(name: str) -> str:
-    """Return *name* as the DNS has it (RFC 3490), "" if it can have none."""
+    """Return *name* in ASCII for the DNS (RFC 3490), "" if it is invalid."""
     try:
         return name if name.isascii() else name.encode("idna").decode()
     except UnicodeError:

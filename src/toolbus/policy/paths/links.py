@@ -1,9 +1,9 @@
-"""Links that change where paths lead: those below a folder, and those that a line may make.
+"""Links that redirect paths: existing links below a folder, and links that a line may create.
 
-``ln``, ``mv``, archives and what nobody knows may make one: then other commands of their line are
-not judged by today. What fills files, makes folders or removes does not: no name leads to another
-file then. But a list of what a search leaves out is such a file. Nor does code count that rules may
-allow to run: it can do itself whatever a link would lead to.
+``ln``, ``mv``, archives and unknown programs may create links, so the paths of other commands in
+the same line are unstable. Commands that fill files, create folders or remove files do not redirect
+a name; changing an ignore list of searches counts as redirecting. Code that rules allow to run does
+not count: it can do anything itself that a link would permit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.policy.paths.resolver import PathResolver
 
 MOST_BELOW = 50_000
-"""Entries of folders that are looked at for links below one."""
+"""Folder entries that are searched for links below one folder."""
 
 _PLAIN_WRITERS = """
 [ awk base64 basename black cat cd chgrp chmod chown cmp column comm curl cut date dd df diff
@@ -41,16 +41,16 @@ _LISTS = frozenset({".gitignore", ".ignore", ".rgignore", ".git"})
 
 
 def linked_folders(folder: str, resolver: PathResolver) -> list[ResolvedPath]:
-    """Return the links below the real *folder* that lead to folders outside of it.
+    """Return the links below the real *folder* to folders outside of it.
 
-    If there are too many files to look at, it is *folder* itself, with that doubt.
+    If there are too many files, the result is *folder* itself with a doubt.
     """
     links: list[ResolvedPath] = []
     entries = 0
     for path, folders, files in os.walk(folder):
         entries += len(folders) + len(files)
         if entries > MOST_BELOW:
-            doubt = f"too many files are below {folder!r}, of which some may be links"
+            doubt = f"too many files below {folder!r}, and some may be links"
             return [ResolvedPath(folder, (folder,), doubt, folder)]
         inner = [posixpath.join(path, name) for name in folders]
         links += [resolver.resolve(each) for each in inner if posixpath.islink(each)]
@@ -60,22 +60,19 @@ def linked_folders(folder: str, resolver: PathResolver) -> list[ResolvedPath]:
 def path_stability(
     commands: Sequence[Command], effects: Sequence[CommandEffects]
 ) -> tuple[bool, ...]:
-    """Return for each of *commands*, all of one text, whether its paths lead where they do now.
-
-    *effects* are those of each.
-    """
+    """Return for each command of a text, with its *effects*, whether its paths are stable."""
     changes = any(may_relink(each) for each in effects)
     return tuple([command.paths_stable or not changes for command in commands])
 
 
 def _may_hide(use: PathUse) -> bool:
-    """Return whether *use* may change a list of what searches leave out."""
+    """Return whether *use* may change an ignore list of searches."""
     is_changed = use.kind in {"write", "destroy"}
     return is_changed and (not use.word.known or posixpath.basename(use.word.text) in _LISTS)
 
 
 def may_relink(effects: CommandEffects) -> bool:
-    """Return whether a command with these *effects* may make a path lead to another file."""
+    """Return whether a command with these *effects* may redirect a path to another file."""
     if effects.unknown or not effects.action:
         return True
     if "run-code" in effects.effects or not effects.effects & {"write", "destroy"}:

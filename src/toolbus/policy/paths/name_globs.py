@@ -1,4 +1,4 @@
-"""Names and globs of names: which a glob matches, and whether two globs may match the same."""
+"""Names and globs of names: matching, and intersection of two globs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 LONGEST = 1_000
-"""Characters of a component beyond which it is taken for ``*``, since no file has such a name."""
+"""Characters of a component; a longer component counts as ``*``, as no file has such a name."""
 
 
 class CharacterSet(NamedTuple):
-    """``[a-z]``, ``[!a-z]``; ``?`` is all but nothing."""
+    """A character class, ``[a-z]`` or ``[!a-z]``; ``?`` is the complement of the empty class."""
 
     ranges: tuple[tuple[str, str], ...]
     is_negated: bool
 
     def contains(self, character: str) -> bool:
-        """Return whether *character* is of it."""
+        """Return whether *character* is in the set."""
         return any(low <= character <= high for low, high in self.ranges) != self.is_negated
 
 
@@ -40,9 +40,9 @@ class NameGlob(NamedTuple):
     literal: str | None
 
     def meets(self, other: NameGlob, *, dot: bool = True) -> bool:
-        """Return whether some name is matched by both; without *dot* none that *other* hides.
+        """Return whether a name exists that both match.
 
-        That is the shell's rule: a wildcard at the start of *other* matches no dot.
+        Without *dot*, the shell's rule applies: a leading wildcard of *other* matches no dot.
         """
         if self.literal is not None and other.literal is not None:
             return self.literal == other.literal
@@ -52,7 +52,7 @@ class NameGlob(NamedTuple):
 
 
 DOUBLE = NameGlob((), None)
-"""``**``: any number of components, also none."""
+"""``**``: any number of components, including none."""
 
 
 @lru_cache(maxsize=10_000)
@@ -73,24 +73,24 @@ def name_glob(text: str) -> NameGlob:
 
 @lru_cache(maxsize=10_000)
 def plain_name(text: str) -> NameGlob:
-    """Return what matches the name *text* and no other."""
+    """Return the glob that only matches the name *text*."""
     return NameGlob(tuple(text), text)
 
 
 def path_components(path: str) -> list[str]:
-    """Return the components of *path*, without those that name nothing."""
+    """Return the components of *path*, without empty ones and dots."""
     return [part for part in path.split("/") if part not in {"", "."}]
 
 
 def glob_quoted(text: str) -> str:
-    """Return the glob that matches *text* and nothing else."""
+    """Return *text* quoted as a glob that matches only *text*."""
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
 def fold(name: str) -> str:
-    """Return *name* as file systems compare it that ignore case, forms of Unicode, or both.
+    """Return *name* as compared by file systems that ignore case, Unicode forms, or both.
 
-    HFS+ leaves out what has no width as well (Technical Note TN1150); NTFS and APFS do not.
+    HFS+ also ignores zero-width characters (Technical Note TN1150); NTFS and APFS do not.
     """
     if name.isascii():
         return name.lower()
@@ -99,7 +99,7 @@ def fold(name: str) -> str:
 
 
 def _token(text: str, index: int) -> tuple[_Token, int]:
-    """Return what stands at *index* of a glob, and the index behind it."""
+    """Return the token at *index* of a glob, and the next index."""
     character = text[index]
     if text[index + 1 : index + 2] == "(" and character in "*?+@!":
         return _STAR, _end_of_group(text, index + 1)
@@ -115,7 +115,7 @@ def _token(text: str, index: int) -> tuple[_Token, int]:
 
 
 def _end_of_group(text: str, start: int) -> int:
-    """Return the index behind the group of an extended glob that opens at *start*."""
+    """Return the index after the group of an extended glob that opens at *start*."""
     depth = 0
     for index in range(start, len(text)):
         depth += (text[index] == "(") - (text[index] == ")")
@@ -125,16 +125,16 @@ def _end_of_group(text: str, start: int) -> int:
 
 
 def _character_set(text: str, *, is_negated: bool) -> CharacterSet:
-    """Return the set whose brackets have *text* in them."""
+    """Return the set for *text*, the contents of the brackets."""
     if _CLASS.search(text):
-        return _ANY  # Classes depend on the locale: any character may be of one.
+        return _ANY  # Classes depend on the locale: any character may belong to one.
     pairs = _RANGE.findall(text)
     ranges = [(low[-1], (high or low)[-1]) for low, high in pairs]
     return CharacterSet(tuple(ranges), is_negated)
 
 
 def _meet(first: tuple[_Token, ...], second: tuple[_Token, ...]) -> bool:
-    """Run both as one automaton: states are pairs of positions, so it costs their product."""
+    """Run both globs as one automaton over pairs of positions; cost is their product."""
     states = {(0, 0)}
     pending = [(0, 0)]
     while pending:
@@ -158,7 +158,7 @@ def _steps(
         steps.append((i + 1, j))
     if other is _STAR:
         steps.append((i, j + 1))
-    # The next character is one of both: a star stays where it is.
+    # Both consume the next character; a star keeps its position.
     if mine != "" and other != "" and _share(mine, other):
         steps.append((i + (mine is not _STAR), j + (other is not _STAR)))
     return [state for state in steps if state != (i, j)]
@@ -171,4 +171,4 @@ def _share(mine: _Token, other: _Token) -> bool:
         return other is None or other.contains(mine)
     if isinstance(other, str):
         return mine is None or mine.contains(other)
-    return True  # Two sets may have nothing in common: then this says too much, never too little.
+    return True  # Two sets may be disjoint: this overstates, and never understates.

@@ -1,15 +1,15 @@
-"""The patterns of paths in a rule, like those of a `.gitignore`.
+"""The path patterns of rules, similar to those of a `.gitignore`.
 
-| pattern | what it names |
+| pattern | matches |
 |---|---|
-| ``.env``, ``*.pem``, ``**/.env`` | every file or folder of that name, wherever it is |
-| ``src/**``, ``./src/**``, ``../other`` | from the project's folder on: `toolbus.policy.projects` |
-| ``~/.ssh/**``, ``~user/x`` | from a home folder on |
-| ``/etc/**`` | from the root of the file system on |
+| ``.env``, ``*.pem``, ``**/.env`` | every file or folder of that name, in any folder |
+| ``src/**``, ``./src/**``, ``../other`` | relative to the project: `toolbus.policy.projects` |
+| ``~/.ssh/**``, ``~user/x`` | relative to a home folder |
+| ``/etc/**`` | relative to the root of the file system |
 
-``*`` and ``?`` stay within a name and match a dot at its start, ``**`` is any number of folders,
-``[a-z]`` and ``[!a-z]`` are sets, ``{a,b}`` are alternatives, a backslash quotes. What names a
-folder holds for all that is in it, and ``src/**`` for ``src`` itself.
+``*`` and ``?`` stay within a name and match a leading dot, ``**`` is any number of folders,
+``[a-z]`` and ``[!a-z]`` are sets, ``{a,b}`` are alternatives, a backslash quotes. A pattern that
+matches a folder also matches everything in it, and ``src/**`` matches ``src`` itself.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ if TYPE_CHECKING:
 Meet = Callable[[NameGlob, NameGlob], bool]
 
 MOST_ALTERNATIVES = 100
-"""How many patterns one with braces may stand for."""
+"""The most patterns that braces may expand to."""
 
 _VARIABLE = re.compile(r"\$(\w+|\{)")
 _BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
 
 
-_END = "\0"  # No name has it.
+_END = "\0"  # No file name contains it.
 
 
 class PathPattern(NamedTuple):
-    """A pattern of a rule: *text* as written, and its components from *start* on.
+    """A path pattern of a rule: *text* as written, and its components relative to *start*.
 
-    *start* is an absolute folder as written, without ``..``; "" for what holds everywhere. Rules
-    that deny or ask compare the *folded* components, see `fold`; *needle* is in each path of them.
+    *start* is an absolute folder as written, without ``..``, or "" for a pattern that matches
+    everywhere. Deny and ask rules compare the *folded* components, see `fold`; every matching path
+    contains *needle*.
     """
 
     text: str
@@ -63,17 +64,17 @@ class PathPattern(NamedTuple):
 
     @property
     def names_folder(self) -> bool:
-        """Whether it ends in a plain name, which may be a folder's."""
+        """Whether it ends in a plain name, which may name a folder."""
         return not self.components or self.components[-1].literal is not None
 
 
 def path_patterns(
     texts: Sequence[str], project: str | None, home: str | None = None
 ) -> tuple[PathPattern, ...]:
-    """Return the patterns *texts*, where relative ones begin at the folder *project*, absolute.
+    """Return the patterns for *texts*; relative patterns begin in *project*, an absolute folder.
 
-    Without a project they name nothing. *home* is the user's folder, by default that of this
-    process. Raises `ValueError` for a pattern that could not mean what it seems to.
+    Without a project, relative patterns are dropped. *home* is the user's folder, by default that
+    of this process. Raises `ValueError` for a misleading pattern.
     """
     patterns = []
     for text in texts:
@@ -87,7 +88,7 @@ def path_patterns(
 
 
 def alternatives(text: str) -> list[str]:
-    """Return *text* with each ``{a,b}`` written out; raises `ValueError` if that is too much."""
+    """Return the brace expansions of *text*; raises `ValueError` if there are too many."""
     pending, done = [text], list[str]()
     while pending:
         if len(pending) + len(done) > MOST_ALTERNATIVES:
@@ -99,25 +100,25 @@ def alternatives(text: str) -> list[str]:
             pending.extend([f"{before}{choice}{after}" for choice in reversed(choices)])
         else:
             done.append(each)
-    # Those within others are written out first, so some come twice.
+    # Inner braces are expanded first, so some results repeat.
     return list(dict.fromkeys(done))
 
 
 def is_relative(alternative: str) -> bool:
-    """Return whether *alternative*, a pattern without braces, begins at the project's folder."""
+    """Return whether *alternative*, a pattern without braces, begins in the project's folder."""
     plain = alternative.rstrip("/")
     is_name = "/" not in plain and plain not in {".", ".."}
     return not (is_name or alternative.startswith(("~", "/", "**/")))
 
 
 def components_of(parts: Iterable[str]) -> tuple[NameGlob, ...]:
-    """Return the globs *parts*, the components of a path; empty ones and dots are left out."""
+    """Return the globs for *parts*, components of a path, without empty ones and dots."""
     names = [part for part in parts if part not in {"", "."}]
     return tuple([DOUBLE if name == "**" else name_glob(name) for name in names])
 
 
 def needle(components: Iterable[NameGlob]) -> str:
-    """Return the longest text that is in each path that *components* match, perhaps ""."""
+    """Return the longest text contained in every path that *components* match, perhaps ""."""
     runs = [
         "".join([token for token in group if isinstance(token, str)])
         for component in components
@@ -134,12 +135,11 @@ def meets(
     below: bool = True,
     meet: Meet = NameGlob.meets,
 ) -> bool:
-    """Return whether *pattern* meets the path of these *names*; with *below* also one above it.
+    """Return whether *pattern* matches the path of *names*, or with *below* one of its parents.
 
-    *meet* tells of a component of the pattern and a name, which may be a glob itself, whether they
-    meet.
+    *meet* compares a component of the pattern with a name, which may be a glob itself.
     """
-    # The components of *pattern* that may be next: several, for ** is any number of folders.
+    # The possible next components of *pattern*: several, as ** is any number of folders.
     states = _with_doubles(pattern, {0})
     for name in names:
         if below and len(pattern) in states:
@@ -157,7 +157,7 @@ def meets(
 
 
 def _with_doubles(pattern: Sequence[NameGlob], states: set[int]) -> set[int]:
-    """Return *states* and those behind each ``**`` at one of them, which may be no folder."""
+    """Return *states* and the states after each ``**``, which may match no folder."""
     closed = set(states)
     for state in states:
         following = state
@@ -172,7 +172,7 @@ def _components(text: str) -> tuple[NameGlob, ...]:
 
 
 def _placed(written: str, text: str, project: str, home: str | None) -> tuple[str, str]:
-    """Return where the pattern *text* starts, and what follows."""
+    """Return the start of the pattern *text*, and the rest."""
     _check(written, text)
     parts = path_components(text)
     if text.startswith("~"):
@@ -184,33 +184,33 @@ def _placed(written: str, text: str, project: str, home: str | None) -> tuple[st
     fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
     rest = parts[len(fixed) :]
     if ".." in rest:
-        raise ValueError(f"no pattern goes up behind a wildcard: {written!r}; name the folder")
+        raise ValueError(f"'..' cannot follow a wildcard, got {written!r}; name the folder")
     start = "/".join([name_glob(part).literal or "" for part in fixed])
     return posixpath.normpath(f"/{start}".replace("//", "/")), "/".join(rest)
 
 
 def _check(written: str, text: str) -> None:
     if not text.strip() or "\0" in text:
-        raise ValueError(f"no path is called {written!r}; give a pattern such as '**/.env'")
+        raise ValueError(f"{written!r} is not a path; give a pattern such as '**/.env'")
     if text.startswith("!"):
-        raise ValueError(f"no pattern takes back another: {written!r}; write a rule that allows")
+        raise ValueError(f"patterns cannot be negated, got {written!r}; write an allow rule")
     if _VARIABLE.search(text):
         way_out = "write ~ for the home folder, or the path itself; \\$ is a dollar sign"
-        raise ValueError(f"no variables are set in patterns: {written!r}; {way_out}")
+        raise ValueError(f"patterns cannot contain variables, got {written!r}; {way_out}")
 
 
 def _home(written: str, name: str, home: str | None) -> str:
     folder = home if name == "~" and home is not None else posixpath.expanduser(name)
     if not folder.startswith("/"):
-        raise ValueError(f"no user has the home folder {name!r} of {written!r}; write its path")
+        raise ValueError(f"unknown home folder {name!r} in {written!r}; write its path")
     return glob_quoted(folder)
 
 
 class NameList:
-    """Absolute *names*, in which patterns are looked for; there may be many of both.
+    """Absolute *names*, searchable by patterns; there may be many of both.
 
-    All names are one text, where a search for what a pattern must have in it is quick. Spellings
-    that some file systems take for the same name are the same here, on every system.
+    All names are one text, in which a pattern's needle is found quickly. Spellings that some file
+    systems treat as one name are equal here, on every system.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -220,7 +220,7 @@ class NameList:
     def find(
         self, patterns: Iterable[PathPattern], resolver: PathResolver
     ) -> tuple[str, PathPattern] | None:
-        """Return a name, and the one of *patterns* that names it or a folder above it, or None."""
+        """Return a name and the pattern that matches it or a parent folder, or None."""
         for pattern in patterns:
             for start in map(fold, starts_of(pattern, resolver)):
                 if start not in self._text:
@@ -231,7 +231,7 @@ class NameList:
         return None
 
     def _having(self, needle: str) -> Iterator[tuple[int, str]]:
-        """Yield the folded names with *needle* in them, and where each has it."""
+        """Yield the folded names that contain *needle*, with its index in the text."""
         index = self._text.find(needle)
         while 0 <= index < len(self._text):
             end = self._text.find(_END, index)
@@ -242,7 +242,7 @@ class NameList:
 def within(
     path: str, patterns: Iterable[PathPattern], resolver: PathResolver
 ) -> PathPattern | None:
-    """Return the first of *patterns* that names the real *path* itself, or its plain folder."""
+    """Return the first of *patterns* that matches the real *path* itself or, by name, a parent."""
     for pattern in patterns:
         start = starts_of(pattern, resolver)[-1]
         if _matches(path, start, pattern.components, below=pattern.names_folder):
@@ -256,7 +256,7 @@ def is_in(path: str, folder: str) -> bool:
 
 
 def starts_of(pattern: PathPattern, resolver: PathResolver) -> tuple[str, ...]:
-    """Return where *pattern* starts as written and, last, really; "" if it starts anywhere."""
+    """Return the start of *pattern* as written and, last, its real path; "" for any folder."""
     if not pattern.start:
         return ("",)
     real = resolver.resolve(pattern.start).path

@@ -1,15 +1,14 @@
-"""This is not a sandbox: it names the files that no judged tool may write or read, by any rule.
+"""Protected files, which no judged tool may write or read under any rule; this is not a sandbox.
 
-Only people write the files of policies, trust, pins and state, the settings of agents' hosts, and
-the programs that read them: this package and its interpreter's libraries. A program that runs code
-may do all that its user may. Not seen are hard links to the package, and what archives and other
-programs put into a folder.
+Only people may write the files of policies, trust, pins and state, the settings of agents' hosts,
+and the code that reads them: this package and its interpreter's libraries. A program that runs code
+can do anything its user can. Hard links to the package, and files that archives and other programs
+put into a folder, are not detected.
 
-Nobody reads the secrets that speak for a person. With that of the webhook, a `.secret` or a `.key`
-in the folder of the configuration, anybody can answer questions, with the tokens of logins act as
-the person, and with the key of hidden values guess short ones from what a store has of them. Where
-such a file is not there yet, a folder that it would be in may be read. A name that a program makes
-up is not seen.
+No tool may read the secrets that authenticate a person. The webhook's secret, a `.secret` or a
+`.key` in the configuration folder, can answer questions; login tokens can act as the person; the
+key of hidden values can reveal short values from a store. While such a file is missing, its folder
+may be read. A name computed by a program is not detected.
 """
 
 from __future__ import annotations
@@ -90,20 +89,20 @@ SETTINGS = (
     ".vibe/trusted_folders.toml",
     ".vscode/mcp.json",
 )
-"""Settings of agents' hosts and ours, by their names in a project or a home folder.
+"""Settings of agents' hosts and of toolbus, by their names in a project or a home folder.
 
-They count wherever they are: a host that is started elsewhere reads the nearest ones.
+They are protected in every folder: a host started elsewhere reads the nearest files.
 """
 
 _SETTINGS = frozenset(map(fold, SETTINGS))
 _FOLDERS = frozenset([name.partition("/")[0] for name in SETTINGS if "/" in name])
 
 _FORMATTERS = frozenset({"black", "gofmt", "isort", "rustfmt", "ruff", "shfmt"})
-"""Of a folder they write files of their language, which is none that settings are written in."""
+"""Programs that write only files of their language in a folder; no settings use these languages."""
 _LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
 _PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
 _MOST_COPIED = 2_000
-"""Files of a folder that is copied onto another one, of which the names are compared."""
+"""Files of a copied folder whose names are compared."""
 
 _SQLITE = b"SQLite format 3\0"
 _ID = slice(68, 72)  # https://sqlite.org/fileformat2.html#the_database_header
@@ -113,7 +112,7 @@ _NO = FileAccess("no")
 
 
 class ProtectedFiles:
-    """Files and folders that no judged tool writes: those of every installation, and *files*."""
+    """Files and folders that no judged tool may write: *files* and those of the installation."""
 
     def __init__(self, files: Iterable[Path] = ()) -> None:
         written = [*map(str, files), *_files_of_installation()]
@@ -122,10 +121,10 @@ class ProtectedFiles:
         self._folded = frozenset([fold(path) for path in self._paths])
 
     def judge(self, part: CallPart, resolver: PathResolver) -> FileAccess:
-        """Return whether *part* writes, moves or removes such a file: "yes" is never allowed.
+        """Return whether *part* writes, moves or removes a protected file: "yes" is always denied.
 
-        "maybe" is to be asked about: what it writes is not known, or another part of its line may
-        make a link before.
+        "maybe" requires approval: a written file is unknown, or another part of the line may create
+        a link first.
         """
         doubt = ""
         for use, is_gone in _changing_uses(part):
@@ -134,29 +133,29 @@ class ProtectedFiles:
                 return access
             doubt = doubt or access.reason
             if not part.paths_stable:
-                doubt = doubt or "another part of the command may make a link to such a file"
+                doubt = doubt or "another part of the command may link to a protected file"
         return doubtful(doubt)
 
     def judge_text(self, text: str, resolver: PathResolver) -> FileAccess:
-        """Return whether *text*, an argument of a tool that is not a shell, may be such a file."""
+        """Return whether *text*, an argument of a tool other than a shell, may be protected."""
         if not 0 < len(text) <= LONGEST_PATH or "\n" in text or "\0" in text:
             return _NO
         for resolved in find_targets(PathUse(argument_word(text), "write"), resolver).paths:
             if name := self._protected_name(resolved, resolver):
-                return FileAccess("maybe", name, "", f"{text!r} is what only people change")
+                return FileAccess("maybe", name, "", f"only a person may change {text!r}")
         return _NO
 
     def _judge_use(
         self, use: PathUse, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> FileAccess:
-        # Certain answers about any place come first, so all places are asked in one loop.
+        # Complex because a certain answer for any target beats a doubt, so one loop checks all.
         targets = find_targets(use, resolver)
         doubt, places = targets.doubt, targets.paths
         if use.word.known and not resolver.folders(use.folder).paths:
-            # Where nobody knows the folder, the name tells as much as can be asked about.
+            # In an unknown folder, only the name can be checked.
             doubt = doubt if self._may_be_called(use.word.text) else ""
         if part.command is not None and part.command.folder != use.folder and not use.word.pattern:
-            places = places[:1]  # A program that is told a folder does not run elsewhere.
+            places = places[:1]  # A program with an explicit folder does not run elsewhere.
         for resolved in [each for each in places if each.path]:
             if name := self._protected_name(resolved, resolver):
                 return FileAccess("yes", name)
@@ -169,8 +168,8 @@ class ProtectedFiles:
     def _judge_folder(
         self, folder: str, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> FileAccess:
-        """Judge what is written into the real *folder*, if it is one, or removed with it."""
-        # In the order of certainty: what is denied comes before what is asked about.
+        """Judge writes into the real *folder*, or its removal."""
+        # Complex because denials come before questions, in order of certainty.
         program = "".join(part.action[:1])
         if not _may_be_folder(folder, program):
             return _NO
@@ -184,13 +183,13 @@ class ProtectedFiles:
         doubt = ""
         if program not in _LEAVES_CONTENTS:
             if any(map(_holds_settings, (folder, *placed))) and not _copies_files(part, resolver):
-                doubt = "settings may be among what it puts there"
+                doubt = "it may put settings there"
             elif below and program not in {"", *_FORMATTERS} and not _names_all(part, resolver):
                 doubt = f"it may write {below!r}"
         return doubtful(doubt)
 
     def _may_be_called(self, text: str) -> bool:
-        """Return whether the relative path *text* may lead to such a file, from some folder on."""
+        """Return whether the relative path *text* may be a protected file in some folder."""
         end = "/" + "/".join(path_components(text.rpartition("..")[2]))
         return _is_setting(fold(end)) or any(path.endswith(fold(end)) for path in self._folded)
 
@@ -204,9 +203,9 @@ class ProtectedFiles:
         return ""
 
     def _is_protected(self, name: str, resolver: PathResolver, *, everywhere: bool) -> bool:
-        """Return whether *name* is such a file; settings in any folder only if *everywhere*.
+        """Return whether *name* is protected; settings in any folder only if *everywhere*.
 
-        Another spelling is the same file on many systems, so it counts on all of them.
+        Other spellings name the same file on many systems, so they count on all systems.
         """
         folders = None if everywhere else _reading_folders(resolver)
         path = folded = fold(name)
@@ -215,7 +214,7 @@ class ProtectedFiles:
         return bool(path) or _is_setting(folded, folders)
 
     def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
-        """Return such a file in *folder* that is there, None if there is none."""
+        """Return an existing protected file in *folder*, or None."""
         folded = fold(folder)
         listed = [
             path for path in (*self._paths, *map(str, open_files())) if is_in(fold(path), folded)
@@ -227,7 +226,7 @@ class ProtectedFiles:
         return next(filter(posixpath.lexists, (*listed, *settings)), None)
 
     def _is_hard_link(self, path: str, resolver: PathResolver) -> bool:
-        """Return whether *path* is another name of such a file."""
+        """Return whether *path* is a hard link to a protected file."""
         status = _status(path)
         if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
             return False
@@ -239,40 +238,40 @@ class ProtectedFiles:
 
 
 def is_of_store(path: str) -> bool:
-    """Return whether the file at the real *path* is a store's, or a log or index beside one."""
+    """Return whether the real *path* is a store, or its log or index."""
     stores = [path[: -len(end)] for end in _BESIDE if path.lower().endswith(end)] or [path]
     return any(Path(store) in open_files() or _has_store_header(store) for store in stores)
 
 
 def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> FileAccess:
-    """Return whether one of *uses* reads a secret, or a folder with one in it; "yes" is certain."""
+    """Return whether *uses* read a secret or a folder that contains one; "yes" is certain."""
     patterns, doubt = _secret_patterns(*map(os.environ.get, _MOVING)), ""
     for use in uses:
         access = touches(use, patterns, resolver)
         if access.answer == "yes":
-            return access._replace(reason=f"no tool reads it: {access.path}")
-        # A path that cannot be followed, as one through /proc, may lead there.
+            return access._replace(reason=f"no tool may read {access.path}")
+        # A path that cannot be followed, such as one through /proc, may lead to a secret.
         for resolved in find_targets(use, resolver).paths:
             doubt = doubt or resolved.doubt
     return doubtful(doubt)
 
 
 def judge_secret_text(text: str, resolver: PathResolver) -> FileAccess:
-    """Return whether *text*, an argument of a tool that is not a shell, may be such a secret."""
+    """Return whether *text*, an argument of a tool other than a shell, may be a secret."""
     access = judge_reading([PathUse(argument_word(text), "read")], resolver)
     if access.answer != "yes":
         return access
-    return FileAccess("maybe", access.path, "", f"{text!r} is a secret, and no tool reads it")
+    return FileAccess("maybe", access.path, "", f"{text!r} is a secret that no tool may read")
 
 
 @lru_cache(maxsize=4)
 def _secret_patterns(*_: str | None) -> tuple[PathPattern, ...]:
-    """Return the patterns of secrets; asked for by the variables that may move them."""
+    """Return the patterns of secrets; cached by the variables that determine their folders."""
     try:
         folders = approvals_secret().parent, logins_folder(), value_key_file().parent
     except RuntimeError:
-        return ()  # Without a home folder there are none.
-    # Also as it is written: a link to it may lead elsewhere by now.
+        return ()  # Without a home folder there are no secrets.
+    # The unresolved path as well: a link in it may lead elsewhere by now.
     written = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     config, logins, keys, base = [glob_quoted(str(each)) for each in (*folders, written)]
     secrets = "**/*.{secret,key}"
@@ -285,8 +284,8 @@ def _real(path: str) -> str:
 
 
 def _has_store_header(path: str) -> bool:
-    # Not of a file that this process has open as a store: to close it again would end the locks
-    # that SQLite has on it (https://sqlite.org/howtocorrupt.html, 2.2).
+    # Never called for a store open in this process: closing the file again would release SQLite's
+    # locks on it (https://sqlite.org/howtocorrupt.html, 2.2).
     try:
         if not Path(path).is_file():
             return False
@@ -305,13 +304,13 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _files_of_installation() -> Iterator[str]:
-    """Yield what belongs to every installation."""
+    """Yield the protected paths of every installation."""
     if (folder := config_folder()) is not None:
         yield str(folder)
     with suppress(RuntimeError):
         yield str(state_folder())
     yield str(PACKAGE)
-    # What is written there stands on a person's screen, where questions do.
+    # Text written to a terminal appears on a person's screen, among questions.
     yield "/dev/pts"
     yield from [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     yield site.getusersitepackages()
@@ -321,7 +320,7 @@ def _files_of_installation() -> Iterator[str]:
 
 
 def _reading_folders(resolver: PathResolver) -> tuple[str, ...]:
-    """Return the folders where a host that is started here looks for its settings."""
+    """Return the folders where a host started here looks for its settings."""
 
     def find() -> tuple[str, ...]:
         starts = [resolver.place.folder, resolver.home(), str(Path.cwd())]
@@ -337,7 +336,7 @@ def _is_in_folder(setting: str, folder: str) -> bool:
 
 
 def _is_setting(name: str, folders: Iterable[str] | None = None) -> bool:
-    """Return whether the folded *name* is one of `SETTINGS`, or below it, in one of *folders*."""
+    """Return whether the folded *name* is in `SETTINGS`, or below such a path, in *folders*."""
     known = None if folders is None else set(map(fold, folders))
     parts = name.split("/")
     for index in range(1, len(parts)):
@@ -349,24 +348,24 @@ def _is_setting(name: str, folders: Iterable[str] | None = None) -> bool:
 
 
 def _holds_settings(path: str) -> bool:
-    """Return whether *path* is called as a folder that has some of `SETTINGS`: ``.claude``."""
+    """Return whether *path* is named like a folder of `SETTINGS`: ``.claude``."""
     return fold(posixpath.basename(path)) in _FOLDERS
 
 
 def _changing_uses(part: CallPart) -> Iterator[tuple[PathUse, bool]]:
-    """Yield what *part* changes, and whether it is gone afterwards, with all in it."""
+    """Yield the changes of *part*, each with whether it removes the path and everything in it."""
     program = part.action[:1]
     read = {use.word for use in part.paths if use.kind == "read-tree"}
     for use in part.paths:
         if use.kind in {"write", "destroy"}:
-            # `mv` reads and writes what it moves.
+            # `mv` both reads and writes its sources.
             yield use, use.kind == "destroy" or (program == ("mv",) and use.word in read)
         elif program == ("ln",):
             yield use, False
 
 
 def _may_be_folder(path: str, program: str) -> bool:
-    """Return whether *path* is a folder, or an earlier part of the line may have made it one."""
+    """Return whether *path* is a folder, or may become one by an earlier part of the line."""
     return program in _PLACE_BY_NAME or _holds_settings(path) or posixpath.isdir(path)
 
 
@@ -375,7 +374,7 @@ def _sources(part: CallPart) -> list[PathUse]:
 
 
 def _placed_names(folder: str, part: CallPart, resolver: PathResolver) -> Iterator[str]:
-    """Yield the names that files get which *part* copies or moves into *folder*."""
+    """Yield the new names of files that *part* copies or moves into *folder*."""
     if part.action and part.action[0] not in _PLACE_BY_NAME:
         return
     for use in _sources(part):
@@ -395,7 +394,7 @@ def _names_below(folder: str) -> Iterator[str]:
 
 
 def _copies_files(part: CallPart, resolver: PathResolver) -> bool:
-    """Return whether *part* places nothing but files, under names that were compared."""
+    """Return whether *part* places only files, with compared names."""
     if "".join(part.action[:1]) not in _PLACE_BY_NAME - {"ln"}:
         return False
     targets = [find_targets(use, resolver) for use in _sources(part)]
@@ -403,10 +402,10 @@ def _copies_files(part: CallPart, resolver: PathResolver) -> bool:
 
 
 def _names_all(part: CallPart, resolver: PathResolver) -> bool:
-    """Return whether *part* leaves alone what it does not name in a folder that it writes to."""
+    """Return whether *part* only changes files that it names in a folder that it writes to."""
     if part.action[0] not in _PLACE_BY_NAME:
         return False
-    # `find` says which files are written where a word is "{}".
+    # `find` determines the files written for a word "{}".
     words = () if part.command is None else part.command.words
     return not any(word.text == "{}" for word in words) and not any(
         find_targets(use, resolver).doubt for use in part.paths

@@ -1,8 +1,8 @@
-"""The repository that git works in, and whether its configuration may run a program.
+"""Git repositories of commands, and whether their configuration may run a program.
 
-A reading `git status` runs what the configuration says: `core.fsmonitor`, a filter, a textconv, a
-hook. The repository that a session began in is its person's; of another one, such as an unpacked
-archive below it, the configuration has to be harmless, and no hook be there.
+A read-only `git status` runs programs from the configuration: `core.fsmonitor`, a filter, a
+textconv, a hook. The repository in which a session began is trusted; any other repository, such as
+an unpacked archive below it, must have a harmless configuration and no hooks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.policy.paths.resolver import PathResolver
 
 MOST_REPOSITORIES = 500
-"""Repositories in each other that are looked at for one command."""
+"""Nested repositories that are checked for one command."""
 LONGEST_SETTINGS, LONGEST_INDEX = 1_000_000, 500_000_000
 
 # gitformat-index(5): the mode of a submodule, and from there to its path, by version and digest.
@@ -36,9 +36,9 @@ _LONGEST_PATH = 4_096
 
 
 class GitFolder(NamedTuple):
-    """A folder with what git knows of a repository, its real *path*, and the *common* one of it.
+    """The git folder of a repository, with its real *path* and its *common* folder.
 
-    The files that belong to it are in *tree*.
+    The working tree is in *tree*.
     """
 
     path: str
@@ -47,7 +47,7 @@ class GitFolder(NamedTuple):
 
 
 def with_repository_doubts(facts: CallFacts, start: str | None) -> CallFacts:
-    """Return *facts* in which the commands of git say where it is not known what git runs.
+    """Return *facts* with a doubt on each git command that may run unknown programs.
 
     The session began in *start*.
     """
@@ -62,14 +62,14 @@ def _in_repository(part: CallPart, facts: CallFacts, start: str | None) -> CallP
         return part
     doubt = doubt_of_repository(part.folder, start, facts.resolver)
     if not doubt and part.folder != "." and _may_be_made(part, facts):
-        doubt = "another part of the command may make the repository that git works in"
+        doubt = "another part of the command may create the repository that git works in"
     if not doubt:
         return part
     return replace(part, unknown=(*part.unknown, Unreadable(part.source, doubt)))
 
 
 def _may_be_made(part: CallPart, facts: CallFacts) -> bool:
-    """Return whether another part may bring the repository and its settings before *part*."""
+    """Return whether another part may create the repository and its settings before *part*."""
     if not part.paths_stable:
         return True
     paths = facts.resolver.folders(part.folder).paths
@@ -80,7 +80,7 @@ def _may_be_made(part: CallPart, facts: CallFacts) -> bool:
 
 
 def doubt_of_repository(folder: str | None, start: str | None, resolver: PathResolver) -> str:
-    """Return why it is not known what git runs in *folder*, that of a command; "" if it is known.
+    """Return why git in *folder*, the folder of a command, may run unknown programs, or "".
 
     The session began in *start*.
     """
@@ -103,7 +103,7 @@ def doubt_of_repository(folder: str | None, start: str | None, resolver: PathRes
 
 
 def _doubt(first: GitFolder, home: str, resolver: PathResolver) -> str:
-    """Return why *first*, or a repository in it that git looks into, may run a program."""
+    """Return why *first*, or a repository nested in it, may run a program, or ""."""
     pending, seen = [first], set[GitFolder]()
     while pending:
         repository = pending.pop()
@@ -117,14 +117,14 @@ def _doubt(first: GitFolder, home: str, resolver: PathResolver) -> str:
             return f"the repository {repository.path} is not the session's, and {reason}"
         inner = _submodules(repository)
         if inner is None:
-            return f"which repositories are in {repository.tree} is not known"
+            return f"the repositories in {repository.tree} are unknown"
         for path in inner:
             pending += _in_folder(resolver.resolve(path).path, resolver)
     return ""
 
 
 def _around(folder: str, resolver: PathResolver) -> Iterator[GitFolder]:
-    """Yield what git may take for the repository of *folder*, the innermost first."""
+    """Yield the possible repositories of *folder*, the innermost first."""
     real = Path(resolver.resolve(folder).path)
     for each in (real, *real.parents):
         yield from _in_folder(str(each), resolver)
@@ -155,7 +155,7 @@ def _git_folder(path: str, tree: str, resolver: PathResolver) -> GitFolder:
 
 
 def _harm(repository: GitFolder) -> str:
-    """Return what git may run by the configuration of *repository*, or why that is not known."""
+    """Return why the configuration of *repository* may run a program, or ""."""
     for folder in dict.fromkeys((repository.path, repository.common)):
         if not posixpath.isdir(folder):
             return "its files cannot be read"
@@ -191,7 +191,7 @@ def _text(file: str) -> str | None:
 
 
 def _submodules(repository: GitFolder) -> list[str] | None:
-    """Return where *repository* may have other repositories in it; None if that is not known."""
+    """Return the possible paths of repositories nested in *repository*; None if unknown."""
     places: list[str] = []
     for name in _names(repository.path):
         if name == "index" or name.startswith("sharedindex."):
@@ -209,9 +209,9 @@ def _submodules(repository: GitFolder) -> list[str] | None:
 
 @lru_cache(maxsize=100)
 def _named_in(index: str, _: int, __: int, size: int) -> tuple[str, ...] | None:
-    """Return the paths of submodules in *index*; other bytes may look so, of which no file is.
+    """Return the paths of submodules in *index*, possibly with paths that do not exist.
 
-    None if *index* is too large, or of a version that shortens a path by the one before.
+    None if *index* is too large, or has a version with prefix-compressed paths.
     """
     if size > LONGEST_INDEX:
         return None

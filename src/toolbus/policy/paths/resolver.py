@@ -1,9 +1,9 @@
-"""The file that a path leads to when it is judged, its names on the way, and doubts about both.
+"""The path resolver: the real file behind a path, the names along the way, and doubts.
 
-A path is walked as the kernel does it: component by component, links followed, ``..`` upwards from
-where a link led. A file that is not there yet is taken by its name. Links of processes below
-``/proc`` are a doubt. Not seen are hard links, mounts that are made meanwhile, and links that
-change between the verdict and the call.
+A path is resolved as the kernel does it: component by component, following links, with ``..``
+relative to the target of a link. A missing file keeps its name. Links of processes below ``/proc``
+are a doubt. Hard links, later mounts, and links that change between the verdict and the call are
+not detected.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 MOST_MISSING = 3
-"""Folders of one path that are not there yet; with more of them it is unknown where a shell is."""
+"""Missing folders of one path; with more of them a shell's folder is unknown."""
 
 MOST_LINKS = 40
-"""Links that lead to each other, beyond which Linux refuses them (path_resolution(7))."""
+"""Linux's limit on links in a chain (path_resolution(7))."""
 
 DEEPEST = 200
-"""Components of a path beyond which it is not followed."""
+"""The most components of a path that are followed."""
 
 _DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(/dev|/proc/self)/fd/\w+")
-"""Files that are open already: the program that opened one was judged for that."""
+"""Files that are already open: the program that opened them was judged for that."""
 _OF_PROCESS = re.compile(r"/proc/.+/(cwd|exe|fd|map_files|root|task)")
 """Links, and folders of links, that each process or thread has (proc(5))."""
 _NO_LINK = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR})
@@ -43,18 +43,18 @@ T = TypeVar("T")
 
 
 class CallPlace(Struct, frozen=True):
-    """The place where a call is judged: absolute paths."""
+    """The folders that apply to a call, as absolute paths."""
 
     folder: str | None
-    """The folder where its shell begins, or its relative paths; None if that is unknown."""
+    """The starting folder of its shell and base of relative paths; None if unknown."""
     home: str | None = None
-    """The home folder there; None: that of this process."""
+    """The home folder; None: the home folder of this process."""
 
 
 class FolderChoice(NamedTuple):
-    """The absolute *paths* of which one is the folder, the likeliest first; or why it is unknown.
+    """The candidate *paths* of a folder, absolute, the likeliest first.
 
-    With a *doubt* it may be none of them.
+    A *doubt* says why the folder may be none of them.
     """
 
     paths: tuple[str, ...]
@@ -62,26 +62,26 @@ class FolderChoice(NamedTuple):
 
 
 class ResolvedPath(NamedTuple):
-    """The real *path* to which a path leads, and all *names* it goes by on the way, *path* first.
+    """The real *path* behind a path, and all its *names*, *path* first.
 
-    Other names are those of links, from where each of them really is. A *doubt* says why it may
-    lead elsewhere. The path is "" for a descriptor, which is not a file.
+    Further names go through links, each from the link's real folder. A *doubt* says why the path
+    may lead elsewhere. *path* is "" for a descriptor, which is not a file.
     """
 
     path: str
     names: tuple[str, ...]
     doubt: str = ""
     entry: str = ""
-    """The place of the last component itself, which is removed or replaced if it is a link."""
+    """The path of the last component itself: a removal affects it and not a link's target."""
 
 
 _ROOT = ResolvedPath("/", ("/",), "", "/")
 
 
 class PathResolver:
-    """Resolves paths for a call at *place*; it asks the file system once for each name.
+    """Resolves paths for a call at *place*, with one look-up in the file system for each name.
 
-    Make a new one for each verdict: what it has seen may change.
+    Create one per verdict: cached look-ups become stale.
     """
 
     def __init__(self, place: CallPlace) -> None:
@@ -91,22 +91,22 @@ class PathResolver:
         self._links = 0
 
     def cached(self, key: object, make: Callable[[], T]) -> T:
-        """Return what *make* returned when it was asked first for *key*, of this verdict."""
+        """Return the cached result of *make* for *key*, within this verdict."""
         if key not in self._known:
             self._known[key] = make()
         known: T = self._known[key]
         return known
 
     def home(self) -> str:
-        """Return what ``~`` is."""
+        """Return the folder of ``~``."""
         return self.place.home or posixpath.expanduser("~")
 
     def folders(self, folder: str | None) -> FolderChoice:
-        """Return where *folder*, that of a command, may be."""
+        """Return the candidates for *folder*, the working folder of a command."""
         return self.cached(("folders", folder), lambda: find_folders(folder, self))
 
     def resolve(self, path: str) -> ResolvedPath:
-        """Return where the absolute *path* leads."""
+        """Return the target of the absolute *path*."""
         if path in self._resolved:
             return self._resolved[path]
         if _DESCRIPTOR.fullmatch(path):
@@ -114,11 +114,10 @@ class PathResolver:
         parts = path_components(path)
         reached, walked = _ROOT, ""
         if len(parts) > DEEPEST:
-            # Their names still count.
+            # Patterns still compare its name.
             plain = posixpath.normpath(path)
-            return ResolvedPath(
-                plain, (plain,), f"{path[:50]!r}… is too deep to be followed", plain
-            )
+            doubt = f"{path[:50]!r}… is too deep to be followed"
+            return ResolvedPath(plain, (plain,), doubt, plain)
         for part in parts:
             walked = f"{walked}/{part}"
             known = self._resolved.get(walked)
@@ -128,8 +127,8 @@ class PathResolver:
         return reached
 
     def _step(self, folder: ResolvedPath, part: str) -> ResolvedPath:
-        """Return where the component *part* in *folder* leads."""
-        # One step of the kernel's walk (path_resolution(7)): its cases are best read in a row.
+        """Return the target of the component *part* in *folder*."""
+        # Complex because it mirrors one step of the kernel's walk (path_resolution(7)).
         if part == "..":
             above = posixpath.dirname(folder.path)
             return ResolvedPath(above, (above,), folder.doubt, above)
@@ -137,7 +136,7 @@ class PathResolver:
         names = (path, *others)
         doubt = folder.doubt
         if path.startswith("/proc/") and _OF_PROCESS.fullmatch(path):
-            doubt = doubt or f"what {path!r} leads to depends on a process"
+            doubt = doubt or f"the target of {path!r} depends on a process"
         if doubt:
             return ResolvedPath(path, names, doubt, path)
         try:
@@ -154,7 +153,7 @@ class PathResolver:
         target = self.resolve(posixpath.join(folder.path, link))
         self._links -= 1
         if not target.path:
-            doubt = f"what {path!r} leads to depends on a process"
+            doubt = f"the target of {path!r} depends on a process"
             return ResolvedPath(path, names, doubt, path)
         return ResolvedPath(
             target.path, tuple(dict.fromkeys((*target.names, *names))), target.doubt, path
@@ -162,9 +161,9 @@ class PathResolver:
 
 
 def find_folders(folder: str | None, resolver: PathResolver) -> FolderChoice:
-    """Return where the *folder* of a command is for a call where *resolver* stands.
+    """Return the candidates for the working *folder* of a command, in the call of *resolver*.
 
-    If it is not there, a ``cd`` may fail, and the command run elsewhere on the way.
+    If the folder is missing, a ``cd`` may fail, and the command runs in another folder.
     """
     start = resolver.place.folder
     if folder is not None and folder.startswith("~"):
@@ -173,7 +172,7 @@ def find_folders(folder: str | None, resolver: PathResolver) -> FolderChoice:
         return FolderChoice((), "the folder it runs in is unknown")
     written = posixpath.join(start or "/", folder)
     plain = posixpath.normpath(f"/{written.lstrip('/')}")
-    # A shell's `cd x/..` undoes `cd x`, the kernel's goes up from where x leads to.
+    # A shell's `cd x/..` undoes `cd x`; the kernel goes up from the target of x.
     if ".." in written.split("/") and resolver.resolve(plain)[0] != resolver.resolve(written)[0]:
         return FolderChoice((), f"{folder!r} leads behind a link and up again")
     if posixpath.isdir(plain):
@@ -182,9 +181,9 @@ def find_folders(folder: str | None, resolver: PathResolver) -> FolderChoice:
 
 
 def next_folder(reading: CommandReading, resolver: PathResolver) -> str | None:
-    """Return where a shell that keeps its state is after *reading*, None if that is unknown.
+    """Return the folder of a persistent shell after *reading*, None if unknown.
 
-    It began where *resolver* stands. Ask when the call has run: what it made is there then.
+    The shell began in the folder of *resolver*. Call this after the call, when new folders exist.
     """
     if reading.unreadable:
         return None

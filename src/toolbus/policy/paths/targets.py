@@ -1,10 +1,9 @@
-"""The files that a word means as a path: by its folder, its ``~``, its globs, and links below.
+"""The target files of a word used as a path, given its folder, ``~``, globs, and links below.
 
-The files that are there decide what a glob stands for, with what their links lead to. But a glob
-that is *aimed* at a file of a rule is doubtful even where that is not there yet, for parallel calls
-may make it: such as ``.e*v`` for ``**/.env``, or what only matches files of the rule. ``*`` and
-``*.json`` are aimed at nothing that has a name of its own, or else each ``wc -l *.json`` would be
-asked about.
+A glob stands for the existing files that it matches, and the targets of their links. A glob that is
+*aimed* at a file of a rule, such as ``.e*v`` at ``**/.env``, is a doubt even if the file is
+missing, because a parallel call may create it. ``*`` and ``*.json`` are not aimed at any specific
+name; otherwise each ``wc -l *.json`` would require approval.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ if TYPE_CHECKING:
 
 
 MOST_ENTRIES = 20_000
-"""Entries of folders that are looked at for one glob."""
+"""Folder entries that are listed for one glob."""
 
 MOST_PATHS = 1_000
-"""Paths that one glob may stand for; each of them is resolved."""
+"""Paths that one glob may expand to; each is resolved."""
 
 ANY_NAME = "\ue000"
-"""Stands for a name of which nothing is known; it is for private use, so no pattern has it."""
+"""A stand-in for any name; a private-use character, so no pattern contains it."""
 
 
 class Targets(NamedTuple):
-    """The files that one use of a path may mean; *doubt* says why it may mean another one, too.
+    """The possible files of one use of a path; *doubt* says why there may be others.
 
-    The *globs* are from the root on, with a real path before the first wildcard.
+    The *globs* are absolute, with a real path before the first wildcard.
     """
 
     paths: tuple[ResolvedPath, ...]
@@ -57,22 +56,22 @@ class Targets(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """The *paths* that a glob stands for, each absolute, and whether these are all."""
+    """The absolute *paths* that a glob expands to, and whether they are complete."""
 
     paths: tuple[str, ...]
     is_complete: bool
 
 
 def argument_word(text: str) -> Word:
-    """Return the word for *text*, a path in the arguments of a tool that is not a shell.
+    """Return the word for *text*, a path in the arguments of a tool other than a shell.
 
-    Such tools expand ``~`` and nothing else.
+    Such tools only expand ``~``.
     """
     return Word(glob_quoted(text), pattern=True) if text.startswith("~") else Word(text)
 
 
 def may_match_option(word: Word, folder: str | None, resolver: PathResolver) -> bool:
-    """Return whether the pattern *word*, of a command in *folder*, may match what begins with -."""
+    """Return whether the pattern *word*, of a command in *folder*, may match a name like ``-x``."""
     choice = resolver.folders(folder)
     first = word.text.partition("/")[0]
     expansions = [_expand(f"{glob_quoted(path)}/{first}", resolver) for path in choice.paths]
@@ -83,14 +82,14 @@ def may_match_option(word: Word, folder: str | None, resolver: PathResolver) -> 
 
 
 def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
-    """Return what *use* may mean for a call where *resolver* stands."""
+    """Return the targets of *use* in the call of *resolver*."""
     return resolver.cached(use, lambda: _with_links(use, _find(use, resolver), resolver))
 
 
 def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:
-    """Return whether *glob*, one of `Targets.globs`, is aimed at what *pattern* names.
+    """Return whether *glob*, one of `Targets.globs`, is aimed at files of *pattern*.
 
-    The pattern begins at one of *starts*.
+    The pattern begins in one of *starts*.
     """
     names = _globs(glob)
     for start in starts:
@@ -103,9 +102,9 @@ def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:
 
 
 def _with_links(use: PathUse, targets: Targets, resolver: PathResolver) -> Targets:
-    """Return *targets*, and where links below them lead if *use* may write through those."""
+    """Return *targets*, with targets of links below them if *use* may write through links."""
     if use.kind in {"read-tree", "destroy"} and not all(each.path for each in targets.paths):
-        doubt = f"what is below the descriptor {use.word.text!r} depends on the program"
+        doubt = f"the files below the descriptor {use.word.text!r} depend on the program"
         return targets._replace(doubt=targets.doubt or doubt)
     if use.kind != "write" or not use.tree.links:
         return targets
@@ -124,7 +123,7 @@ def _find(use: PathUse, resolver: PathResolver) -> Targets:
     if not text:
         # No file has an empty name.
         is_doubtful = word.text or not word.known
-        return Targets((), f"{word.text!r} is known only when it runs" if is_doubtful else "")
+        return Targets((), f"{word.text!r} is known only at run time" if is_doubtful else "")
     if text.startswith("/"):
         return _from_root([text], word, resolver)
     choice = resolver.folders(use.folder)
@@ -134,7 +133,7 @@ def _find(use: PathUse, resolver: PathResolver) -> Targets:
 
 
 def _without_tilde(word: Word, resolver: PathResolver) -> str:
-    """Return the text of *word*, a ``~`` of a pattern replaced; "" if only a shell can do so."""
+    """Return the text of *word* with ``~`` of a pattern expanded; "" if only a shell can do so."""
     text = word.text
     if not (word.pattern and text.startswith("~")):
         return text
@@ -146,13 +145,13 @@ def _without_tilde(word: Word, resolver: PathResolver) -> str:
     elif name[1:2] in {"-", "+", *"0123456789"}:
         home = ""  # An earlier folder of the shell.
     else:
-        # Of an unknown user it stays as it is.
+        # The ``~name`` of an unknown user stays unchanged.
         home = posixpath.expanduser(name.replace("\\", ""))
     return f"{glob_quoted(home)}{slash}{rest}" if home else ""
 
 
 def _from_root(texts: list[str], word: Word, resolver: PathResolver) -> Targets:
-    """Return what the absolute *texts* mean, globs if *word* is one."""
+    """Return the targets of the absolute *texts*, which are globs if *word* is a pattern."""
     paths, globs, doubt = list[str](), list[str](), ""
     for text in texts:
         path = _literal(text) if word.pattern else text
@@ -163,7 +162,7 @@ def _from_root(texts: list[str], word: Word, resolver: PathResolver) -> Targets:
         paths.extend(expansion.paths)
         globs.append(_with_real_start(text, resolver))
         if not expansion.is_complete:
-            doubt = f"{word.text!r} may stand for too many files"
+            doubt = f"{word.text!r} may match too many files"
     resolved = tuple([resolver.resolve(path) for path in paths])
     return Targets(resolved, _first_doubt(resolved) or doubt, tuple(globs))
 
@@ -175,11 +174,10 @@ def _literal(path: str) -> str | None:
 
 
 def _expand(glob: str, resolver: PathResolver) -> Expansion:
-    """Return what the absolute *glob* stands for now.
+    """Return the current expansion of the absolute *glob*.
 
-    The glob itself is among it: a shell leaves what matches nothing as it is.
+    It includes the glob itself: a shell does not change a glob without matches.
     """
-    # Each kind of component is one line of the loop, as a shell expands them.
     parts = path_components(glob)
     if len(parts) > DEEPEST:
         return Expansion((), is_complete=False)
@@ -188,7 +186,7 @@ def _expand(glob: str, resolver: PathResolver) -> Expansion:
     for part in parts:
         name = name_glob(part)
         if part == "**":
-            # To a shell without `globstar` it is one name, to others any number.
+            # Without `globstar` it is one component in a shell, else any number.
             for path in paths:
                 paths.extend(folders.matching(path, name_glob("*")))
         elif name.literal is not None:
@@ -200,7 +198,7 @@ def _expand(glob: str, resolver: PathResolver) -> Expansion:
 
 
 class _Folders:
-    """The folders that are listed for one glob, up to a number of entries."""
+    """The folders listed for one glob, up to a number of entries."""
 
     def __init__(self, resolver: PathResolver) -> None:
         self._resolver = resolver
@@ -208,7 +206,7 @@ class _Folders:
         self.are_complete = True
 
     def matching(self, path: str, glob: NameGlob) -> list[str]:
-        """Return the paths of what *glob* matches in the folder *path*."""
+        """Return the paths of the entries of folder *path* that match *glob*."""
         real = self._resolver.resolve(path)
         names = [".", ".."] if glob.tokens[:1] == (".",) else []
         try:
@@ -228,7 +226,7 @@ class _Folders:
 
 
 def _with_real_start(glob: str, resolver: PathResolver) -> str:
-    """Return the absolute *glob* with links followed before its first wildcard."""
+    """Return the absolute *glob* with links resolved before its first wildcard."""
     parts = glob.split("/")
     fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
     start = resolver.resolve("/".join([_unquoted(part) for part in fixed]) or "/").path
@@ -247,7 +245,7 @@ def _globs(glob: str) -> tuple[NameGlob, ...]:
 
 
 def _aims(part: NameGlob, name: NameGlob) -> bool:
-    """Return whether *name*, of the shell, is meant for *part*, of a pattern."""
+    """Return whether the shell's *name* is aimed at *part* of a pattern."""
     if name.literal is not None:
         return part.meets(name)
     any_of_them = "".join([each if isinstance(each, str) else ANY_NAME for each in name.tokens])

@@ -1,4 +1,4 @@
-"""Commands of `toolbus` itself that no judged tool may run: they speak for a person."""
+"""Commands of `toolbus` that no judged tool may run because they act for a person."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _TYPES = frozenset(
     | {"xdotool", "ydotool", "wtype", "xterm", "konsole", "gnome-terminal", "kitty", "alacritty"}
     | {"wezterm", "foot", "docker", "podman", "launchctl", "socat", "unbuffer", "dbus-run-session"}
 )
-"""They type into other terminals, or start what they are told elsewhere."""
+"""Programs that type into other terminals, or start commands elsewhere."""
 _TYPED = re.compile(
     rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(PERSON_COMMANDS))}|policy\s+init)\b"
 )
 _WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 _NO = FileAccess("no")
 _OPERANDS = 2
-"""Words without a dash in which a subcommand may stand: the first ones may belong to options."""
+"""Words without a dash that may be the subcommand: the first may be an option's value."""
 
 
 def runs_person_command(command: Command, resolver: PathResolver) -> FileAccess:
-    """Return whether *command* runs one of them: "yes" is never allowed, "maybe" is asked about."""
+    """Return whether *command* runs one: "yes" is always denied, "maybe" requires approval."""
     if not command.program.known:
         return _NO
     if posixpath.basename(command.program.text) in _TYPES and (
@@ -65,7 +65,7 @@ def runs_person_command(command: Command, resolver: PathResolver) -> FileAccess:
 
 
 def _judge_words(words: Sequence[Word], command: Command) -> FileAccess:
-    """Return whether `toolbus` with these *words* speaks for a person."""
+    """Return whether `toolbus` with these *words* acts for a person."""
     operands = [word for word in words if not (word.known and word.text.startswith("-"))]
     for index, word in enumerate(operands[:_OPERANDS]):
         access = _judge_operand(word, operands[index + 1 : index + 2])
@@ -73,14 +73,14 @@ def _judge_words(words: Sequence[Word], command: Command) -> FileAccess:
             return access
     gets_words = any(name in each for each in command.inside for name in ("xargs", "parallel"))
     if gets_words and not operands:
-        return doubtful("which command of toolbus it runs is not known")
+        return doubtful("the toolbus command that it runs is unknown")
     return _NO
 
 
 def _judge_operand(word: Word, following: Sequence[Word]) -> FileAccess:
-    """Return whether *word*, with the one *following* it, is a subcommand for people."""
+    """Return whether *word*, with the word *following* it, is a subcommand for people."""
     if not word.known or word.pattern:
-        return doubtful(f"which command of toolbus {word.text!r} is, is not known")
+        return doubtful(f"{word.text!r} may be any command of toolbus")
     if word.text in PERSON_COMMANDS:
         return FileAccess("yes", f"toolbus {word.text}")
     if word.text != "policy":
@@ -92,11 +92,11 @@ def _judge_operand(word: Word, following: Sequence[Word]) -> FileAccess:
 
 
 def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word] | None:
-    """Return what `toolbus` is given, None if *command* does not run it."""
+    """Return the arguments of `toolbus`, None if *command* does not run it."""
     program, name = command.program, posixpath.basename(command.program.text).lower()
     if _is_ours(program, command, resolver):
         return command.words
-    # Without a slash it is looked for elsewhere than in a folder of the project.
+    # Without a slash the program is searched in PATH, not in the project.
     is_linked = "/" in program.text and _leads_to(program, command, resolver) == _real(
         sys.executable
     )
@@ -110,8 +110,8 @@ def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word
 
 
 def _words_of_module(command: Command, resolver: PathResolver) -> Sequence[Word] | None:
-    """Return what follows ``-m toolbus``, or a file of this package that is run."""
-    # One walk over the words: what one is depends on those before it.
+    """Return the words after ``-m toolbus``, or after a file of this package."""
+    # Complex because the meaning of a word depends on the words before it.
     words = command.words
     before, is_script = "", True
     for index, word in enumerate(words):
@@ -124,7 +124,7 @@ def _words_of_module(command: Command, resolver: PathResolver) -> Sequence[Word]
         elif word.known and not word.text.startswith("-"):
             if _is_ours(word, command, resolver, by_name=is_script):
                 return words[index + 1 :]
-            # The first one is what Python runs, unless it is an option's.
+            # Python runs the first operand, unless it is an option's value.
             is_script = is_script and before in _WITH_VALUE
         before = word.text
     return None
@@ -132,7 +132,7 @@ def _words_of_module(command: Command, resolver: PathResolver) -> Sequence[Word]
 
 def _is_ours(word: Word, command: Command, resolver: PathResolver, *, by_name: bool = True) -> bool:
     """Return whether *word* is the program `toolbus`, by any name, or a file of this package."""
-    # Where a disk ignores case, so does the search for a program.
+    # On a file system that ignores case, so does the search for a program.
     if by_name and posixpath.basename(word.text).lower() == "toolbus":
         return True
     if "/" not in word.text:
@@ -148,5 +148,5 @@ def _leads_to(word: Word, command: Command, resolver: PathResolver) -> str:
 
 @cache
 def _real(path: str) -> str:
-    """Return where *path*, of this installation, really is."""
+    """Return the real path of *path*, a path of this installation."""
     return os.path.realpath(path)

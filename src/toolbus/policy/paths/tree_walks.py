@@ -1,9 +1,9 @@
-"""A bounded walk that looks below a folder for a file of a rule that a program would read there.
+"""A bounded walk below a folder, for files of a rule that a program would read there.
 
-A search leaves out what `.gitignore`, `.ignore` and `.rgignore` name: the syntax is gitignore(5)'s,
-and which lists count where, ripgrep's guide says. Where it is not certain that a file is left out,
-it is not: `info/exclude` and a user's own list do not count here, and one line that takes a name
-back does, wherever it is.
+A search ignores files named in `.gitignore`, `.ignore` and `.rgignore`, with the syntax of
+gitignore(5) and the precedence of ripgrep's guide. A file that may not be ignored counts as read:
+`info/exclude` and a user's own list are not used here, and a line that re-includes a name counts
+wherever it is.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 LONGEST_FILE = 100_000
-"""Bytes of a list; a longer one is not read, so that nothing counts as left out by it."""
+"""Bytes of an ignore list; a longer list is not read, so that it ignores nothing."""
 
 MOST_ENTRIES_BELOW = 400_000
-"""Entries of folders that are looked at in one walk, which takes less than a second."""
+"""Folder entries of one walk, which takes less than a second."""
 
 ALL_BELOW = TreeRules()
 _OF_GIT = ".gitignore"
@@ -47,10 +47,10 @@ _SOUGHT = (".git", _OF_GIT, *_OTHERS)
 def names_below(
     folder: str, start: str, rules: TreeRules, resolver: PathResolver
 ) -> tuple[NameList, bool]:
-    """Return the names of the files below the real *folder* that *rules* let through.
+    """Return the names of the files below the real *folder* that pass *rules*.
 
-    Only what is at *start*, or below, or on the way there is looked at. The second value says
-    whether these are all.
+    Only *start*, paths below it and paths on the way to it are visited. The second value says
+    whether the names are complete.
     """
     walk = partial(_TreeWalk, folder, start, rules, resolver)
     return resolver.cached(("names below", folder, start, rules), lambda: walk().run())
@@ -60,7 +60,7 @@ class _TreeWalk:
     """One walk below *folder*, but only on the way to *start* and below that."""
 
     def __init__(self, folder: str, start: str, rules: TreeRules, resolver: PathResolver) -> None:
-        # Links lead out of *folder*, and what is there counts as well.
+        # With links followed, targets outside of *folder* count as well.
         self._start = "" if start == folder else start
         self._rules, self._resolver = rules, resolver
         self._filter = _TreeFilter(rules)
@@ -72,11 +72,11 @@ class _TreeWalk:
         self._add(folder)
 
     def run(self) -> tuple[NameList, bool]:
-        """Return the names of what is read, and whether these are all."""
+        """Return the names of the files read, and whether they are complete."""
         while self._pending and self._remaining >= 0:
             folder, ignore = self._pending.pop()
             entries: list[os.DirEntry[str]] = []
-            # Nothing is read in a folder that is closed, or whose name no system takes.
+            # An unreadable folder, or one with an invalid name, contributes nothing.
             with suppress(OSError, ValueError), os.scandir(folder) as listing:
                 entries.extend(islice(listing, self._remaining + 1))
             self._remaining -= len(entries)
@@ -87,11 +87,11 @@ class _TreeWalk:
         return NameList(self._names), self._is_complete and self._remaining >= 0
 
     def _add(self, folder: str) -> None:
-        """Walk the real *folder* as well."""
+        """Add the real *folder* to the walk."""
         if folder in self._followed:
             return
         self._followed.add(folder)
-        # What a pattern names may be the folder itself: then all in it is meant.
+        # A pattern may name the folder itself, and then covers everything in it.
         if not posixpath.isdir(folder) or self._rules == ALL_BELOW:
             self._names.append(folder)
         ignore = IgnoreRules.above(folder) if self._filter.looks_at_lists else IgnoreRules()
@@ -122,12 +122,12 @@ class _TreeWalk:
 
 
 class _TreeFilter:
-    """The names that *rules* leave out."""
+    """The filter of a walk, made from *rules*."""
 
     def __init__(self, rules: TreeRules) -> None:
         self.rules = rules
-        # Of a glob of paths the last component is enough to tell what may be read, and not
-        # enough to tell what is left out.
+        # The last component of a path glob decides which files may be read, but not which files
+        # are skipped.
         reaches_into = any("/" in text for text in rules.include)
         self.looks_at_lists = not (reaches_into or (rules.hidden and rules.ignored))
         self._include = _last_components(rules.include)
@@ -137,7 +137,7 @@ class _TreeFilter:
         self._may_read: dict[str, bool] = {}
 
     def leaves_out(self, path: str, name: str, ignore: IgnoreRules, *, is_folder: bool) -> bool:
-        """Return whether nothing of *path*, of this *name*, is read."""
+        """Return whether *path*, with this *name*, is skipped entirely."""
         if self._include and not is_folder:
             return not self._is_let_through(name)
         if not self._include and not self._is_let_through(name):
@@ -158,7 +158,7 @@ class _TreeFilter:
 
 
 def _last_components(texts: Sequence[str]) -> tuple[NameGlob, ...]:
-    """Return what the last components of *texts* match, with braces and without: tools differ."""
+    """Return the last components of *texts*, with and without brace expansion: tools differ."""
     names = [text.rpartition("/")[2] or "*" for text in texts]
     try:
         names += [each.rpartition("/")[2] for text in texts for each in alternatives(text)]
@@ -168,31 +168,31 @@ def _last_components(texts: Sequence[str]) -> tuple[NameGlob, ...]:
 
 
 class _IgnoreLine(NamedTuple):
-    """One line of a list in *folder*."""
+    """One line of an ignore list in *folder*."""
 
     folder: str
     components: tuple[NameGlob, ...]
     takes_back: bool
     only_folders: bool
     needle: str
-    """A text in each path that it matches, so that most are told apart at once."""
+    """A text in every matching path, for a quick rejection of most paths."""
 
     def matches(self, path: str) -> bool:
-        """Return whether *path*, which is below, is one of this line."""
+        """Return whether the line matches *path*, which is below its folder."""
         relative = path[len(self.folder.rstrip("/")) + 1 :]
         parts = relative.split("/") if self.needle in relative else []
         return bool(parts) and meets(self.components, map(plain_name, parts), below=False)
 
 
 class IgnoreRules(NamedTuple):
-    """The lines that hold in a folder; those of git are of its repository, None outside of any."""
+    """The ignore lines that apply in a folder; *of_git* is None outside of repositories."""
 
     lines: tuple[_IgnoreLine, ...] = ()
     of_git: tuple[_IgnoreLine, ...] | None = None
 
     @classmethod
     def above(cls, folder: str) -> IgnoreRules:
-        """Return what holds in the real *folder* because of the folders above it."""
+        """Return the lines that the real *folder* inherits from its parents."""
         rules, path = cls(), "/"
         for part in ["", *folder.split("/")[1:-1]]:
             path = posixpath.join(path, part)
@@ -202,27 +202,27 @@ class IgnoreRules(NamedTuple):
         return rules
 
     def entered(self, folder: str, names: Sequence[str]) -> IgnoreRules:
-        """Return what holds in *folder*, which is below and has *names* in it."""
+        """Return the lines for the subfolder *folder*, which contains *names*."""
         lines, of_git = self
         if ".git" in names:
-            of_git = ()  # The lists of a repository around it do not reach into another.
+            of_git = ()  # Lists of an outer repository do not apply in an inner one.
         if of_git is not None and _OF_GIT in names:
             of_git = (*of_git, *_lines(folder, _OF_GIT))
         added = [line for name in _OTHERS if name in names for line in _lines(folder, name)]
         return IgnoreRules((*lines, *added), of_git)
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return whether *path* is left out; False if a line takes it back, None if none speaks."""
-        speaking = [
+        """Return whether *path* is ignored; False if re-included, None if no line matches."""
+        matching = [
             line.takes_back
             for line in chain(self.lines, self.of_git or ())
             if (is_folder or not line.only_folders) and line.matches(path)
         ]
-        return not any(speaking) if speaking else None
+        return not any(matching) if matching else None
 
 
 def _lines(folder: str, name: str) -> Iterator[_IgnoreLine]:
-    """Yield the lines of the list *name* in *folder*, if it is there."""
+    """Yield the lines of the list *name* in *folder*, if it exists."""
     try:
         with open(posixpath.join(folder, name), "rb") as stream:  # noqa: PTH123 - as elsewhere here
             data = stream.read(LONGEST_FILE + 1)

@@ -1,4 +1,4 @@
-"""What a command does, by what is known of its program."""
+"""The effects of commands, derived from the tables of programs."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _FOLDERS = frozenset(
         *("/opt/homebrew/bin", "/opt/homebrew/sbin", "/opt/local/bin", "/snap/bin"),
     }
 )
-"""Where programs are that are what their names say."""
+"""Folders whose programs are trusted to be what their names say."""
 _TOOL_FOLDERS = re.compile(r"(?!.*\.\.)(?:[^/].*/)?(?:\.?venv/bin|node_modules/\.bin|vendor/bin)")
 _TOOL_FILES = frozenset({"./gradlew", "./mvnw"})
-"""Where a project has tools of its own: relative, so that the folder they run in says whose."""
+"""Folders of a project's own tools: relative, so that the working folder identifies the project."""
 _FILES = frozenset({"path", "tree", "write", "destroy", "move", "script"})
 _RESULT, _STAND_IN = "{}", Word("./{found}")
 
 
 def effects_of(command: Command, programs: Programs | None = None) -> CommandEffects:
-    """Return what *command* does; what is not known of it is among `CommandEffects.unknown`.
+    """Return the effects of *command*; unknown pieces are in `CommandEffects.unknown`.
 
-    A wrapper (``sudo``, ``xargs``, ``bash -c``) has the effects of its own options only: what it
-    runs is a command of its own.
+    A wrapper (``sudo``, ``xargs``, ``bash -c``) only has the effects of its own options: the
+    wrapped command is a separate command.
     """
     if command.program.known and not command.program.text:
         return _of_assignments(command)
@@ -51,7 +51,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     name, spec = known
     parsed = ParsedCommand(command, name, spec)
     if is_own:
-        # Its file is the project's, whatever its name.
+        # The project owns the file, whatever its name.
         parsed.builder.effects.add("run-code")
         parsed.builder.read(command.program)
     if parsed.module is not None and parsed.module.text in spec.data.modules:
@@ -76,10 +76,10 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
 
 
 def _judge_settings(command: Command, builder: EffectsBuilder, *, runs_code: bool) -> None:
-    """Note variables that may change what the program does."""
+    """Add the variables that may change the behaviour of the program."""
     program = posixpath.basename(command.program.text)
     for name, value in dict(command.settings).items():
-        # Those that were set before reach the program only if they are the environment's.
+        # Variables set earlier reach the program only if they are in its environment.
         in_front = f"{name}=" in command.source
         if reason := judge_variable(
             name, value, in_front=in_front, runs_code=runs_code, program=program
@@ -92,29 +92,29 @@ def _is_own_tool(program: str) -> bool:
 
 
 def _find(command: Command, programs: Programs, *, is_own: bool) -> tuple[str, CommandSpec] | str:
-    """Return the plain name and level of the program of *command*, or why it is not known."""
+    """Return the canonical name and spec of the program of *command*, or why it is unknown."""
     word = command.program
     if not word.known or word.pattern:
-        return f"which program {word.text} is cannot be known"
+        return f"the program {word.text} is known only at run time"
     folder, name = posixpath.split(word.text)
     known = programs.find(name)
-    # Words of a builtin are not read where a file has its name.
+    # The words of a builtin do not apply to a file with its name.
     if folder and folder not in _FOLDERS and not (is_own and known and not known[1].data.raw):
-        return f"{word.text} is a program of its own, whatever its name"
-    return known or f"what `{name}` does is not known"
+        return f"{word.text} may be any program, whatever its name"
+    return known or f"`{name}` is an unknown program"
 
 
 def _of_module(
     command: Command, parsed: ParsedCommand, programs: Programs | None
 ) -> CommandEffects:
-    """Return what a module does that is the program of the same name: ``python -m pip``."""
-    assert parsed.module is not None  # noqa: S101 - for mypy: the caller knows
+    """Return the effects of a module with the name of a program: ``python -m pip``."""
+    assert parsed.module is not None  # noqa: S101 - for mypy: the caller checks it
     words = tuple(parsed.operands)
     inner = effects_of(replace(command, program=parsed.module, words=words), programs)
     builder = parsed.builder
     return replace(
         inner,
-        # A module of the folder that it runs in goes before one that is installed.
+        # A module in the working folder takes precedence over an installed module.
         effects=inner.effects | builder.effects | {"run-code"},
         unknown=(*builder.unknown, *inner.unknown),
         options=inner.options | parsed.options,
@@ -122,7 +122,7 @@ def _of_module(
 
 
 def _of_assignments(command: Command) -> CommandEffects:
-    """Return what variables that are set, and files that are opened, do by themselves."""
+    """Return the effects of a command that only sets variables or opens files."""
     builder = EffectsBuilder(command)
     _redirect(command, builder)
     _judge_settings(command, builder, runs_code=True)
@@ -138,7 +138,7 @@ def _of_unknown(command: Command, reason: str) -> CommandEffects:
         builder.read(command.program)
     _redirect(command, builder)
     unknown = Unreadable(command.source or command.program.text, reason)
-    # A rule may name a program of which nothing else is known.
+    # A rule may name a program that is unknown otherwise.
     name = posixpath.basename(command.program.text) if command.program.known else ""
     texts = [word.text for word in command.words if word.known]
     operands = [text for text in texts if text[:1] != "-"]
@@ -153,7 +153,7 @@ def _of_unknown(command: Command, reason: str) -> CommandEffects:
 
 
 def _of_arguments(parsed: ParsedCommand) -> set[str]:
-    """Return what the subcommand does with its operands, as its options say."""
+    """Return the effects of the subcommand on its operands, given its options."""
     data, builder = parsed.spec.data, parsed.builder
     by_options, builder.effects = builder.effects, set()
     options_paths = len(builder.paths)
@@ -173,7 +173,7 @@ def _of_arguments(parsed: ParsedCommand) -> set[str]:
 
 
 def _by_count(data: CommandData, count: int) -> Iterator[str]:
-    """Yield what is done with so many operands."""
+    """Yield the effects that depend on the number of operands."""
     for bound, effects in data.more_than.items():
         yield from effects if count > int(bound) else ()
     for bound, effects in data.fewer_than.items():
@@ -197,7 +197,7 @@ def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
 def _with_kinds(
     parsed: ParsedCommand, operands: Sequence[Word]
 ) -> Iterator[tuple[Word, Iterable[Kind]]]:
-    """Yield each operand with its kind, or the kinds of which it may be one."""
+    """Yield each operand with its possible kinds."""
     kinds = parsed.kinds or parsed.spec.operands
     final = parsed.final or parsed.spec.data.final
     final_index = len(operands) - 1 if final != "none" else 0
@@ -206,7 +206,7 @@ def _with_kinds(
         is_final = final is not None and 0 < index == final_index
         kind = final if is_final and final else kinds[min(index, len(kinds) - 1)]
         several = several or not is_one(word)
-        # Behind a word that may become several ones any place may be its own.
+        # After a word that may expand to several, an operand may be in any position.
         yield word, dict.fromkeys((kind, *(kinds[index:] if several else ())))
 
 
@@ -228,7 +228,7 @@ def _redirect(command: Command, builder: EffectsBuilder) -> None:
 
 
 def _without_matches(command: Command, paths: Iterable[PathUse]) -> Iterable[PathUse]:
-    """Leave out what `find` finds and a command of its reads: `find` itself is judged by that."""
+    """Return *paths* without found files that a command of `find` reads: `find` covers those."""
     if not any(wrapper.startswith("find -") for wrapper in command.inside):
         return paths
     return (use for use in paths if not (use.word.text == "{}" and use.kind.startswith("read")))
@@ -237,10 +237,10 @@ def _without_matches(command: Command, paths: Iterable[PathUse]) -> Iterable[Pat
 def effects_with_results(
     commands: Sequence[Command], programs: Programs | None = None
 ) -> list[CommandEffects]:
-    """Return what each of *commands*, all of one text, does; of found files by what `find` says.
+    """Return the effects of each command of a text, with files found by `find` resolved.
 
-    A command that `find -exec` runs reads the tree that `find` goes through, as far as that one's
-    `-name` lets it; what it writes or destroys may be anything below.
+    A command run by `find -exec` reads the tree that `find` walks, limited by its `-name`; it may
+    write or destroy anything below.
     """
     effects = [effects_of(command, programs) for command in commands]
     for index, command in enumerate(commands):
@@ -258,7 +258,7 @@ def _takes_results(command: Command) -> bool:
 def _trees_before(
     commands: Sequence[Command], effects: Sequence[CommandEffects], inside: tuple[str, ...]
 ) -> list[PathUse]:
-    """Return the trees of the `find` that runs what follows, none if they are not known."""
+    """Return the trees walked by the `find` that runs the next command; none if unknown."""
     for index in reversed(range(len(commands))):
         if commands[index].inside == inside and effects[index].action[:1] == ("find",):
             trees = [use for use in effects[index].paths if use.kind == "read-tree"]
@@ -270,7 +270,7 @@ def _trees_before(
 def _of_found(
     command: Command, trees: Sequence[PathUse], programs: Programs | None
 ) -> CommandEffects:
-    """Return what *command* does if it gets a file, and that of every file in *trees*."""
+    """Return the effects of *command* on a found file, applied to every file in *trees*."""
     words = tuple([_STAND_IN if word.text == _RESULT else word for word in command.words])
     known = effects_of(replace(command, words=words), programs)
     paths: list[PathUse] = []

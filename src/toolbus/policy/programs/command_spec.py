@@ -1,4 +1,4 @@
-"""What a file says of a program, as `README.md` beside this one explains, and its look-up."""
+"""The specs of programs and subcommands, as read from the TOML files (see `README.md`)."""
 
 from __future__ import annotations
 
@@ -41,42 +41,42 @@ Kind: TypeAlias = Literal[
     "place",
     "none",
 ]
-"""What an argument is, which says what the program does with it."""
+"""The kind of an argument, which determines its effects."""
 
 
 class OptionData(Struct, frozen=True, forbid_unknown_fields=True):
-    """An option that does more than change what is printed."""
+    """An option with effects beyond the output format."""
 
     takes: Kind | None = None
-    """What its value is; None if it has none."""
+    """The kind of its value; None without a value."""
     attached: bool = False
-    """Its value may be missing, and stands in the same word: ``-i.bak``, ``--color=never``."""
+    """Its value is optional and part of the same word: ``-i.bak``, ``--color=never``."""
     pair: bool = False
-    """A name stands before its value: ``--arg NAME VALUE``."""
+    """A name precedes its value: ``--arg NAME VALUE``."""
     effects: tuple[Effect, ...] = ()
-    """What it adds."""
+    """Its additional effects."""
     instead: tuple[Effect, ...] | None = None
-    """With it the command does only this, whatever its operands: ``--dry-run``, ``--list``."""
+    """The only effects of the command with this option: ``--dry-run``, ``--list``."""
     harmless: tuple[str, ...] = ()
-    """Values with which it adds nothing: ``GET`` of a method."""
+    """Values without additional effects: ``GET`` for a method."""
     operands: tuple[Kind, ...] | None = None
-    """What the operands are with it: ``grep -r`` reads folders."""
+    """The kinds of the operands with this option: ``grep -r`` reads folders."""
     final: Kind | None = None
-    """What the last operand is with it."""
+    """The kind of the last operand with this option."""
     hidden: bool = False
-    """With it what begins with a dot is read, too, where the command leaves it out."""
+    """Dot files are read as well, if the command skips them otherwise."""
     ignored: bool = False
-    """With it what `.gitignore` names is read, too."""
+    """Files named in `.gitignore` are read as well."""
     links: bool = False
-    """With it links are followed."""
+    """Links are followed."""
     implies: tuple[str, ...] = ()
-    """Other options that it stands for, as rules may name them."""
+    """Other options that it includes, for rules that name them."""
     asks: str = ""
-    """Why it is always asked about."""
+    """Why it always requires approval."""
     before: tuple[str, ...] = ()
-    """Words that stand before the ``wrapped`` command with it: ``python -m``."""
+    """Words inserted before the ``wrapped`` command: ``python -m``."""
     appends: bool = False
-    """With it the program puts words behind the ``wrapped`` command, whatever places it has."""
+    """The program appends words to the ``wrapped`` command, whatever its placeholders."""
 
 
 class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +123,7 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AlikeData(CommandData, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Subcommands of which the same is to be said; *names* are paths, each part may be a glob."""
+    """Subcommands with the same data; *names* are paths whose parts may be globs."""
 
     names: tuple[str, ...]
 
@@ -131,25 +131,25 @@ class AlikeData(CommandData, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 HELP: tuple[Effect, ...] = ("read",)
 _READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
 RUN_INSIDE: frozenset[Kind | None] = frozenset({"wrapped", "shell"})
-"""Kinds of what is a command of its own, or several for a shell."""
+"""Kinds of arguments that are a command, or a text for a shell."""
 _HELPING = frozenset({"--help", "-h", "-help"})
 
 
 class Option(OptionData, frozen=True, kw_only=True):
-    """An option with all its *names*, and whether it only prints how the program is used."""
+    """An option with all its *names*; *helps* if it only prints the usage."""
 
     names: frozenset[str]
     helps: bool = False
 
     @property
     def is_harmless(self) -> bool:
-        """Whether a word that turns out to be this option makes no more than read something."""
+        """Whether the option at most reads, if an unknown word turns out to be this option."""
         kinds = {self.takes, self.final, *(self.operands or ())}
         return kinds <= _READING and not (self.effects or self.asks)
 
 
 class CommandSpec:
-    """The *data* of a program or subcommand, *outer* being what it is a subcommand of."""
+    """A program or subcommand made from *data*; a subcommand inherits from *outer*."""
 
     def __init__(self, data: CommandData, outer: CommandSpec | None = None) -> None:
         self.data = data
@@ -172,7 +172,7 @@ class CommandSpec:
         self._specs: dict[int, CommandSpec] = {}
 
     def _inherit(self, outer: CommandSpec) -> None:
-        """Take over what subcommands share with what they are subcommands of."""
+        """Inherit the shared options and settings of *outer*."""
         self.words = self.words or outer.words
         self.file_prefixes = self.file_prefixes or outer.file_prefixes
         if not outer.data.leads:
@@ -180,11 +180,11 @@ class CommandSpec:
 
     @cached_property
     def wraps(self) -> bool:
-        """Whether it may run a command that is judged by itself, be it by a subcommand."""
+        """Whether it, or a subcommand, may run another command that is judged separately."""
         return _wraps(self.data)
 
     def inheritable(self) -> dict[str, Option]:
-        """Return the options that subcommands know as well: of what only prints, only help."""
+        """Return the options that subcommands inherit; of printing options only help."""
         return {
             name: option
             for name, option in self.options.items()
@@ -192,7 +192,7 @@ class CommandSpec:
         }
 
     def leads_on(self, groups: tuple[str, ...], word: str) -> bool:
-        """Return whether *word* behind *groups* leads on to a subcommand of this same level."""
+        """Return whether *word* after *groups* begins the path of a subcommand."""
         return word in self.data.groups or " ".join((*groups, word)) in self._beginnings
 
     def is_command(self, word: str) -> bool:
@@ -201,9 +201,9 @@ class CommandSpec:
         return word in self._named or any(fnmatchcase(word, glob) for glob in dashed)
 
     def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandSpec] | None:
-        """Return the name and level of the subcommand *word* behind *groups*, None if unknown.
+        """Return the name and spec of the subcommand *word* after *groups*, None if unknown.
 
-        Its path goes before its last word, a name before a glob.
+        A full path takes precedence over its last word, a name over a glob.
         """
         path = " ".join((*groups, word))
         data = self._named.get(path) or self._by_glob(path, is_path=True)
@@ -220,7 +220,7 @@ class CommandSpec:
         return next((self._named[glob] for glob in globs if fnmatchcase(path, glob)), None)
 
     def abbreviated(self, text: str) -> list[Option]:
-        """Return the options that *text*, a beginning of a long option, may stand for."""
+        """Return the options that the prefix *text* of a long option may abbreviate."""
         return [option for name, option in self.options.items() if name.startswith(text)]
 
 
@@ -240,7 +240,7 @@ def _beginnings(names: Iterable[str]) -> Iterable[str]:
 
 
 def is_glob(name: str) -> bool:
-    """Return whether *name* of a file of programs is a pattern of names."""
+    """Return whether *name* in a file of programs is a glob."""
     return not {*"*?["}.isdisjoint(name)
 
 

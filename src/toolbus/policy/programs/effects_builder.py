@@ -1,4 +1,4 @@
-"""What a command does with its arguments, by their kinds."""
+"""The builder of a command's effects, from its arguments and their kinds."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from toolbus.policy.commands import Command
     from toolbus.policy.programs.command_spec import Kind
 
-# The terminal, what is thrown away, and what is open already.
+# The terminal, devices without content, and descriptors that are already open.
 _NO_FILE = re.compile(r"/dev/(?:null|zero|full|random|urandom|tty|stdin|stdout|stderr|fd/\d+)")
 _OPEN = re.compile(r"/dev/(?:null|tty|stdout|stderr|fd/\d+)")
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/.+")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[+]?=.*)?", re.DOTALL)
 _FILE_URL = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1)?(?=/))?", re.IGNORECASE)
-"""The beginning of a file's address; curl also takes `file:/x` and `file:x`."""
+"""The beginning of a file URL; curl also accepts `file:/x` and `file:x`."""
 _CHANGES = re.compile(r"[%{}\[\]?#]")
-"""What an address may have in a file's name that another one comes of."""
+"""Characters in a file URL that may change the file's name."""
 _PATTERN_OF_URLS = re.compile(r"(?!\[[0-9a-f:.]+\])[^:/]*[{\[]", re.IGNORECASE)
-"""An address that curl makes others of, of any scheme."""
+"""An address that curl expands to several, of any scheme."""
 _HOME = re.compile(r"~(?:/[^*?\[\\]*)?")
-"""The home folder, or one in it, as a shell expands it."""
+"""The home folder, or a folder in it, as a shell expands it."""
 _PATHSPEC = re.compile(r":(?:\([a-z,:_-]*\)|[/!^]+(?!fix)|(?=[*]))")
-"""gitglossary(7), pathspec: the letters and words that begin one."""
+"""The magic signature of a pathspec (gitglossary(7))."""
 
 
 class EffectsBuilder:
-    """What is gathered of one *command*: its effects, files, hosts, branches and gaps."""
+    """Collects the effects, files, hosts, branches and unknown pieces of one *command*."""
 
     def __init__(self, command: Command) -> None:
         self.effects: set[str] = set()
@@ -50,35 +50,35 @@ class EffectsBuilder:
         self.exclude: list[str] = []
 
     def take(self, word: Word, kind: Kind, *, of_option: bool = False) -> None:
-        """Add what is done with *word*, an argument of *kind*."""
+        """Add the effects of *word*, an argument of *kind*."""
         if kind == "write" and of_option and word.known and word.text == "-":
-            return  # Its output.
+            return  # Standard output.
         if kind in {"code", "command"}:
             self.effects.add("run-code")
             self.note(
-                word, "it is code that is run" if kind == "code" else "it is a command that is run"
+                word, "it is executed as code" if kind == "code" else "it is run as a command"
             )
         elif kind == "none":
-            self.note(word, "what this argument does is not known")
+            self.note(word, "the effect of this argument is unknown")
         elif kind not in {"text", "wrapped", "shell", "module", "place"}:
             _ADD_BY_KIND[kind](self, word)
 
     def prefixed(self, word: Word, prefixes: tuple[str, ...]) -> None:
-        """Add that a file is read if *word* is its name behind one of *prefixes*."""
+        """Add a read of the file named by *word* after one of *prefixes*."""
         for file in _behind(word, prefixes):
             self.read(file)
 
     def written(self, word: Word, prefixes: tuple[str, ...]) -> None:
-        """Add that a file is written if *word* is its name behind one of *prefixes*."""
+        """Add a write to the file named by *word* after one of *prefixes*."""
         for file in _behind(word, prefixes):
             self.write(file)
 
     def note(self, word: Word, reason: str) -> None:
-        """Add that *word* cannot be known."""
+        """Add *word* as unknown."""
         self.unknown.append(Unreadable(word.text, reason))
 
     def read(self, word: Word) -> None:
-        """Add a file that is read; "-" is the input."""
+        """Add a file that is read; "-" is standard input."""
         if word.known and (network := _NETWORK.fullmatch(word.text)):
             self.effects.add("network")
             self.hosts.append(Word(network[1]))
@@ -86,14 +86,14 @@ class EffectsBuilder:
             self.paths.append(PathUse(word, "read", self.folder))
 
     def read_environment(self) -> None:
-        """Add that the variables of the environment are read, as the file that Linux has of them.
+        """Add a read of the environment, as a read of Linux's file of it.
 
-        A rule speaks of them by that file's name, on every system.
+        Rules name the environment by that file, on every system.
         """
         self.paths.append(PathUse(Word("/proc/self/environ"), "read"))
 
     def write(self, word: Word) -> None:
-        """Add a file that is written; what goes to the output, or nowhere, is none."""
+        """Add a file that is written, except for standard output and the null device."""
         if word.known and (network := _NETWORK.fullmatch(word.text)):
             self.effects |= {"network", "write"}
             self.hosts.append(Word(network[1]))
@@ -102,12 +102,12 @@ class EffectsBuilder:
             self.paths.append(PathUse(word, "write", self.folder))
 
     def fill(self, word: Word) -> None:
-        """Add a folder in which files of any name are written, also through links below it."""
+        """Add a folder in which files of any name may be written, also through links below it."""
         self.effects.add("write")
         self.paths.append(PathUse(word, "write", self.folder, TreeRules(links=True)))
 
     def tree(self, word: Word) -> None:
-        """Add a folder that is read with all below it."""
+        """Add a folder that is read recursively."""
         rules = TreeRules(
             self.tree_hidden,
             self.tree_ignored,
@@ -119,16 +119,16 @@ class EffectsBuilder:
             self.paths.append(PathUse(word, "read-tree", self.folder, rules))
 
     def name(self, word: Word) -> None:
-        """Add a folder whose names are listed, and no content."""
+        """Add a folder whose names are listed without their content."""
         self.paths.append(PathUse(word, "names", self.folder))
 
     def may_read(self, word: Word) -> None:
-        """Add that any file may be read: *word* is not known, and may be an option that reads."""
+        """Add a read of any file: *word* is unknown, and may be an option that reads."""
         if self.reads_files:
             self.paths.append(PathUse(word, "read-tree", self.folder))
 
     def destroy(self, word: Word) -> None:
-        """Add a file that is lost."""
+        """Add a file that is destroyed."""
         self.effects.add("destroy")
         self.paths.append(PathUse(word, "destroy", self.folder))
 
@@ -148,13 +148,13 @@ def _move(builder: EffectsBuilder, word: Word) -> None:
 def _reach(builder: EffectsBuilder, word: Word) -> None:
     if word.known and "::" in word.text.partition("/")[0]:
         builder.effects.add("run-code")
-        builder.note(word, "what a helper of this address runs is not known")
+        builder.note(word, "the helper program of this address is unknown")
     elif word.known and (file := _FILE_URL.match(word.text)):
         name = word.text[file.end() :]
         builder.read(Word(name, known=not _CHANGES.search(name)))
     else:
         if word.known and _PATTERN_OF_URLS.match(word.text):
-            builder.note(word, "which addresses it becomes is not known")
+            builder.note(word, "the addresses that it expands to are unknown")
         builder.hosts.append(word)
 
 
@@ -175,7 +175,7 @@ def _revision(builder: EffectsBuilder, word: Word) -> None:
 
 
 def _pathspec(builder: EffectsBuilder, text: str) -> None:
-    """Add the files that git's glob *text* stands for; its wildcards match leading dots, too."""
+    """Add the files matched by git's glob *text*, whose wildcards also match leading dots."""
     builder.read(Word(text, pattern=True))
     folder, slash, name = text.rpartition("/")
     if name[:1] in {"*", "?"}:
@@ -223,22 +223,22 @@ def _change_folder(builder: EffectsBuilder, word: Word) -> None:
 
 def _variable(builder: EffectsBuilder, word: Word) -> None:
     if not _VARIABLE.fullmatch(word.text):
-        builder.note(word, "the name of a variable may hold a command")
+        builder.note(word, "the name of a variable may contain a command")
 
 
 def _git_setting(builder: EffectsBuilder, word: Word) -> None:
     if not (word.known and is_harmless_setting(word.text)):
         builder.effects.add("run-code")
-        builder.note(word, "what this setting of git changes or runs is not known")
+        builder.note(word, "the effect of this git setting is unknown")
 
 
 def _script(builder: EffectsBuilder, word: Word) -> None:
     builder.effects.add("run-code")
     builder.read(word)
     if not word.known or word.text.startswith(("/dev/", "/proc/")) or word.text == "-":
-        builder.note(word, "what it runs cannot be known")
+        builder.note(word, "the script that it runs is known only at run time")
     elif not builder.paths_stable:
-        builder.note(word, "it may have been written just before it is run")
+        builder.note(word, "the script may have been written just before it runs")
 
 
 _ADD_BY_KIND: Mapping[Kind, Callable[[EffectsBuilder, Word], None]] = {

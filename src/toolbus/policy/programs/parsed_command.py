@@ -1,4 +1,4 @@
-"""The words of a command, sorted into subcommands, options and operands."""
+"""A command's words, parsed into subcommands, options and operands by its program's spec."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _RUN = frozenset({"code", "command", "script", *RUN_INSIDE})
 _TRUE = frozenset({"true", "1", "yes", "True"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _NUMBER = re.compile(r"-\d+")
-# env takes any word with such a sign for one: a function of bash is BASH_FUNC_x%%.
+# env accepts any word with "=": a function of bash is BASH_FUNC_x%%.
 _ASSIGNMENT = re.compile(r"[^=]+=")
-# A pattern of the shell that a name may match that begins with a dash.
+# A shell pattern that may match a name with a leading dash.
 _MAY_MATCH_DASH = re.compile(r"[*?\[]|[@!+]\(")
 
 
 class ParsedCommand:
-    """A command as its program reads it, *spec* being the subcommand that was reached.
+    """A command as parsed by its program; *spec* is the selected subcommand.
 
-    *operands* are what is neither option nor subcommand, *values* the options with a value that
-    were given, in their order.
+    *operands* are the words that are neither options nor subcommands, *values* the given options
+    with their values, in order.
     """
 
     def __init__(self, command: Command, name: str, spec: CommandSpec) -> None:
@@ -41,27 +41,27 @@ class ParsedCommand:
         self._tree_rules()
         self.instead: frozenset[str] | None = None
         self.helps = False
-        """Whether an option was given that only prints how the program is used."""
+        """Whether a given option only prints the usage."""
         self.kinds: tuple[Kind, ...] | None = None
         self.final: Kind | None = None
         self.ended = False
         self.module: Word | None = None
         self.settings: list[tuple[str, Word]] = []
-        """Variables that it sets for the command that it runs."""
+        """Variables that it sets for the wrapped command."""
         self.wrapped: tuple[Word, ...] = ()
-        """The words of the command that it runs."""
+        """The words of the wrapped command."""
         self.shell_texts: list[Word] = []
-        """Texts that it has a shell run."""
+        """Texts that it passes to a shell."""
         self.runs_by = ""
-        """The option that says what it runs, if there is one."""
+        """The option that introduces the wrapped command, or ""."""
         self.places: list[str] = []
-        """Texts in the words of that command for which the program puts something else."""
+        """Placeholders in the wrapped command that the program replaces."""
         self.appends = False
-        """Whether the program certainly puts more words behind that command."""
+        """Whether the program certainly appends words to the wrapped command."""
         self.is_certain = True
-        """Whether it is known of each word before the wrapped command what it is."""
+        """Whether the meaning of every word before the wrapped command is known."""
         self.globs: list[Word] = []
-        """Patterns that become options where files have such names."""
+        """Patterns that expand to options if files have such names."""
         self._takes_next = self._may_be_value = False
         self._before: list[Word] = []
         self._groups: tuple[str, ...] = ()
@@ -72,17 +72,17 @@ class ParsedCommand:
             self.instead = frozenset(HELP)
         if self._groups and not self.operands:
             self.action += self._groups
-            # Nobody said of a word among the groups that it is none of the commands, too.
+            # A group may also be a command of its own.
             if self.instead is None and self._groups[-1] in self.spec.data.groups:
-                self.note(f"what `{' '.join(self.action)}` does by itself is not known")
+                self.note(f"the effect of `{' '.join(self.action)}` alone is unknown")
 
     def note(self, reason: str, word: Word | None = None) -> None:
-        """Say that something of it is not known, at *word* or all of it, and why."""
+        """Note that *word*, or the whole command, is unknown for *reason*."""
         source = word.text if word else self.command.source or self.command.program.text
         self.builder.unknown.append(Unreadable(source, reason))
 
     def option(self, *names: str) -> bool:
-        """Tell whether one of the *names* was given."""
+        """Return whether an option with one of *names* was given."""
         return not self.options.isdisjoint(names)
 
     def _tree_rules(self) -> None:
@@ -111,12 +111,12 @@ class ParsedCommand:
                 self._operand(word)
 
     def _take_wrapped(self) -> None:
-        """Note the command, or the text for a shell, that stands behind the other operands."""
+        """Store the wrapped command, or the text for a shell, after the other operands."""
         kinds = self.kinds or self.spec.operands
         place = next((index for index, kind in enumerate(kinds) if kind in RUN_INSIDE), None)
         if place is None or len(self.operands) <= place:
             return
-        # Behind a word that may become several ones any other may be the program.
+        # After a word that may expand to several, any word may be the program.
         self.is_certain = self.is_certain and all(map(is_one, self.operands[:place]))
         inside = tuple(self.operands[place:])
         if kinds[place] == "wrapped":
@@ -125,7 +125,7 @@ class ParsedCommand:
             self.shell_texts.append(joined(inside))
 
     def _words_before(self, program: Word) -> tuple[Word, ...]:
-        """Return the words that stand before *program* in what is run."""
+        """Return the words that are inserted before *program*."""
         data = self.spec.data
         if data.runs_itself:
             return (Word(self.action[-1]),)
@@ -134,7 +134,7 @@ class ParsedCommand:
         return tuple(self._before or by_name)
 
     def _bundle(self) -> None:
-        """Take a first word of options without a dash; their values are the words behind it."""
+        """Parse a first word of options without a dash; their values are the next words."""
         if not self._rest or not self._rest[-1].known or self._rest[-1].text[:1] in {"", "-"}:
             return
         word = self._rest.pop()
@@ -167,18 +167,18 @@ class ParsedCommand:
         kinds = self.kinds or spec.operands
         kind = kinds[min(len(self.operands), len(kinds) - 1)]
         self.operands.append(word)
-        # What follows are the arguments of what is run.
+        # The remaining words are the arguments of the run program.
         if spec.data.stop or kind in _RUN:
             self._take_rest()
 
     def _subcommand(self, word: Word) -> bool:
-        """Go on with the subcommand *word*, if there is one."""
+        """Select the subcommand *word*, if there is one."""
         known = self.spec.subcommand(self._groups, word.text) if word.known else None
         if known and not self._goes_on(word.text):
             self.action += [*self._groups, known[0]]
             self._groups = ()
             self.spec = known[1]
-            # An option before the subcommand need not hold for it: `docker -v run` runs.
+            # An option before the subcommand may not apply to it: `docker -v run` runs.
             self.helps = False
             self._tree_rules()
             if self.spec.data.raw:
@@ -189,12 +189,12 @@ class ParsedCommand:
             return True
         if self.spec.data.operands is None:
             path = " ".join((*self.action, *self._groups, word.text))
-            self.note(f"what `{path}` does is not known", word)
+            self.note(f"`{path}` is an unknown subcommand", word)
             self.action += [*self._groups, word.text]
         return False
 
     def _goes_on(self, text: str) -> bool:
-        """Tell whether *text*, a subcommand, begins the path of another one that is meant."""
+        """Return whether *text*, a subcommand, begins the path of a longer subcommand here."""
         if not self._rest or not self.spec.leads_on(self._groups, text):
             return False
         behind, groups = self._rest[-1], (*self._groups, text)
@@ -204,7 +204,7 @@ class ParsedCommand:
         )
 
     def _unknown_word(self, word: Word) -> None:
-        """Take a word that cannot be known: an operand, or perhaps an option."""
+        """Parse an unknown word: an operand, or perhaps an option."""
         name, equals, _ = word.start.partition("=")
         if equals and name[:1] == "-" and not word.several:
             self.is_certain = False
@@ -215,7 +215,7 @@ class ParsedCommand:
             if self.spec.takes_any_option:
                 self.builder.may_read(word)
             else:
-                self.note(f"it is not known whether {word.text} is an option", word)
+                self.note(f"{word.text} may be an option", word)
         self._operand(word)
 
     def _option(self, word: Word) -> None:
@@ -243,9 +243,9 @@ class ParsedCommand:
             self._apply(option, name, self._next())
 
     def _cluster(self, word: Word) -> None:
-        """Take joined short options; the first with a value has the rest, or the next word.
+        """Parse clustered short options; a value is the rest of the word, or the next word.
 
-        Behind a letter that is not listed the rest may be its value, and still be more options.
+        After an unlisted letter the rest may be its value or more options.
         """
         text = word.text
         for index in range(1, len(text)):
@@ -267,7 +267,7 @@ class ParsedCommand:
                 return
 
     def _next(self) -> Word | None:
-        """Return the word behind an option with a value; it stays if that may be no option."""
+        """Return the value after an option; it also stays an operand if the option is uncertain."""
         if not self._rest:
             return None
         if self._may_be_value:
@@ -283,23 +283,23 @@ class ParsedCommand:
             self._pass_unlisted(name, value, word)
             return
         self._guess(name, value)
-        self.note(f"what the option {name} of `{' '.join(self.action)}` does is not known", word)
+        self.note(f"{name} is an unknown option of `{' '.join(self.action)}`", word)
 
     def _pass_unlisted(self, name: str, value: Word | None, word: Word) -> None:
-        """Let an option pass of a program that has more of them than are listed."""
+        """Accept an unlisted option of a program with an incomplete list."""
         self.is_certain = False
         self._takes_next = value is None
         alike = self.spec.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
         taken_back = self.spec.options.get(name.replace("--no-", "--", 1))
         if taken_back is not None and taken_back.instead is not None:
-            self.note(f"{name} may take back what was said before", word)
+            self.note(f"{name} may revoke an earlier option", word)
         elif not all(option.is_harmless for option in alike):
-            self.note(f"{name} may stand for an option that does more", word)
+            self.note(f"{name} may abbreviate an option with other effects", word)
 
     def _guess(self, name: str, value: Word | None) -> None:
-        """Take *name* for each long option that begins so.
+        """Treat *name* as an abbreviation of each listed long option with this prefix.
 
-        Programs may know one that is not listed here and begins alike.
+        The program may also have an unlisted option with this prefix.
         """
         alike = self.spec.abbreviated(name) if name.startswith("--") else []
         self.is_certain = self.is_certain and len({option.names for option in alike}) == 1
@@ -316,7 +316,7 @@ class ParsedCommand:
             return
         self.is_certain = self.is_certain and is_one(value)
         if value.several:
-            self.note("it may become several words, and options among them", value)
+            self.note("it may expand to several words, including options", value)
         self.values.append((option, value))
         self.builder.take(value, option.takes, of_option=True)
 
@@ -342,17 +342,17 @@ class ParsedCommand:
     def _change_operands(
         self, option: Option, name: str, value: Word | None, *, alone: bool
     ) -> None:
-        """Note what the operands are with *option*, and what the command does instead."""
+        """Apply the kinds of operands with *option*, and its *instead* effects."""
         if not self._may_be_value:
             self._replace(option, name, value, alone=alone)
             self.kinds = _merged(self.kinds, option.operands)
             self.final = option.final or self.final
-        # Behind an option that is not listed it adds what it does, and takes nothing back.
+        # After an unlisted option it only adds effects, and revokes none.
         elif option.operands or option.final or option.takes == "module":
-            self.note(f"whether {name} is an option or a value is not known")
+            self.note(f"{name} may be an option or a value")
 
     def _run_by(self, option: Option, name: str, value: Word | None) -> None:
-        """Note what *option*, written as *name*, has the program run: *value* and what follows."""
+        """Store the command that *option*, written as *name*, introduces: *value* and the rest."""
         match option.takes:
             case "module" if not self._may_be_value:
                 self.module = value
@@ -371,31 +371,31 @@ class ParsedCommand:
                 self.is_certain = self.is_certain and place.known
 
     def _end_wrapped(self) -> None:
-        """End the command behind an option at a semicolon, behind which more may follow."""
+        """End the wrapped command of an option at a semicolon."""
         if self.wrapped[-1].text == ";":
             self.wrapped = self.wrapped[:-1]
         if any(word.text == ";" or may_be_sign(word) for word in self.wrapped):
             self.is_certain = False
 
     def _replace(self, option: Option, name: str, value: Word | None, *, alone: bool) -> None:
-        """Note what the command does *instead* with *option*: a dry run, or its help."""
+        """Apply the *instead* effects of *option*: a dry run, or its help."""
         if option.instead is None:
             return
         if not _holds(option, value) or self._is_switched_off():
-            self.note(f"whether {name} holds is not known", value)
+            self.note(f"{name} may not apply", value)
         elif not option.helps:
             self.instead = frozenset((*option.instead, *(self.instead or ())))
         elif alone and not self.operands:
-            # Behind an operand many programs, and those of macOS, take it for another operand.
+            # After an operand many programs, including those of macOS, take it as an operand.
             self.helps = True
 
     def _is_switched_off(self) -> bool:
-        """Tell whether the next word may be a value of an option that needs none: ``false``."""
+        """Return whether the next word may be the value ``false`` of an option without values."""
         return bool(self._rest) and self._rest[-1].text.lower() in _FALSE
 
 
 def joined(words: tuple[Word, ...]) -> Word:
-    """Return *words* as one, with blanks between, as a shell is given them."""
+    """Return *words* joined by blanks into one word for a shell."""
     known = all(word.known and not word.pattern for word in words)
     return Word(" ".join(word.text for word in words), known=known)
 
@@ -405,21 +405,21 @@ def _certain_start(word: Word) -> str:
 
 
 def may_be_sign(word: Word) -> bool:
-    """Return whether *word* may become ``;`` or ``+``, at which a command ends for find and fd."""
+    """Return whether *word* may expand to ``;`` or ``+``, which end a command of find and fd."""
     if word.pattern:
         return word.text[:1] in {*"*?["}
     return not word.known and word.start in {"", ";", "+"}
 
 
 def is_one(word: Word) -> bool:
-    """Return whether *word* certainly becomes one argument."""
+    """Return whether *word* certainly expands to one argument."""
     return not word.several and not (word.pattern and re.search(r"[*?\[]", word.text))
 
 
 def _merged(
     before: tuple[Kind, ...] | None, added: tuple[Kind, ...] | None
 ) -> tuple[Kind, ...] | None:
-    """Return what operands are with two options: `grep -r -e x` reads folders, no pattern."""
+    """Return the kinds of operands with two options: `grep -r -e x` reads folders, no pattern."""
     if before is None or added is None:
         return added or before
     if added[-1] in {"path", "revision", "tree"} and before[-1] in {"tree", "write", "move"}:
@@ -428,7 +428,7 @@ def _merged(
 
 
 def _holds(option: Option, value: Word | None) -> bool:
-    """Return whether *option*, which does something instead, is switched on by *value*."""
+    """Return whether *value* switches on *option*, which has *instead* effects."""
     if value is None or (option.takes is not None and not option.harmless):
         return True
     return _known_text(value) in (option.harmless or _TRUE)
@@ -439,5 +439,5 @@ def _known_text(value: Word | None) -> str | None:
 
 
 def _is_listed(name: str, spec: CommandSpec) -> bool:
-    """Return whether *name* is a long option with one dash that the data of *spec* name."""
+    """Return whether *spec* lists *name* as a long option with one dash."""
     return len(name) > len("-x") and name in spec.options

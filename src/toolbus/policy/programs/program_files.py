@@ -1,4 +1,4 @@
-"""The files that say what programs do: an index of their tables, each read when it is needed."""
+"""The TOML files of programs, indexed by table; each table is parsed when needed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 _LIMIT = 4_000_000
-# A table's first key. No line inside of an array begins so: a test compares with all of a file.
+# A table's first key. No line inside an array begins so: a test compares with a full parse.
 _HEADING = re.compile(r'\[{1,2}(?:"([^"\n]+)"|([^\s"\].]+))([.\]])')
 _NAMES = re.compile(r"^(aliases|also)\s*=\s*(\[.*?\])\s*$", re.MULTILINE | re.DOTALL)
 
 
 class Programs:
-    """What is known of programs: what is shipped here, and *files* of one's own.
+    """The known programs: the shipped tables, and *files* of the user.
 
-    A table of a later file replaces that of the same name. *files* are checked whole; raises
-    `ConfigurationError` with file and line.
+    A table in a later file replaces an earlier table of the same name. *files* are validated;
+    raises `ConfigurationError` with file and line.
     """
 
     def __init__(self, files: Iterable[Path] = ()) -> None:
@@ -39,7 +39,7 @@ class Programs:
         self._tables: dict[str, str] = {}
         self._specs: dict[str, CommandSpec] = {}
         self.file_tables: list[dict[str, dict[str, Any]]] = []
-        """What the files say, in their order."""
+        """The tables of the user's files, in order."""
         for file in sorted(_FOLDER.glob("[a-z]*.toml")):
             self._index(file.read_text("utf-8"))
         for file in files:
@@ -50,11 +50,11 @@ class Programs:
         self._globs = [name for name in self._tables if is_glob(name)]
 
     def names(self) -> list[str]:
-        """Return the names of all programs that are known, without other names for them."""
+        """Return the names of all known programs, without aliases."""
         return sorted(self._sources)
 
     def find(self, name: str) -> tuple[str, CommandSpec] | None:
-        """Return the plain name of the program *name* and what it does, None if not known."""
+        """Return the canonical name and spec of the program *name*, None if unknown."""
         matched = name
         if name not in self._sources and name not in self._tables:
             matched = next((glob for glob in self._globs if fnmatchcase(name, glob)), "")
@@ -80,7 +80,7 @@ class Programs:
             self._sources.setdefault(name, []).append("".join(tables))
 
     def _add(self, tables: dict[str, dict[str, Any]]) -> None:
-        """Take what a file of one's own says, however it is laid out."""
+        """Add the tables of a user's file, in any TOML layout."""
         for name, table in tables.items():
             self._sources.setdefault(name, []).append(table)
             for key in ("aliases", "also"):
@@ -98,8 +98,8 @@ class Programs:
 
 
 def _headings(text: str) -> Iterator[tuple[int, str, str]]:
-    """Give where each table begins, its first key, and what follows that: ``.`` or ``]``."""
-    # Found by their letters: a search for the expression takes ten times as long.
+    """Yield the start of each table, its first key, and the next character: ``.`` or ``]``."""
+    # `str.find` first: searching with the expression takes ten times as long.
     position = 0 if text.startswith("[") else text.find("\n[") + 1
     while position > 0 or text.startswith("[", position):
         if match := _HEADING.match(text, position):
@@ -111,12 +111,12 @@ def _headings(text: str) -> Iterator[tuple[int, str, str]]:
 
 @cache
 def shipped_programs() -> Programs:
-    """Return what is shipped here, and nothing else."""
+    """Return the shipped programs only."""
     return Programs()
 
 
 def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return the table *new* with those subcommands of *old* that it does not have itself."""
+    """Return the table *new*, with missing subcommands added from *old*."""
     commands = dict(old.get("commands", {}))
     for name, command in new.get("commands", {}).items():
         commands[name] = _merge(commands.get(name, {}), command)
@@ -125,7 +125,7 @@ def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(file: Path, text: str) -> None:
-    """Raise `ConfigurationError`, with the line, if a table of *text* is none of ours."""
+    """Raise `ConfigurationError`, with the line, for a table of *text* that breaks the schema."""
     reader = TableReader()
     for name, table in parse_toml(file, text).items():
         reader.read(table, CommandData, name)
@@ -139,7 +139,7 @@ def _check(file: Path, text: str) -> None:
 
 @cache
 def language_words(language: str, key: str) -> frozenset[str]:
-    """Return the words that `_languages.toml` has for *language* under *key*."""
+    """Return the words for *language* under *key* in `_languages.toml`."""
     return frozenset(_languages()[language][key])
 
 

@@ -1,4 +1,4 @@
-"""Variables and settings of git that are given with a command: which of them are harmless."""
+"""Environment variables and git settings given with a command, and whether they are harmless."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _VALUE = re.compile(r'\s*([A-Za-z][A-Za-z0-9-]*)(?:\s*=\s*([^"\\#;]*))?')
 
 
 class GitSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of git that change how it prints or works: globs, and keys with their values.
+    """Harmless git settings: globs of keys, and keys with their harmless *values*.
 
-    Those that are *stored* are harmless in a repository's file, and may not come with a command.
+    *stored* settings are harmless in a repository's file, but not in a command.
     """
 
     source: str
@@ -33,11 +33,11 @@ class GitSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VariableData(Struct, frozen=True, forbid_unknown_fields=True):
-    """Names of variables, which may be globs.
+    """Names of variables, possibly globs.
 
-    The *harmless* change what is printed; those of *values* do no more with one of these values;
-    those of *project* add its own code, no more to a command that runs that anyway; with the
-    others, *code*, somebody else's code is run.
+    *harmless* variables change the output; *values* are harmless with the listed values; *project*
+    variables add the project's own code, which is harmless for a command that runs it anyway;
+    *code* variables run foreign code.
     """
 
     source: str
@@ -51,10 +51,10 @@ class VariableData(Struct, frozen=True, forbid_unknown_fields=True):
 def judge_variable(
     name: str, value: Word, *, in_front: bool, runs_code: bool = False, program: str = ""
 ) -> str:
-    """Return why setting *name* to *value* is asked about, "" if it is harmless.
+    """Return why setting *name* to *value* requires approval, "" if it is harmless.
 
-    A name that nobody knows is asked about where it stands *in front* of a command, or has the
-    *program*'s name in it; unless it *runs code* of a project anyway, which such a name is for.
+    An unknown name requires approval if it is set *in_front* of a command or begins with the name
+    of *program*, unless the command *runs_code* of the project, which such variables configure.
     """
     kind = _kind(name)
     known = _data().values.get(name, ()) + (_data().project.get(name, ()) if runs_code else ())
@@ -63,7 +63,7 @@ def judge_variable(
     if kind == "code":
         return f"{name} can make a program run something else"
     is_for_it = bool(program) and name.startswith(program.upper().replace("-", "_"))
-    return f"what {name} changes is not known" if (in_front or is_for_it) and not runs_code else ""
+    return f"the effect of {name} is unknown" if (in_front or is_for_it) and not runs_code else ""
 
 
 @cache
@@ -74,14 +74,14 @@ def _data() -> VariableData:
 @cache
 def _kind(name: str) -> str:
     data = _data()
-    # A harmless one may be among those of a glob of the others: GIT_AUTHOR_NAME.
+    # A harmless name may also match a glob of *code*: GIT_AUTHOR_NAME.
     if any(fnmatchcase(name, glob) for glob in data.harmless):
         return "harmless"
     return "code" if any(fnmatchcase(name, glob) for glob in data.code) else ""
 
 
 def is_harmless_setting(setting: str) -> bool:
-    """Tell whether *setting*, ``section.key=value``, only changes how git prints or works."""
+    """Return whether *setting*, ``section.key=value``, is harmless."""
     key, equals, value = setting.partition("=")
     key, settings = key.lower(), _data().git
     if any(fnmatchcase(key, glob) for glob in settings.harmless):
@@ -90,10 +90,9 @@ def is_harmless_setting(setting: str) -> bool:
 
 
 def harmful_setting(text: str) -> str:
-    """Return the first setting in *text*, a repository's file, that is not harmless; "" if none is.
+    """Return the first harmful setting in *text*, a repository's configuration, or "".
 
-    What is not written as git itself writes it is not read, and returned as it is: git-config(1),
-    Syntax.
+    A line in an unusual syntax counts as harmful and is returned as is: git-config(1), Syntax.
     """
     section = ""
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -118,6 +117,6 @@ def _harmful_line(line: str, section: str) -> str:
 
 
 def _is_stored(key: str, value: str) -> bool:
-    # "::" names a program that helps to reach an address: gitremote-helpers(7).
+    # "::" names a helper program for an address: gitremote-helpers(7).
     stored = _data().git.stored
     return "::" not in value and any(fnmatchcase(key, glob) for glob in stored)

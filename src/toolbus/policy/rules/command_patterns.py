@@ -75,7 +75,7 @@ class CommandPattern:
         for each in self._plain.unknown:
             if (
                 each.source in self._texts[1:]
-                or each.reason == f"what `{self.program}` does is not known"
+                or each.reason == f"`{self.program}` is an unknown program"
             ):
                 return each.reason
         return ""

@@ -1,8 +1,8 @@
-"""Arithmetic and tests: what runs while they are computed.
+"""Arithmetic and tests, and the commands that run while they are evaluated.
 
 bash evaluates the value of a name as an expression again, and runs a ``$(…)`` in the subscript of
-an array: with ``x='a[$(rm y)]'``, ``$((x))`` removes y. So a name may only stand there if it holds
-a number, or if the text sets it nowhere.
+an array: with ``x='a[$(rm y)]'``, ``$((x))`` removes y. So a name is only accepted if its value is
+a number, or if the text never sets it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _NUMBER = re.compile(r"[+-]?\d*", re.ASCII)
 _COMPARING = frozenset("-eq -ne -lt -le -gt -ge".split())
 _ASSIGNING = frozenset("= += -= *= /= %= &= |= ^= <<= >>=".split())
-_REASON = "arithmetic on what isn't known to be a number: bash runs commands in it"
+_REASON = "arithmetic on a value that may not be a number: bash runs commands in it"
 
 
 def words_in(tree: Any) -> Iterator[WordNode]:
@@ -52,18 +52,18 @@ def words_in(tree: Any) -> Iterator[WordNode]:
 
 
 def is_number(word: Word) -> bool:
-    """Return whether *word* is certainly a number, or nothing."""
+    """Return whether *word* is certainly a number or empty."""
     return word == NUMBER or (word.known and _NUMBER.fullmatch(word.text) is not None)
 
 
 class Arithmetic:
-    """Reads computations and tests of the text of *shell*."""
+    """Interprets arithmetic and tests in the text of *shell*."""
 
     def __init__(self, shell: Interpreter) -> None:
         self._shell = shell
 
     def check(self, tree: Expression | None) -> None:
-        """Read what *tree* runs, and note the names that it sets; refuse what may run more."""
+        """Interpret commands in *tree*, and the names it sets; refuse values that may run more."""
         if tree is None:
             return
         kind = tree.get("Type")
@@ -80,7 +80,7 @@ class Arithmetic:
                     self._assign(word)
 
     def check_test(self, tree: Expression | None) -> None:
-        """Read what a test of ``[[ … ]]`` runs."""
+        """Interpret the commands in a test of ``[[ … ]]``."""
         if tree is None:
             return
         operator, kind = tree.get("Op"), tree.get("Type")
@@ -97,9 +97,9 @@ class Arithmetic:
             self.check_test(tree.get("Y"))
 
     def check_name(self, name: str) -> None:
-        """Refuse *name*, of a variable that a builtin asks for or sets, if it has a subscript."""
+        """Refuse *name*, the variable of a builtin, if it has a subscript that may run commands."""
         if not _NAME.match(name) and not re.fullmatch(r"[A-Za-z_]\w*\[(?:\d+|@|\*)\]", name):
-            self._shell.refuse("a variable's name that may run commands", name)
+            self._shell.refuse("a variable name that may run commands", name)
 
     def _check_part(self, part: Part) -> None:
         if isinstance(part, Literal):

@@ -1,4 +1,4 @@
-"""Builtins and assignments: what changes the shell, its folder too, or has it run something."""
+"""Builtins and assignments, which change the shell or its folder, or run commands in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Builtin = Callable[[Words, Interpreter], ShellState | None]
 
 
-# What may stand behind an array; with anything else bash takes it for a text.
+# Characters allowed after an array; with any other bash takes the array as text.
 _ENDS = frozenset([b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")", b"<", b">", b"`"])
 _SETTABLE = frozenset(
     """-e -u -x -v -eu -eux -ex -eo -euo -euxo -exo -uo -o +e +u +x +v +o pipefail errexit
@@ -34,7 +34,7 @@ _HARMLESS_TRAPS = (Word("-"), Word(""), Word("-l"), Word("-p"))
 
 
 def change_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
-    """Follow ``cd``: *state* is the one in the folder, the returned one that of who stayed."""
+    """Follow ``cd`` in *state*; return the state after its failure."""
     failure, previous = state.copy(), state.folder
     if words and words[0] in {Word("--"), Word("-L")}:
         words = words[1:]
@@ -55,7 +55,7 @@ def _target(words: tuple[Word, ...], state: ShellState) -> str | None:
 
 
 def push_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
-    """Follow ``pushd FOLDER``; where its other forms and ``popd`` lead is not known."""
+    """Follow ``pushd FOLDER``; its other forms and ``popd`` lead to an unknown folder."""
     if len(words) == 1 and not words[0].text.startswith(("-", "+")):
         return change_folder(words, state)
     failure = state.copy()
@@ -65,9 +65,9 @@ def push_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
 
 
 def join_folder(word: Word, state: ShellState) -> str | None:
-    """Return the folder that *word* leads to from that of *state*, or None if nobody can know.
+    """Return the folder of *word* relative to *state*, None if unknown.
 
-    As bash does it, ``x/..`` is where it began, even if x is a link.
+    As in bash, ``x/..`` is the current folder, even if x is a link.
     """
     target = word.text
     if not word.known or "CDPATH" in state.variables or not target:
@@ -89,14 +89,14 @@ def _join_relative(target: str, folder: str | None) -> str | None:
 
 
 def _enter(target: str | None, state: ShellState, word: str = "") -> None:
-    # Whoever could not enter one folder, and has entered another, stayed in neither.
+    # A successful `cd` ends the effect of an earlier failure.
     state.folder, state.failed = target, None
     if not target or word.startswith(("/", "~")):
         state.assumed = ()
 
 
 def read_builtin(name: str, words: Words, shell: Interpreter) -> ShellState | None:
-    """Read what the builtin *name* does; return the state if it fails, or None if it is none."""
+    """Interpret the builtin *name*; return the state after its failure, None for no builtin."""
     if name not in BUILTINS:
         return None
     return BUILTINS[name](words, shell) or shell.state
@@ -106,7 +106,7 @@ def _eval(words: Words, shell: Interpreter) -> None:
     if words and words[0] == Word("--"):
         words = words[1:]
     if any(not word.known or word.pattern for word in words):
-        shell.refuse("eval runs what it is given, which is known only then")
+        shell.refuse("eval runs a text that is known only at run time")
         return
     text = " ".join(word.text for word in words)
     with shell.using(scope=shell.inner_scope().through("eval")):
@@ -124,7 +124,7 @@ def _trap(words: Words, shell: Interpreter) -> None:
         words = words[1:]
     if not words or words[0] in _HARMLESS_TRAPS:
         return
-    shell.refuse("trap runs what it is given later, where variables and folder may be others")
+    shell.refuse("trap runs its command later, when variables and folder may differ")
     if words[0].known and not words[0].pattern:
         later = shell.state.copy()
         later.folder = None
@@ -134,13 +134,13 @@ def _trap(words: Words, shell: Interpreter) -> None:
 
 
 def _set(words: Words, shell: Interpreter) -> None:
-    # Options, a word that ends them, and parameters stand in any order of these.
+    # Complex because options, "--" and parameters are distinguished only by position.
     before = ""
     for position, word in enumerate(words):
         if not word.known:
             shell.state.positional = None
             shell.state.globs = shell.state.splits = False
-            shell.refuse("what set changes is known only when it runs")
+            shell.refuse("the effect of set is known only at run time")
             return
         is_option = word.text[:1] in {"-", "+"} and word.text != "--"
         if not is_option and not re.fullmatch(r"[-+][a-z]*o", before):
@@ -151,7 +151,7 @@ def _set(words: Words, shell: Interpreter) -> None:
         if before in {"-f", "+f", "noglob"}:
             shell.state.globs = False
         elif before not in _SETTABLE:
-            shell.refuse(f"set {before} changes what commands mean")
+            shell.refuse(f"set {before} changes the meaning of commands")
 
 
 def _shopt(words: Words, shell: Interpreter) -> None:
@@ -160,7 +160,7 @@ def _shopt(words: Words, shell: Interpreter) -> None:
 
 
 def _read(words: Words, shell: Interpreter) -> None:
-    """Forget the variables that ``read`` sets from what it reads."""
+    """Mark the variables set by ``read`` as unknown."""
     _set_names(words, "dinNptu", shell)
 
 
@@ -171,14 +171,14 @@ def _set_names(words: Words, with_value: str, shell: Interpreter) -> None:
             is_value = False
             continue
         if not word.known or word.pattern:
-            shell.refuse("which variable it sets is known only when it runs")
+            shell.refuse("the variable that it sets is known only at run time")
             return
         if word.text.startswith("-") and not options_end:
             options_end = word.text == "--"
             value = re.search(f"[{with_value}]", word.text)
             is_value = value is not None and value.end() == len(word.text)
             if re.match(r"-[a-zA-Z]*a.", word.text) and "a" not in with_value:
-                shell.refuse("an array's name in one word with its option")
+                shell.refuse("an array's name is joined to its option")
             continue
         shell.words.arithmetic.check_name(word.text)
         shell.state.assign(word.text.partition("[")[0], UNKNOWN)
@@ -187,7 +187,7 @@ def _set_names(words: Words, with_value: str, shell: Interpreter) -> None:
 def _unset(words: Words, shell: Interpreter) -> None:
     for word in words:
         if not word.known:
-            shell.refuse("which variable it unsets is known only when it runs")
+            shell.refuse("the variable that it unsets is known only at run time")
         elif not word.text.startswith("-"):
             shell.words.arithmetic.check_name(word.text)
             shell.state.assign(word.text.partition("[")[0], UNKNOWN)
@@ -202,7 +202,7 @@ def _named_option(words: Words, shell: Interpreter) -> None:
             continue
         name = Word(option.text[2:]) if len(option.text) > 2 else word  # noqa: PLR2004
         if not name.known:
-            shell.refuse("which variable it means is known only when it runs")
+            shell.refuse("the variable that it names is known only at run time")
             continue
         shell.words.arithmetic.check_name(name.text)
         shell.state.assign(name.text.partition("[")[0], UNKNOWN)
@@ -210,13 +210,13 @@ def _named_option(words: Words, shell: Interpreter) -> None:
 
 def _printf(words: Words, shell: Interpreter) -> None:
     if words and not words[0].known and words[0].start[:1] in {"", "-"}:
-        shell.refuse("printf may be told to set a variable, and runs what its name has")
+        shell.refuse("printf may set a variable, and runs commands in its name")
     _named_option(words, shell)
 
 
 def _alias(words: Words, shell: Interpreter) -> None:
     if any(not word.known or "=" in word.text for word in words):
-        shell.refuse("an alias gives names another meaning")
+        shell.refuse("an alias changes the meaning of commands")
 
 
 def _hidden(words: Words, shell: Interpreter) -> None:
@@ -233,16 +233,16 @@ def _shift(words: Words, shell: Interpreter) -> None:
 
 
 def declare(command: Declaration, shell: Interpreter) -> ShellState:
-    """Read ``declare``, ``export``, ``local`` …, of which the last two with values only."""
+    """Interpret ``declare``, ``export``, ``local`` …, fully only for values of the last two."""
     program = command.variant.value
     words = [Word(program)]
     if program not in {"export", "local"}:
-        shell.refuse("a declaration that may change what a variable means")
+        shell.refuse("a declaration that may change the meaning of a variable")
     for argument in command.args:
         if argument.name is None:
             words += shell.words.expand([argument.value] if argument.value else [])
             if words[-1] not in {Word("-p"), Word(program)}:
-                shell.refuse("an option that may change what a variable means")
+                shell.refuse("an option that may change the meaning of a variable")
         elif argument.naked:
             words.append(Word(argument.name.value))
             if program != "export":
@@ -254,7 +254,7 @@ def declare(command: Declaration, shell: Interpreter) -> ShellState:
 
 
 def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Word:
-    """Set what *argument* sets; return it as a word of *program*."""
+    """Apply the assignment *argument*; return it as a word of *program*."""
     before = shell.state.variables.get(argument.name.value if argument.name else "")
     name, value = assign(argument, shell)
     if program == "local":
@@ -263,7 +263,7 @@ def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Wo
     start = name + ("+=" if argument.append else "=")
     braces = re.search(r"(?<!\$)\{", source)
     if braces or (program == "local" and not shell.scope.calls):
-        # Braces become several words here; outside of a function `local` fails.
+        # Braces expand to several words here; outside of a function `local` fails.
         shell.state.assign(name, UNKNOWN)
     if value.known and not braces:
         return Word(start + value.text, pattern=value.pattern)
@@ -272,11 +272,11 @@ def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Wo
 
 def _check_local(value: Word, shell: Interpreter, *, may_be_array: bool) -> None:
     if may_be_array and (not value.known or value.text.startswith("(")):
-        shell.refuse("a value that bash may read again, and run what it finds there")
+        shell.refuse("a value that bash may evaluate again, running commands in it")
 
 
 def assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
-    """Set what *assignment* sets; return its name and the value."""
+    """Apply *assignment*; return its name and value."""
     state = shell.state
     name = assignment.name.value if assignment.name else ""
     _refuse_doubtful(assignment, name, shell)
@@ -288,7 +288,7 @@ def assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
     if word.pattern and re.search(r"[*?\[]", word.text):
         word = replace(word, known=False, pattern=False)
     if word.known and re.search(r"\[.*(?:\$\(|`)", word.text):
-        shell.refuse("a value that runs commands where it is computed with", assignment)
+        shell.refuse("a value that runs commands when used in arithmetic", assignment)
     state.assign(name, word if word.known else _unknown(assignment))
     return name, word
 
@@ -300,10 +300,10 @@ def _unknown(assignment: Assignment) -> Word:
 
 def _refuse_doubtful(assignment: Assignment, name: str, shell: Interpreter) -> None:
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        shell.refuse("an assignment for shfmt, and a program's name for bash", assignment)
+        shell.refuse("shfmt reads an assignment, and bash a program's name", assignment)
     follows = shell.data[assignment.end.offset : assignment.end.offset + 1]
     if assignment.array is not None and follows not in _ENDS:
-        shell.refuse("an array for shfmt, and a text for bash", assignment)
+        shell.refuse("shfmt reads an array, and bash a text", assignment)
 
 
 def _appended(before: Word | None, word: Word, source: str) -> Word:
@@ -313,7 +313,7 @@ def _appended(before: Word | None, word: Word, source: str) -> Word:
 
 
 def _assign_array(assignment: Assignment, name: str, shell: Interpreter) -> Word:
-    """Read the elements of an array, of which nothing is known then."""
+    """Interpret the elements of an array, whose value is unknown afterwards."""
     shell.words.arithmetic.check(assignment.index)
     if assignment.array is None:
         shell.words.single(assignment.value, assigned=True)

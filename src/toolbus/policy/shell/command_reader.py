@@ -1,9 +1,9 @@
-"""What a text runs, as the rules see it: `read_command`.
+"""The reader of shell texts: `read_command` returns all commands that a text runs.
 
-It is read as bash reads a script or ``bash -c``: without history expansion, without aliases, and
-with what the text itself sets. Not seen is what an earlier text left in a shell that goes on
-(variables, functions, options), what the environment holds, and what programs of these names are.
-Where shfmt and bash are known to disagree, the text is unreadable; the tests look for more of it.
+A text is read as bash reads a script or ``bash -c``: without history expansion, without aliases,
+and with its own assignments. Unknown to the reader are the state of a persistent shell (variables,
+functions, options), the environment, and the identity of programs. Texts on which shfmt and bash
+are known to disagree are unreadable; the tests search for more of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _REMEMBERED_LENGTH = 4096
 def read_command(
     text: str, folder: str | None = ".", programs: Programs | None = None
 ) -> CommandReading:
-    """Return all that *text*, a command line or script for bash, runs if it is run in *folder*.
+    """Return all commands that *text*, a command line or script for bash, runs in *folder*.
 
-    *programs* say which of them run another one, beside those that are shipped. It never raises:
-    what can't be read is in `CommandReading.unreadable`. It starts a process of some two
-    milliseconds, so a coroutine calls it in a thread; what it returned for a text is remembered.
+    *programs* name further wrappers beside the shipped ones. Never raises: unreadable pieces are in
+    `CommandReading.unreadable`. It starts a process of about two milliseconds, so coroutines must
+    call it in a thread; results for short texts are cached.
     """
     if len(text) > _REMEMBERED_LENGTH:
         return _read(text, folder, programs)
@@ -41,7 +41,7 @@ def _read(text: str, folder: str | None, programs: Programs | None = None) -> Co
     try:
         shell = Interpreter(text, ShellState(folder=folder), programs)
     except UnicodeEncodeError:
-        return CommandReading((), (Unreadable(ascii(text), "it is no Unicode text"),))
+        return CommandReading((), (Unreadable(ascii(text), "it is not valid Unicode"),))
     state = shell.state
     try:
         shell.read_text(text, text)
@@ -49,9 +49,9 @@ def _read(text: str, folder: str | None, programs: Programs | None = None) -> Co
             shell.refuse(RUN_BY_SHELL_REASON, text)
         shell.read_uncalled()
     except (TooMuchError, RecursionError):
-        shell.unreadable.append(Unreadable(text, "it runs more than anybody reads"))
+        shell.unreadable.append(Unreadable(text, "it runs too many commands to review"))
     except ValidationError:
-        shell.unreadable.append(Unreadable(text, "shfmt's tree of it isn't understood"))
+        shell.unreadable.append(Unreadable(text, "its syntax tree has an unknown form"))
     final = state.folder if not state.assumed and not shell.unreadable else None
     return CommandReading(tuple(shell.commands), tuple(shell.unreadable), final)
 

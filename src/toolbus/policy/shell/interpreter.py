@@ -1,4 +1,4 @@
-"""The walk through what a text runs: `Interpreter`, with all that it knows and collects."""
+"""The abstract interpreter of shell texts: `Interpreter`, with its state and results."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.shell.syntax import FunctionNode, Node
 
-# A text of a person has a few dozen; functions that call each other twice would have thousands.
+# A person's text has a few dozen commands; nested function calls could produce thousands.
 MAX_COMMANDS = 1000
 MAX_DEPTH = 40
-# Commands that leave alone what paths lead to: they make no link and rename nothing.
+# Commands that keep paths stable: they create no link and rename nothing.
 _KEEPS_PATHS = frozenset(
     """: [ basename bg cat cd cmp column command comm curl cut date declare df diff dirname dirs
     du echo egrep env exit export expr false fg fgrep file fold getopts grep head hostname id
@@ -44,27 +44,27 @@ _KEEPS_PATHS = frozenset(
     uniq unset wait wc whereis which who whoami yq break
     continue eval getopts hash help history let mapfile readarray shift ulimit""".split()
 )
-# Of git: neither files of the work tree nor links are changed.
+# Subcommands of git that change neither files of the working tree nor links.
 _GIT_KEEPS_PATHS = frozenset(
     """add blame branch commit describe diff fetch grep log ls-files ls-remote ls-tree push
     remote reflog rev-list rev-parse shortlog show status tag""".split()
 )
-# What find runs is a command of its own.
+# Commands run by find are judged separately.
 _FIND_ACTIONS = ("-delete", "-fprint", "-fls")
-RUN_BY_SHELL_REASON = "the shell runs what a variable holds that is set"
+RUN_BY_SHELL_REASON = "it sets a variable whose value the shell runs"
 
 
 class TooMuchError(Exception):
-    """A text whose reading has no end that is worth waiting for."""
+    """The text is too deep or runs too many commands."""
 
 
 class Interpreter:
-    """Reads a text, and the texts that stand in it as strings, as bash would run them.
+    """Interprets a text, and texts inside its strings, as bash would run them.
 
-    At each point *state* is what the shell knows there, *scope* what holds around it, and *run*
-    the program that is being started. What is read is gathered in *commands* and *unreadable*.
-    Of what may fail the readers return the state behind the failure, and leave in *state* the one
-    behind success; both are the same object where there is no difference.
+    At each point *state* is the knowledge of the shell, *scope* the enclosing context, and *run*
+    the program being started. Results are collected in *commands* and *unreadable*. For commands
+    that may fail, readers return the state after failure and leave the state after success in
+    *state*; without a difference both are the same object.
     """
 
     def __init__(self, text: str, state: ShellState, programs: Programs | None = None) -> None:
@@ -75,9 +75,9 @@ class Interpreter:
         self.commands: list[Command] = []
         self.unreadable: list[Unreadable] = []
         self.uncalled: dict[int, FunctionDefinition] = {}
-        """The functions that nothing has called yet, by the place of their text."""
+        """The functions that have not been called, by the identity of their node."""
         self._changing: list[bool] = []
-        """Of each command, whether it may move what paths lead to."""
+        """For each command, whether it may change the targets of paths."""
         self._depth = 0
 
     @contextmanager
@@ -88,7 +88,7 @@ class Interpreter:
         scope: ShellScope | None = None,
         run: Run | None = None,
     ) -> Iterator[None]:
-        """Read in another *state*, *scope* or *run* for a while."""
+        """Use another *state*, *scope* or *run* inside the block."""
         before = self.state, self.scope, self.run
         self.state, self.scope, self.run = state or before[0], scope or before[1], run or before[2]
         try:
@@ -98,21 +98,21 @@ class Interpreter:
 
     @contextmanager
     def subshell(self, wrapper: str = "") -> Iterator[None]:
-        """Read what changes nothing of this shell, and runs inside of *wrapper*."""
+        """Interpret a subshell, inside of *wrapper*, whose changes do not affect this shell."""
         scope = self.scope.through(wrapper) if wrapper else self.scope
         with self.using(state=self.state.copy(), scope=scope):
             yield
 
     @contextmanager
     def wrapped(self, wrapper: str, **changes: Any) -> Iterator[None]:
-        """Read what *wrapper* runs as a program of its own; *changes* are those of its run."""
+        """Interpret a program run by *wrapper*; *changes* override fields of its run."""
         run = replace(self.run, place=len(self.commands), functions=False, shell=False)
         with self.using(scope=self.scope.through(wrapper), run=replace(run, **changes)):
             yield
 
     @contextmanager
     def nested(self, data: bytes) -> Iterator[None]:
-        """Read another text for a while, *data* in UTF-8: it is what nodes are pieces of."""
+        """Interpret the nodes of another text, *data* in UTF-8, inside the block."""
         outer, self.data = self.data, data
         try:
             yield
@@ -121,7 +121,7 @@ class Interpreter:
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """Hold one more level of nesting."""
+        """Add one level of nesting inside the block."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise TooMuchError
@@ -131,7 +131,7 @@ class Interpreter:
             self._depth -= 1
 
     def inner_scope(self) -> ShellScope:
-        """Return the scope of what a compound command or a function runs."""
+        """Return the scope inside a compound command or a function."""
         run, scope = self.run, self.scope
         return replace(
             scope,
@@ -141,11 +141,11 @@ class Interpreter:
         )
 
     def source(self, node: Node) -> str:
-        """Return the piece of the text that *node* stands for."""
+        """Return the source text of *node*."""
         return self.data[node.pos.offset : node.end.offset].decode(errors="replace")
 
     def refuse(self, reason: str, part: Node | str | None = None) -> None:
-        """Note that nobody can know what *part* runs, or else the program that is started."""
+        """Mark *part*, by default the program being started, as unreadable."""
         source = part if isinstance(part, str) else self.source(part) if part else self.run.source
         entry = Unreadable(source, reason)
         if entry not in self.unreadable[-8:]:
@@ -154,9 +154,9 @@ class Interpreter:
             raise TooMuchError
 
     def mark_unstable(self, start: int, *, itself: bool = False) -> None:
-        """Note that the commands from *start* on run at the same time, or again and again.
+        """Mark paths as unstable for the commands from *start*, which run in parallel or in a loop.
 
-        With *itself* a command may change the paths of its own next run.
+        With *itself*, a command may change the paths of its own next iteration.
         """
         changers = [i for i in range(start, len(self._changing)) if self._changing[i]]
         for index in range(start, len(self.commands)):
@@ -164,7 +164,7 @@ class Interpreter:
                 self.commands[index] = replace(self.commands[index], paths_stable=False)
 
     def define(self, node: FunctionNode) -> None:
-        """Note the definition of a function."""
+        """Store the definition of a function."""
         definition = FunctionDefinition(node, self.data)
         if node.name.value in SPECIAL_BUILTINS:
             self.refuse("a function with the name of a builtin that POSIX calls instead", node)
@@ -172,7 +172,7 @@ class Interpreter:
         self.state.functions[node.name.value] = definition
 
     def read_text(self, text: str, source: str) -> None:
-        """Read *text* as commands of this shell; *source* is where it stands."""
+        """Interpret *text* as commands of this shell; *source* is the enclosing source text."""
         with self.deeper():
             try:
                 tree = parse(text)
@@ -183,7 +183,7 @@ class Interpreter:
                 self.statements.read_list(tree.stmts)
 
     def read_uncalled(self) -> None:
-        """Read the functions that nothing calls: a shell that goes on may call them later."""
+        """Interpret functions without a call: a persistent shell may call them later."""
         while self.uncalled:
             definition = self.uncalled.pop(next(iter(self.uncalled)))
             name = definition.node.name.value
@@ -195,10 +195,10 @@ class Interpreter:
                 self.statements.read_list((definition.node.body,))
 
     def run_words(self, words: tuple[Word, ...]) -> ShellState:
-        """Read what *words* run: a function, a builtin, a wrapper, a program."""
+        """Interpret a command of *words*: a function, a builtin, a wrapper or a program."""
         program = words[0]
         if not program.known or program.pattern or program.several:
-            self.refuse("which program it runs is known only when it runs")
+            self.refuse("the program is known only at run time")
             self.add_command(words)
             return self.state
         name = program.text
@@ -206,18 +206,18 @@ class Interpreter:
             definition = self.state.functions[name]
             if definition is not None:
                 return self._call(definition, words[1:])
-            self.refuse("a function that is defined in several ways")
+            self.refuse("the function has several possible definitions")
         self.add_command(words)
         with self.deeper():
             return self._read_inside(name, words[1:])
 
     def run_nothing(self) -> ShellState:
-        """Add a piece that runs no program, but sets variables or opens files."""
+        """Add a command without a program, which sets variables or opens files."""
         self.add_command((Word(""),))
         return self.state
 
     def add_command(self, words: tuple[Word, ...]) -> None:
-        """Add the command of *words*, the first of which is the program."""
+        """Add the command of *words*, beginning with its program."""
         scope, state = self.inner_scope(), self.state
         settings = tuple(state.variables.items())
         settings += self.run.settings
@@ -242,7 +242,7 @@ class Interpreter:
         self._changing.insert(self.run.place, _may_move_paths(command))
 
     def _read_inside(self, name: str, words: tuple[Word, ...]) -> ShellState:
-        """Read what a command that is in the reading already runs in its turn."""
+        """Interpret the commands run by an added command."""
         if self.run.shell:
             failure = read_builtin(name, words, self)
             if failure is not None:
@@ -258,7 +258,7 @@ class Interpreter:
         state, name = self.state, definition.node.name.value
         self.uncalled.pop(id(definition.node), None)
         if name in self.scope.calls:
-            self.refuse("a function that calls itself")
+            self.refuse("the function calls itself")
             return state
         before, positional = dict(state.variables), state.positional
         state.positional = None if any(word.several for word in words) else words
@@ -269,7 +269,7 @@ class Interpreter:
         with self.nested(definition.data), self.using(scope=scope):
             self.statements.read_list((definition.node.body,))
         state.positional = positional
-        # Which of them were local to the function is not worth to be known.
+        # Tracking the function's local variables is not worth the effort.
         for variable, value in state.variables.items():
             if before.get(variable) != value:
                 state.variables[variable] = UNKNOWN
@@ -277,11 +277,11 @@ class Interpreter:
 
 
 def _may_move_paths(command: Command) -> bool:
-    """Return whether *command* may change what a path leads to, for those after it."""
+    """Return whether *command* may change the targets of paths for later commands."""
     program = command.program
     place, _, name = program.text.rpartition("/")
     if not program.text:
-        return False  # Variables are set, or files opened.
+        return False  # It only sets variables or opens files.
     if not program.known or program.pattern or place not in {"", "/bin", "/usr/bin"}:
         return True
     if name in _BY_WORDS:
@@ -301,7 +301,7 @@ def _edits(words: tuple[Word, ...]) -> bool:
     return any(word.text.startswith(("-i", "--in-place")) for word in words)
 
 
-# Programs of which their words say it.
+# Programs for which the words decide.
 _BY_WORDS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
     "fd": _changes_found,
     "find": _changes_found,
@@ -311,7 +311,7 @@ _BY_WORDS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
 
 
 def _only_wraps(name: str) -> bool:
-    """Return whether what the program *name* runs, and nothing else, may move paths."""
+    """Return whether the program *name* only wraps others and changes no paths itself."""
     known = shipped_programs().find(name)
-    # A subcommand that runs another program may install first: `uv run`.
+    # A subcommand that wraps a program may install first: `uv run`.
     return known is not None and known[1].wraps and not known[1].has_commands

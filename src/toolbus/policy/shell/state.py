@@ -1,4 +1,4 @@
-"""What a shell knows at one point of a text, what holds around it, and what is being started."""
+"""The state of a shell at one point of a text, its scope, and the program being started."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from toolbus.policy.programs.parsed_command import is_one
 if TYPE_CHECKING:
     from toolbus.policy.shell.syntax import FunctionNode
 
-# What the shell itself sets, so that an assignment says nothing of the value.
+# Variables that the shell itself sets, so that an assignment does not determine the value.
 DYNAMIC = frozenset(
     """_ BASHOPTS BASHPID BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_COMMAND BASH_LINENO BASH_REMATCH
     BASH_SOURCE BASH_SUBSHELL BASH_VERSINFO COLUMNS COPROC DIRSTACK EPOCHREALTIME EPOCHSECONDS
     EUID FUNCNAME GROUPS HISTCMD LINENO LINES MAPFILE OLDPWD OPTARG OPTIND PIPESTATUS PPID PWD
     RANDOM REPLY SECONDS SHELLOPTS SHLVL SRANDOM UID""".split()
 )
-# What the shell runs, or reads commands by, as soon as it holds something.
+# Variables whose value the shell runs, or uses to read commands.
 RUN_BY_SHELL = frozenset("BASH_ALIASES BASH_CMDS BASH_ENV PROMPT_COMMAND PS0 PS1 PS4".split())
-# In shells of POSIX no function stands for these, and what is set in front of them stays.
+# In POSIX shells no function replaces these, and variables set in front of them persist.
 SPECIAL_BUILTINS = frozenset(
     """: . break continue eval exec exit export readonly return set shift source times trap
     unset""".split()
 )
-# What the shell itself keeps a number in.
+# Variables in which the shell itself keeps a number.
 _NUMBERS = frozenset(
     """# ? $ BASHPID BASH_SUBSHELL COLUMNS EPOCHSECONDS EUID HISTCMD LINENO LINES OPTIND PIPESTATUS
     PPID RANDOM SECONDS SHLVL SRANDOM UID""".split()
@@ -39,7 +39,7 @@ NUMBER = Word("a number", known=False)
 
 
 class FunctionDefinition:
-    """A function, and the text that it is a piece of."""
+    """A function, and the text that contains it."""
 
     __slots__ = ("data", "node")
 
@@ -48,7 +48,7 @@ class FunctionDefinition:
 
 
 class ShellScope(Struct, frozen=True):
-    """What holds for all commands of a part of a text."""
+    """The context shared by all commands of a piece of text."""
 
     inside: tuple[str, ...] = ()
     redirections: tuple[Redirection, ...] = ()
@@ -57,65 +57,65 @@ class ShellScope(Struct, frozen=True):
     calls: tuple[str, ...] = ()
     """Functions that are running."""
     settings: tuple[tuple[str, Word], ...] = ()
-    """Variables that a shell inherits from the one around it."""
+    """Variables that a shell inherits from an outer shell."""
 
     def through(self, wrapper: str) -> ShellScope:
-        """Return the scope of what *wrapper* runs."""
+        """Return the scope inside *wrapper*."""
         return replace(self, inside=(*self.inside, wrapper))
 
 
 class Run(Struct, frozen=True):
-    """What a statement says of the program that it starts, beside its words."""
+    """The details of a program start, besides its words."""
 
     source: str
     place: int
-    """Where its command belongs in the reading: before those that stand in its words."""
+    """The index of its command in the reading: before the commands inside its words."""
     redirections: tuple[Redirection, ...] = ()
     stdin: str | None = None
     has_stdin: bool = False
-    """Whether it has an input of its own, be it known or not."""
+    """Whether its standard input is redirected, to a known text or not."""
     settings: tuple[tuple[str, Word], ...] = ()
     functions: bool = True
-    """Whether a function may be meant."""
+    """Whether the name may be a function."""
     shell: bool = True
-    """Whether a builtin of this shell may be meant."""
+    """Whether the name may be a builtin of this shell."""
 
 
 class ShellState(Struct):
-    """What is known at one point; whoever may go two ways, takes a `copy` for the second."""
+    """The knowledge at one point of a text; a branch works on a `copy`."""
 
     folder: str | None = "."
     failed: str | None = None
-    """The folder that a ``cd`` could not enter, where that is why this point is reached."""
+    """The folder that a ``cd`` could not enter, if its failure leads to this point."""
     assumed: tuple[str, ...] = ()
-    """The folders that must exist, for *folder* to be right."""
+    """The folders that must exist for *folder* to be right."""
     previous: str | None = None
     variables: dict[str, Word] = {}
     inherited: frozenset[str] = frozenset()
-    """Variables that a shell around this one may have passed on."""
+    """Variables that an outer shell may have passed on."""
     functions: dict[str, FunctionDefinition | None] = {}
-    """By name; None of one that may be defined in several ways."""
+    """By name; None for several possible definitions."""
     positional: tuple[Word, ...] | None = None
     splits: bool = True
-    """Whether unquoted variables are split at blanks, and nowhere else."""
+    """Whether unquoted variables are split at blanks only."""
     globs: bool = True
-    """Whether patterns mean what they usually mean."""
+    """Whether patterns have their default meaning."""
 
     def copy(self) -> ShellState:
-        """Return a second state, which may change alone."""
+        """Return an independent copy."""
         return replace(self, variables=dict(self.variables), functions=dict(self.functions))
 
     def replace_with(self, other: ShellState) -> None:
-        """Take over all that *other* knows."""
+        """Replace the contents with those of *other*."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(other, name))
 
     def forget(self) -> None:
-        """Forget what the variables hold."""
+        """Mark the values of all variables as unknown."""
         self.variables = dict.fromkeys(self.variables, UNKNOWN)
 
     def assign(self, name: str, value: Word) -> None:
-        """Set the variable *name*, as far as anybody can know what it holds then."""
+        """Set the variable *name* to *value*, or to unknown if the shell sets it itself."""
         self.variables[name] = UNKNOWN if name in DYNAMIC else value
         if name == "IFS":
             self.splits = False
@@ -123,7 +123,7 @@ class ShellState(Struct):
             self.globs = False
 
     def value(self, name: str) -> Word | None:
-        """Return what *name* holds; None of a variable that this text does not set."""
+        """Return the value of *name*; None for a variable that this text does not set."""
         if name in self.variables:
             return self.variables[name]
         if name.isdigit():
@@ -141,7 +141,7 @@ class ShellState(Struct):
         if self.positional is None or index < 0:
             return UNKNOWN
         if not all(map(is_one, self.positional[:index])):
-            return UNKNOWN  # What a pattern became may stand here, too.
+            return UNKNOWN  # The expansion of an earlier pattern may shift the parameters.
         inside = index < len(self.positional)
         return self.positional[index] if inside else Word("")
 
@@ -156,11 +156,11 @@ class ShellState(Struct):
         return name in self.variables or name in DYNAMIC or name in self.inherited
 
     def is_number(self, name: str) -> bool:
-        """Return whether the shell keeps a number in *name*, and this text has not touched it."""
+        """Return whether the shell keeps a number in *name*, unchanged by this text."""
         return name in _NUMBERS and name not in self.variables and name not in self.inherited
 
     def merge(self, other: ShellState) -> None:
-        """Keep what holds here as well as in *other*: the text may have come either way."""
+        """Keep the facts that are true in both states: either may lead to this point."""
         self._merge_folders(other)
         for name in self.variables.keys() | other.variables.keys():
             if self.variables.get(name) != other.variables.get(name):

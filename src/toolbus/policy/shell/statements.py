@@ -1,4 +1,4 @@
-"""The walk through lists, pipes, loops and branches, down to single commands."""
+"""The interpretation of lists, pipes, loops and branches, down to single commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.state import ShellState
     from toolbus.policy.shell.syntax import CommandNode, Node, RedirectNode, WordLoop, WordNode
 
-# Beyond, what the variable holds is not known, which is true of any of them.
+# With more items, the loop variable counts as unknown, which is true for each of them.
 _MAX_ITEMS = 12
 _COMPUTED = re.compile(r"(?:\b\w+=\$)?\(\(.*?\)\)")
 _MOVES = re.compile(r"\b(?:cd|pushd|popd|eval)\b")
@@ -46,13 +46,13 @@ _COMPOUND = (Block, Subshell, If, While, For, Case, ArithmeticCommand, TestComma
 
 
 class StatementReader:
-    """Reads the statements of the text of *shell*, one after the other."""
+    """Interprets the statements of the text of *shell*."""
 
     def __init__(self, shell: Interpreter) -> None:
         self._shell = shell
 
     def read_list(self, statements: tuple[Statement, ...]) -> None:
-        """Read *statements*, which run one after the other."""
+        """Interpret *statements* in sequence."""
         shell, state = self._shell, self._shell.state
         with shell.deeper():
             background, folder, failed = None, state.folder, state.failed
@@ -67,7 +67,7 @@ class StatementReader:
                 shell.mark_unstable(background)
 
     def read(self, statement: Statement) -> ShellState:
-        """Read one statement; return the state behind its failure."""
+        """Interpret one statement; return the state after its failure."""
         shell, state = self._shell, self._shell.state
         if statement.background:
             scope = replace(shell.scope, stdin=None, piped=False)
@@ -83,7 +83,7 @@ class StatementReader:
             has_stdin=any(_is_stdin(redirect) for redirect in statement.redirs),
             place=place,
         )
-        # Where a file can't be opened, the command is not run.
+        # If a file cannot be opened, the command does not run.
         fallible = any(redirection.target != _NOWHERE for redirection in redirections)
         before = state.copy() if fallible else state
         with shell.using(run=run):
@@ -132,7 +132,7 @@ class StatementReader:
         return self._shell.state
 
     def _read_simple(self, command: CommandNode) -> None:
-        """Read a compound command in which there is but one way to go."""
+        """Interpret a compound command with a single path through it."""
         shell = self._shell
         match command:
             case Block():
@@ -141,20 +141,20 @@ class StatementReader:
                 with shell.subshell():
                     self.read_list(command.stmts)
             case FunctionNode():
-                # What stands behind its body and an operator, bash runs at once.
+                # Bash runs text after the body and an operator at once.
                 if not isinstance(command.body.cmd, _COMPOUND):
-                    shell.refuse("a function whose end shfmt misreads", command)
+                    shell.refuse("shfmt misreads the end of this function", command)
                 shell.define(command)
             case Coprocess(stmt=stmt):
                 place = len(shell.commands)
-                shell.refuse("a coprocess, whose name or words shfmt may misread", command)
+                shell.refuse("shfmt may misread the name or words of this coprocess", command)
                 with shell.subshell("coproc"):
                     self.read(stmt)
                 shell.mark_unstable(place)
             case ArithmeticCommand():
                 shell.words.arithmetic.check(command.x)
             case Let():
-                shell.refuse("let computes with words that shfmt may misread", command)
+                shell.refuse("shfmt may misread the words of let", command)
                 for expression in command.exprs:
                     shell.words.arithmetic.check(expression)
             case TestCommand():
@@ -183,7 +183,7 @@ class StatementReader:
         with shell.using(state=after, scope=scope):
             self.read(command.y)
         shell.mark_unstable(place)
-        # Some shells run the last part of a pipe themselves: then it changes what they know.
+        # Some shells run the last part of a pipe themselves, which changes their state.
         shell.state.merge(after)
 
     def _read_if(self, command: If) -> None:
@@ -228,14 +228,14 @@ class StatementReader:
         return tuple(made)
 
     def _target(self, redirect: RedirectNode, node: WordNode) -> Word | None:
-        """Return the file that *redirect* opens, None if it copies or closes what is open."""
+        """Return the file that *redirect* opens, None if it copies or closes a descriptor."""
         shell = self._shell
         words, source = shell.words.expand((node,)), shell.source(node)
         target = words[0] if len(words) == 1 else Word(source, known=False)
         if redirect.op not in {">&", "<&"}:
             return target
         if re.match("-.", source, re.DOTALL):
-            shell.refuse("a closed file for bash, which begins a word behind it", redirect)
+            shell.refuse("bash closes the descriptor and reads the rest as a word", redirect)
         is_number = target.text == "-" or target.text.rstrip("-").isdigit()
         return None if target.known and is_number else target
 
@@ -252,7 +252,7 @@ def _stdin_of(statement: Statement, shell: Interpreter) -> str | None:
 
 
 def _given_text(redirect: RedirectNode, shell: Interpreter) -> str | None:
-    """Return the text that stands behind *redirect*, None if it is a file, or not known."""
+    """Return the inline text of *redirect*, None for a file or an unknown text."""
     if redirect.op == "<<<":
         word = shell.words.single(redirect.word)
         return word.text + "\n" if word.known and not word.pattern else None
@@ -270,7 +270,7 @@ def _is_stdin(redirect: RedirectNode) -> bool:
 
 
 def _read_call(call: CallNode, shell: Interpreter) -> ShellState:
-    """Read a simple command; return the state behind its failure."""
+    """Interpret a simple command; return the state after its failure."""
     words = tuple(shell.words.expand(call.args))
     if not words:
         for assignment in call.assigns:
@@ -298,7 +298,7 @@ def _read_call(call: CallNode, shell: Interpreter) -> ShellState:
 
 
 def _read_while(command: While, shell: Interpreter) -> None:
-    """Read a ``while`` or an ``until``."""
+    """Interpret a ``while`` or an ``until``."""
     place = len(shell.commands)
     entry = _enter(command, shell)
     shell.statements.read_list(command.cond)
@@ -307,7 +307,7 @@ def _read_while(command: While, shell: Interpreter) -> None:
 
 
 def _read_for(command: For, shell: Interpreter) -> None:
-    """Read a ``for`` or a ``select``."""
+    """Interpret a ``for`` or a ``select``."""
     place, loop = len(shell.commands), command.loop
     if isinstance(loop, CounterLoop):
         shell.words.arithmetic.check(loop.init)
@@ -337,7 +337,7 @@ def _items(loop: WordLoop, shell: Interpreter) -> tuple[Word, ...] | None:
 def _read_body(
     command: For | While, entry: ShellState, shell: Interpreter, variable: str = ""
 ) -> None:
-    """Read the body once for all turns, with a *variable* that holds something else in each."""
+    """Interpret the body once for all iterations, with an unknown loop *variable*."""
     with shell.subshell():
         inside = shell.state
         if variable:
@@ -349,12 +349,12 @@ def _read_body(
         or inside.folder != entry.folder
         or inside.functions.keys() != entry.functions.keys()
     ):
-        shell.refuse("a loop in which later turns may mean something else", command)
+        shell.refuse("a loop whose later iterations may have another meaning", command)
     shell.state.merge(inside)
 
 
 def _enter(command: Node, shell: Interpreter) -> ShellState:
-    """Forget what an earlier turn of the loop may have changed; return what is known still."""
+    """Mark everything that an earlier iteration may have changed as unknown; return a copy."""
     source, state = shell.source(command), shell.state
     plain = _COMPUTED.sub("", source)
     for name, value in state.variables.items():

@@ -1,7 +1,7 @@
-"""The syntax tree of a text, from shfmt: one short process a text.
+"""The syntax tree of a text, parsed by shfmt in one short process per text.
 
-The nodes are those that shfmt's `--to-json` writes for bash, as the documentation of
-``mvdan.cc/sh/v3/syntax`` says; a kind of node that is not here makes a text unreadable.
+The nodes are those of shfmt's `--to-json` for bash, documented in ``mvdan.cc/sh/v3/syntax``; an
+unlisted kind of node makes a text unreadable.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from toolbus.settings.extras import needs_extra
 
 MAX_BYTES = 64 * 1024
 _SECONDS = 5.0
-# shfmt joins the line behind such a comment to what is in front of it; bash runs it.
+# shfmt joins the line after such a comment to the comment; bash runs the line.
 _CONTINUED_COMMENT = re.compile(rb'"Text": *"(?:[^"\\]|\\.)*?\\\\\\n')
-# In the middle of a sign shfmt does not take a continued line for one: `"$\` + `(rm x)"`.
+# shfmt does not join a continued line inside an operator: `"$\` + `(rm x)"`.
 _SPLIT_SIGN = re.compile(r"\$\\\n(?!\s)|[&|<>;(]\\\n[&|<>;(]")
-# Words of letters that no shell gives a meaning, with single blanks between them, are a tree of
-# their own; half of the commands that people run, and most that stand in others, are such.
+# Words without special characters, separated by single blanks, need no parser; this covers half of
+# the commands that people run, and most nested commands.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+(?: [A-Za-z0-9_./:@%+,=-]+)*")
 _NOT_PLAIN = frozenset(
     """case coproc declare do done elif else esac export fi for function if in let local nameref
     readonly select then time typeset until while""".split()
 )
 
-# Of arithmetic, tests, slices and replacements nobody asks for more than the words in them.
+# Only the words inside arithmetic, tests, slices and replacements are used.
 Expression: TypeAlias = dict[str, Any]
 
 
 class TextOffset(Struct):
-    """A place in the text; *offset* counts bytes of UTF-8."""
+    """A position in the text; *offset* counts bytes of UTF-8."""
 
     offset: int = field(name="Offset", default=0)
 
 
 class Node(Struct, rename="pascal", tag_field="Type"):
-    """What all nodes have: where they begin and end."""
+    """The start and end of a node."""
 
     pos: TextOffset = field(default_factory=TextOffset)
     end: TextOffset = field(default_factory=TextOffset)
@@ -86,7 +86,7 @@ class ProcessSubstitution(Node, tag="ProcSubst"):
 
 
 class ExtendedGlob(Node, tag="ExtGlob"):
-    """``@(…)``, ``!(…)`` …; what stands in it is not parsed."""
+    """``@(…)``, ``!(…)`` …; its contents are not parsed."""
 
 
 class ArithmeticExpansion(Node, tag="ArithmExp"):
@@ -122,7 +122,7 @@ class Parameter(Node, tag="ParamExp"):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is no more than the name: ``$x`` or ``${x}``."""
+        """Whether it is only a name: ``$x`` or ``${x}``."""
         operators = self.length, self.index, self.slice, self.repl, self.names, self.exp
         return not (self.excl or any(operators))
 
@@ -134,7 +134,7 @@ class WordNode(Node, tag="Word"):
 
     @property
     def literal(self) -> str | None:
-        """The text of a word without quotes and expansions, None of any other."""
+        """The text of a word without quotes and expansions, else None."""
         first = self.parts[0] if len(self.parts) == 1 else None
         return first.value if isinstance(first, Literal) else None
 
@@ -277,13 +277,13 @@ class FunctionNode(Node, tag="FuncDecl", kw_only=True):
 
 
 class Time(Node, tag="TimeClause"):
-    """``time``, with the statement that it measures."""
+    """``time``, with its statement."""
 
     stmt: Statement | None = None
 
 
 class Coprocess(Node, tag="CoprocClause", kw_only=True):
-    """``coproc``, with the statement that runs beside the shell."""
+    """``coproc``, with its statement, which runs beside the shell."""
 
     stmt: Statement
 
@@ -310,7 +310,7 @@ Part: TypeAlias = Literal | _Quoted | Parameter | _Substituted | ExtendedGlob
 
 
 class SyntaxRefusedError(ToolbusError):
-    """A text of which there is no tree: *reason* says why."""
+    """A text cannot be parsed, for *reason*."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -324,7 +324,7 @@ def parse(text: str) -> File:
     """Return the tree of *text*, read as bash; plain words need no process.
 
     Raises:
-        SyntaxRefusedError: It is no bash, too large, or there is no shfmt.
+        SyntaxRefusedError: The text is not valid bash or too large, or shfmt is missing.
     """
     if (
         len(text) <= MAX_BYTES
@@ -334,23 +334,23 @@ def parse(text: str) -> File:
         return _plain_tree(text)
     answer = _run(_checked(text))
     if _CONTINUED_COMMENT.search(answer):
-        raise SyntaxRefusedError("a comment that ends with a backslash, which shfmt misreads")
+        raise SyntaxRefusedError("shfmt misreads a comment that ends with a backslash")
     try:
         return _decoder().decode(answer)
     except (DecodeError, RecursionError):
-        raise SyntaxRefusedError("shfmt's tree of it isn't understood") from None
+        raise SyntaxRefusedError("its syntax tree has an unknown form") from None
 
 
 def _checked(text: str) -> bytes:
     """Return *text* in UTF-8, if shfmt reads it as bash does."""
     if "\0" in text or "\r" in text:
-        raise SyntaxRefusedError("a NUL or a carriage return, which shells read differently")
+        raise SyntaxRefusedError("shells read a NUL or a carriage return differently")
     if _SPLIT_SIGN.search(text):
-        raise SyntaxRefusedError("a continued line in the middle of a sign, which shfmt misreads")
+        raise SyntaxRefusedError("shfmt misreads a continued line inside an operator")
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise SyntaxRefusedError("it is no Unicode text") from None
+        raise SyntaxRefusedError("it is not valid Unicode") from None
     if len(data) > MAX_BYTES:
         raise SyntaxRefusedError(f"it is longer than {MAX_BYTES} bytes")
     return data
@@ -381,29 +381,30 @@ def _run(data: bytes) -> bytes:
             answer, complaint = process.communicate(data, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            raise SyntaxRefusedError("shfmt takes too long to read it") from None
+            raise SyntaxRefusedError("shfmt takes too long to parse it") from None
     if process.returncode:
         lines = complaint.decode(errors="replace").splitlines()
-        raise SyntaxRefusedError(f"it is no bash: {lines[0].removeprefix('<standard input>:')}")
+        reason = lines[0].removeprefix("<standard input>:")
+        raise SyntaxRefusedError(f"it is not valid bash: {reason}")
     return answer
 
 
 @cache
 def find_shfmt() -> str:
     """Return the path of shfmt; raises `SyntaxRefusedError` if it is not installed."""
-    # Not by PATH: that is the environment's, and this program decides what is allowed.
+    # Not from PATH, which the environment controls: this program decides what is allowed.
     # Slow to import, and most commands are plain.
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
 
     try:
         package = distribution("shfmt-py")
     except PackageNotFoundError:
-        reason = needs_extra("commands are read by shfmt, which is not installed", "policy")
+        reason = needs_extra("commands are parsed by shfmt, which is not installed", "policy")
         raise SyntaxRefusedError(reason) from None
     for file in package.files or ():
         if file.stem == "shfmt" and file.parent.name in {"bin", "Scripts"}:
             return str(Path(str(package.locate_file(file))).resolve())
-    raise SyntaxRefusedError("shfmt is gone; `pip install --force-reinstall shfmt-py`")
+    raise SyntaxRefusedError("shfmt is missing; `pip install --force-reinstall shfmt-py`")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The words that a program is given, from the words as they stand in a text."""
+"""The expansion of the words in a text to the arguments of a program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SPECIAL = re.compile(r"[\\*?\[{~]")
 _TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
 _TILDE_BEHIND_COLON = re.compile(r"~[A-Za-z0-9_.-]*(?=[/:]|\Z)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=(?=~)")
-# Where bash expands a tilde behind each colon, too: not known here.
+# Words in which bash also expands a tilde after each colon: unknown here.
 _SET_LIKE = re.compile(r"[A-Za-z_]\w*\+?=")
 _UNQUOTED = re.compile(r"\\(?s:(.))|[^\\]+|\\\Z")
 _IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
@@ -44,9 +44,9 @@ _IN_DOCUMENT = re.compile(r"\\([$`\\])|\\\n")
 
 
 class Fields:
-    """Pieces of one word, from left to right, that become the words of which a program is given.
+    """The pieces of one written word, from left to right, and the arguments they expand to.
 
-    *source* is the word as written, for what is not known of it.
+    *source* is the word as written, used for unknown arguments.
     """
 
     def __init__(self, source: str, *, splits: bool, globs: bool) -> None:
@@ -62,16 +62,16 @@ class Fields:
         self.started = self.is_pattern = self.is_unknown = self.has_tilde = False
 
     def quoted(self, text: str) -> None:
-        """Add *text*, of which nothing is special."""
+        """Add *text* without special characters."""
         escaped = _GLOB_SIGN.sub(r"\\\g<0>", text) if _GLOB_SIGN.search(text) else text
         if not self.plain and text.startswith("~") and not self.has_tilde:
             escaped = "\\" + escaped
         self._add(text, escaped)
 
     def literal(self, text: str, *, unsplit: bool = False) -> None:
-        """Add *text* that stands there unquoted: it may be a pattern, but is not split.
+        """Add unquoted *text*: it may be a pattern, but is not split.
 
-        If it is *unsplit*, bash splits nothing of the word.
+        If *unsplit*, bash does not split the word at all.
         """
         self.is_unsplit = self.is_unsplit or unsplit
         if "*" in text or "?" in text or "[" in text:
@@ -79,7 +79,7 @@ class Fields:
         self._add(text, text)
 
     def expanded(self, text: str) -> None:
-        """Add *text* that an unquoted variable held: it is split, and may be a pattern."""
+        """Add *text*, the value of an unquoted variable: it is split, and may be a pattern."""
         if not self.splits:
             self.unknown(several=True)
             return
@@ -92,8 +92,8 @@ class Fields:
                 self.literal(part)
 
     def tilde(self, text: str) -> None:
-        """Add *text*, which begins with ``~`` or ``~name`` and becomes a folder of the system's."""
-        # The quotes of `"$HOME/x"` have begun a word, in which there is nothing yet.
+        """Add *text*, which begins with ``~`` or ``~name`` and expands to a home folder."""
+        # The quotes of `"$HOME/x"` have begun a word that is still empty.
         if self.plain or self.is_unknown:
             self.unknown(several=False)
             return
@@ -101,7 +101,7 @@ class Fields:
         self._add(text, text)
 
     def matching(self, pattern: str) -> None:
-        """Add what matches *pattern*, quoted."""
+        """Add the matches of *pattern*, quoted."""
         if pattern.startswith("~") and self.started:
             self.unknown(several=False)
             return
@@ -110,7 +110,7 @@ class Fields:
         self._add(pattern, pattern)
 
     def unknown(self, *, several: bool) -> None:
-        """Add what nobody can know; *several* if it may also split the word."""
+        """Add an unknown piece; *several* if it may also split the word."""
         self.is_unknown = self.started = True
         self.several = self.several or several
 
@@ -123,11 +123,11 @@ class Fields:
         self._begin()
 
     def plain_start(self) -> str:
-        """Return what the word certainly begins with."""
+        """Return the certain beginning of the word."""
         return "" if self.is_pattern or self.has_tilde else self.plain
 
     def result(self) -> list[Word]:
-        """Return the words, once all pieces are in."""
+        """Return the words, after all pieces are added."""
         self.finish()
         if self.several or (self.is_split and self.is_unsplit):
             return [Word(self.source, known=False, several=True)]
@@ -149,9 +149,9 @@ class Fields:
 
 
 class WordReader:
-    """Adds what the parts of one word stand for to *fields*, and reads what stands in them.
+    """Expands the parts of one word into *fields*, and interprets commands inside them.
 
-    A *single* one stays one word; it is *assigned* if a tilde is expanded behind each colon.
+    A *single* word is not split; in an *assigned* word a tilde is expanded after each colon.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class WordReader:
         self._shell, self._fields, self._single, self._assigned = shell, fields, single, assigned
 
     def read(self, parts: tuple[Part, ...]) -> None:
-        """Add what *parts* stand for to the fields."""
+        """Expand *parts* into the fields."""
         for index, part in enumerate(parts):
             if isinstance(part, Literal):
                 self._literal(part.value, parts, is_first=not index)
@@ -170,7 +170,7 @@ class WordReader:
                 self._double_quoted(part)
             elif isinstance(part, ExtendedGlob):
                 if not self._single or re.search(r"[$`<>]", self._shell.source(part)):
-                    self._shell.refuse("an extended pattern, which shells read differently", part)
+                    self._shell.refuse("shells read this extended pattern differently", part)
                 self._fields.unknown(several=True)
             else:
                 self._dynamic(part, quoted=self._single)
@@ -189,7 +189,7 @@ class WordReader:
         if part.dollar and any(
             name.startswith("TEXTDOMAIN") for name in self._shell.state.variables
         ):
-            self._fields.unknown(several=False)  # The translation may be anything.
+            self._fields.unknown(several=False)  # The translation may be any text.
         for inner in part.parts:
             if isinstance(inner, Literal):
                 self._fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
@@ -199,12 +199,12 @@ class WordReader:
     def _unquoted(self, text: str) -> None:
         for match in _UNQUOTED.finditer(text):
             if match[1] is not None:
-                # shfmt leaves a continued line in what has other backslashes.
+                # shfmt keeps a line continuation next to other backslashes.
                 self._fields.quoted(match[1] if match[1] != "\n" else "")
             elif self._single:
                 self._fields.quoted(match[0])
             else:
-                # Behind a `$` that stands alone bash does not split what it expanded before.
+                # After a lone `$` bash does not split earlier expansions.
                 self._fields.literal(match[0], unsplit="$" in match[0])
 
     def _leading_tilde(self, text: str, *, ends: bool) -> str:
@@ -220,7 +220,7 @@ class WordReader:
         return rest[match.end() :]
 
     def _add_home(self, prefix: str, written: str) -> None:
-        """Add the folder that *written* stands for: ``~`` or ``~name``."""
+        """Add the folder of *written*: ``~`` or ``~name``."""
         home = self._shell.state.variables.get("HOME")
         if home is not None and written == "~":
             if not home.known or home.pattern:
@@ -233,16 +233,16 @@ class WordReader:
 
     def _single_quoted(self, part: SingleQuoted) -> None:
         if part.dollar and "\\'" in part.value:
-            self._shell.refuse("a quote in $'…', which ends it in other shells", part)
+            self._shell.refuse("a quote in $'…' ends it in other shells", part)
         if part.dollar and "\\" in part.value:
             self._fields.unknown(several=False)
         else:
             self._fields.quoted(part.value)
 
     def read_quoted(self, part: Part) -> None:
-        """Add what *part* stands for in double quotes, where it is no letters."""
+        """Expand *part*, a part other than plain text, in double quotes."""
         if isinstance(part, SingleQuoted | DoubleQuoted | ExtendedGlob | Literal):
-            self._shell.refuse("quotes in quotes", part)
+            self._shell.refuse("nested quotes", part)
             self._fields.unknown(several=False)
         else:
             self._dynamic(part, quoted=True)
@@ -266,19 +266,19 @@ class WordReader:
     def _substitution(self, part: Substitution, *, quoted: bool) -> None:
         shell = self._shell
         if part.backquotes and re.search(r'\\[\\`"$\n]', shell.source(part)):
-            shell.refuse("backslashes in backquotes, which shfmt misreads", part)
+            shell.refuse("shfmt misreads backslashes in backquotes", part)
         scope = replace(shell.scope, redirections=()).through("$(…)")
         with shell.using(state=shell.state.copy(), scope=scope):
             shell.statements.read_list(part.stmts)
         self._fields.unknown(several=not quoted)
 
     def _parameter(self, part: Parameter, *, quoted: bool) -> None:
-        """Add what *part* stands for, and read what stands in it."""
-        # The cases of bash's manual, "Shell Parameter Expansion", as far as they differ here.
+        """Expand *part*, and interpret commands inside it."""
+        # Complex because it follows the cases of bash's manual, "Shell Parameter Expansion".
         name, index = part.name, self._index(part)
         self._read_operands(part, quoted=quoted)
         if part.excl and not part.names and index not in _ALL:
-            self._shell.refuse("a variable that names another one", part)
+            self._shell.refuse("a variable that names another variable", part)
         if part.exp and part.exp.op in {"=", ":="}:
             self._shell.state.assign(name, UNKNOWN)
         if part.is_plain:
@@ -303,7 +303,7 @@ class WordReader:
         self._fields.unknown(several=not quoted and not self._shell.state.splits)
 
     def _add_word(self, word: Word, *, quoted: bool) -> None:
-        """Add what a variable holds."""
+        """Add the value of a variable."""
         if word.pattern and (quoted or word.text.startswith("~")):
             if word.text.startswith("~") and not any(sign in word.text for sign in "*?[\\"):
                 self._fields.tilde(word.text)
@@ -317,13 +317,13 @@ class WordReader:
             self._fields.expanded(word.text)
 
     def _add_all(self, name: str, *, quoted: bool) -> None:
-        """Add the positional parameters, of which ``"$*"`` makes one word."""
+        """Add the positional parameters; ``"$*"`` joins them to one word."""
         words = self._shell.state.positional
         if words is None or (quoted and name == "*"):
             self._fields.unknown(several=not quoted or name == "@")
             return
         if quoted and not words:
-            # In bash "$@" of nothing is no word, though there are quotes around.
+            # In bash an empty "$@" expands to no word, despite the quotes.
             self._fields.unknown(several=True)
         for position, word in enumerate(words):
             if position:
@@ -331,7 +331,7 @@ class WordReader:
             self._add_word(word, quoted=quoted)
 
     def _index(self, part: Parameter) -> str:
-        """Read the subscript; return ``@``, ``*``, ``?`` for any other, or nothing."""
+        """Interpret the subscript; return ``@``, ``*``, ``?`` for any other, or ""."""
         if part.index is None:
             return ""
         text = self._shell.source(part).partition("[")[2]
@@ -344,26 +344,26 @@ class WordReader:
         for bound in ("Offset", "Length"):
             self._shell.words.arithmetic.check((part.slice or {}).get(bound))
         if part.exp and part.exp.op == "@":
-            self._shell.refuse("@P runs what the variable holds", part)
+            self._shell.refuse("@P runs commands in the value of the variable", part)
         words = [*words_in(part.repl)]
         if part.exp and part.exp.word:
             words.append(part.exp.word)
         for word in words:
-            # shfmt takes single quotes there for quotes, and bash mostly for letters.
+            # shfmt reads single quotes there as quotes, and bash mostly as characters.
             if quoted and "'" in self._shell.source(word):
-                self._shell.refuse("quotes in ${…} in quotes, which shells read differently", part)
+                self._shell.refuse("shells read quotes in a quoted ${…} differently", part)
             self._shell.words.single(word)
 
 
 class WordExpander:
-    """Expands the words of the text of *shell*; what stands in them is read as it comes by."""
+    """Expands the words of the text of *shell*, and interprets commands inside them."""
 
     def __init__(self, shell: Interpreter) -> None:
         self._shell = shell
         self.arithmetic = Arithmetic(shell)
 
     def expand(self, nodes: Iterable[WordNode]) -> list[Word]:
-        """Return what *nodes* become as words of a command or a loop."""
+        """Return the expansion of *nodes* as words of a command or a loop."""
         words: list[Word] = []
         for node in nodes:
             text = node.literal
@@ -374,7 +374,7 @@ class WordExpander:
         return words
 
     def single(self, node: WordNode | None, *, assigned: bool = False) -> Word:
-        """Return what *node* becomes where it stays one word: a value, a here-string."""
+        """Return the expansion of *node* as a single word: a value, a here-string."""
         if node is None or not node.parts:
             return Word("")
         fields = Fields(self._shell.source(node), splits=True, globs=True)
@@ -383,19 +383,19 @@ class WordExpander:
         return (fields.result() or [Word("")])[0]
 
     def document(self, node: WordNode | None, *, verbatim: bool, indented: bool) -> str | None:
-        """Return the text of a here-document, or None if it can't be known."""
+        """Return the text of a here-document, or None if it is unknown."""
         if node is None:
             return ""
         parts = node.parts
         if not _is_read_alike(parts, verbatim=verbatim):
-            self._shell.refuse("a here-document whose end or text shfmt misreads", node)
+            self._shell.refuse("shfmt misreads the end or text of this here-document", node)
         fields = Fields("", splits=True, globs=True)
         for part in parts:
             if isinstance(part, Literal):
                 fields.quoted(part.value if verbatim else _IN_DOCUMENT.sub(r"\1", part.value))
             else:
                 WordReader(self._shell, fields).read_quoted(part)
-        # A line that a backslash continues is two literals; whose tabs count is bash's secret.
+        # A continued line is two literals, and it is unclear which tabs bash strips.
         if fields.is_unknown or (indented and len(parts) > 1):
             return None
         return re.sub(r"(?m)^\t+", "", fields.plain) if indented else fields.plain
@@ -410,13 +410,13 @@ class WordExpander:
 
 
 def _has_braces(parts: tuple[Part, ...]) -> bool:
-    """Return whether *parts* may become several words: ``a{b,c}``, and not ``{owner}/{repo}``."""
+    """Return whether *parts* may expand to several words: ``a{b,c}``, not ``{owner}/{repo}``."""
     texts = [part.value if isinstance(part, Literal) else "\0" for part in parts]
     return bool(_BRACES.search(re.sub(r"\\(?s:.)", "", "".join(texts))))
 
 
 def _is_read_alike(parts: tuple[Part, ...], *, verbatim: bool) -> bool:
-    """Return whether shfmt sees in a here-document what bash sees, expansions or none."""
+    """Return whether shfmt and bash read the same expansions in a here-document."""
     if verbatim:
         return all(isinstance(part, Literal) for part in parts)
     texts = [re.sub(r"\\(?s:.)", "", part.value) for part in parts if isinstance(part, Literal)]

@@ -1,4 +1,4 @@
-"""Programs that run another one, or a text for a shell: `bash -c`, `sudo`, `xargs`, `ssh` …."""
+"""Programs that run another program or a shell text: `bash -c`, `sudo`, `xargs`, `ssh` …."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHERS = frozenset(
     ysh zsh""".split()
 )
 SHELLS = _READ_AS_BASH | _OTHERS
-# What bash takes for a computation or a test, and the shells of POSIX for programs that they run.
+# Forms that bash reads as arithmetic or a test, and POSIX shells as programs to run.
 _NOT_POSIX = re.compile(r"\(\(|\[\[|\$'|\$\"|\bfunction\b")
 _WITHOUT_VALUE = frozenset(
     "--login --noediting --noprofile --norc --posix --restricted --verbose --protected".split()
@@ -39,28 +39,28 @@ _BUILTINS_TOO = frozenset({"builtin", "command"})
 
 
 def read_shell(name: str, words: Words, shell: Interpreter) -> None:
-    """Read what the shell *name* runs that is given *words*."""
-    # One branch for each way to start a shell, in the order in which bash decides.
+    """Interpret the commands run by the shell *name* with *words*."""
+    # Complex because each way to start a shell has a branch, in bash's order.
     if words[:1] in {(Word("--help"),), (Word("--version"),)}:
         return
     if name in _OTHERS:
-        shell.refuse(f"{name} has a syntax of its own")
+        shell.refuse(f"the syntax of {name} differs from bash")
         return
     letters, words = _shell_options(words)
     script = words[0] if words else None
     if (script and script.text.startswith(("-", "+"))) or "O" in letters:
-        shell.refuse(f"an option of {name} that isn't known here")
+        shell.refuse(f"an unknown option of {name}")
     elif "c" in letters:
         _read_string(name, words, shell)
     elif "s" in letters or script is None:
         _read_input(name, words, shell)
     elif not script.known or script.several:
-        shell.refuse(f"what {name} runs is known only when it runs")
-    # A script is a file: what it runs is as known as what any program does.
+        shell.refuse(f"the script of {name} is known only at run time")
+    # A script is a file, and running it is like running any program.
 
 
 def _shell_options(words: Words) -> tuple[str, Words]:
-    """Return the letters of the options of a shell, and the words behind them."""
+    """Return the letters of a shell's options, and the remaining words."""
     letters = ""
     while words and (option := _option_letters(words[0])) is not None:
         letters += option
@@ -71,7 +71,7 @@ def _shell_options(words: Words) -> tuple[str, Words]:
 
 
 def _option_letters(word: Word) -> str | None:
-    """Return the letters of an option, ``-`` if it is the last one; None if it is no option."""
+    """Return the letters of an option, ``-`` for the end of options, None for no option."""
     if not word.known or word.pattern:
         return None
     if word.text in {"--", "-"}:
@@ -82,9 +82,9 @@ def _option_letters(word: Word) -> str | None:
 
 
 def read_string(word: Word, wrapper: str, shell: Interpreter, *words: Word) -> None:
-    """Read what *wrapper* has a new shell run: *word*, whose parameters are *words*."""
+    """Interpret *word*, which *wrapper* passes to a new shell, with the parameters *words*."""
     if not word.known or word.pattern:
-        shell.refuse(f"what {wrapper} runs is known only when it runs")
+        shell.refuse(f"the text that {wrapper} runs is known only at run time")
         return
     state, scope = shell.state, shell.inner_scope().through(wrapper)
     settings = tuple(state.variables.items())
@@ -98,10 +98,10 @@ def read_string(word: Word, wrapper: str, shell: Interpreter, *words: Word) -> N
 
 def _read_string(name: str, words: Words, shell: Interpreter) -> None:
     if not words or words[0].several:
-        shell.refuse(f"what {name} -c runs is known only when it runs")
+        shell.refuse(f"the text that {name} -c runs is known only at run time")
         return
     _refuse_unlike(name, words[0].text, shell)
-    # A pattern for the name of the shell may become its parameters, too.
+    # A pattern in the place of the shell's name may also expand to parameters.
     certain = all(map(is_one, words[1:2]))
     read_string(words[0], f"{name} -c", shell, *(words[2:] if certain else (_SOME,)))
 
@@ -110,7 +110,7 @@ def _read_input(name: str, words: Words, shell: Interpreter) -> None:
     run, scope = shell.run, shell.scope
     text = run.stdin if run.has_stdin else scope.stdin
     if text is None:
-        shell.refuse(f"{name} runs what comes to its standard input")
+        shell.refuse(f"{name} runs commands from its standard input")
         return
     if not run.has_stdin and not scope.piped:
         shell.refuse(f"{name} shares its input with other commands")
@@ -125,13 +125,13 @@ def _refuse_unlike(name: str, text: str, shell: Interpreter) -> None:
 
 
 def runs_others(name: str) -> bool:
-    """Return whether the program *name* may run a command that is judged by itself."""
+    """Return whether the program *name* may run another command that is judged separately."""
     known = shipped_programs().find(name)
     return known is not None and known[1].wraps
 
 
 def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
-    """Read what the program *name* runs that is given *words*."""
+    """Interpret the commands run by the program *name* with *words*."""
     known = _known_wrapper(name, shell)
     if known is None:
         return
@@ -139,20 +139,20 @@ def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
         _read_find(words, shell)
         return
     parsed = ParsedCommand(Command(Word(name), words, folder=shell.state.folder), *known)
-    # Behind its own help a program of the project may read on.
+    # A project's own program may parse on after a help option.
     if parsed.instead is not None and not parsed.helps:
         return
     if not (parsed.wrapped or parsed.shell_texts):
         if parsed.spec.data.opens_shell:
-            shell.refuse(f"{name} starts a shell that reads what to run")
+            shell.refuse(f"{name} starts an interactive shell")
     elif not parsed.is_certain:
-        shell.refuse(f"what {name} runs is not certain: a word before it is not known")
+        shell.refuse(f"the command that {name} runs is uncertain: a word before it is unknown")
     else:
         _read_inside(parsed, shell)
 
 
 def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandSpec] | None:
-    """Return what is known of *name*; a file of one's own hides no wrapper that is shipped."""
+    """Return the name and spec of the wrapper *name*; a user's file cannot hide a shipped one."""
     for programs in (shell.programs, shipped_programs()):
         known = programs.find(name) if programs is not None else None
         if known is not None and known[1].wraps:
@@ -161,7 +161,7 @@ def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandSpec] | N
 
 
 def _read_inside(parsed: ParsedCommand, shell: Interpreter) -> None:
-    """Read the program and the texts for a shell that *parsed* runs, where and as it does."""
+    """Interpret the program and shell texts that *parsed* runs, in its folder and environment."""
     name, data, label = parsed.action[0], parsed.spec.data, _label(parsed)
     places = (*data.places, *parsed.places)
     there, run = shell.state, shell.run
@@ -192,7 +192,7 @@ def _label(parsed: ParsedCommand) -> str:
 
 
 def _with_input(parsed: ParsedCommand, places: Sequence[str]) -> Words:
-    """Return the words of the program with what it gets of the input, at *places* or behind."""
+    """Return the words of the wrapped command with unknown input at *places* or at the end."""
     filled = tuple(_filled(word, places) for word in parsed.wrapped)
     is_placed = bool(parsed.places) or filled != parsed.wrapped
     is_behind = parsed.spec.data.appends and (parsed.appends or not is_placed)
@@ -200,7 +200,7 @@ def _with_input(parsed: ParsedCommand, places: Sequence[str]) -> Words:
 
 
 def _filled(word: Word, places: Sequence[str]) -> Word:
-    """Return *word* as not known, if something else stands for one of *places* in it."""
+    """Return *word*, as unknown if it contains a placeholder of *places*."""
     starts = [word.text.index(place) for place in places if place and place in word.text]
     if not starts:
         return word
@@ -209,7 +209,7 @@ def _filled(word: Word, places: Sequence[str]) -> Word:
 
 
 def _read_find(words: Words, shell: Interpreter) -> None:
-    """Read what stands behind ``-exec`` and the like."""
+    """Interpret the commands after ``-exec`` and similar actions."""
     start = _first_folder(words)
     position = 0
     while position < len(words):
@@ -230,7 +230,7 @@ def _read_find(words: Words, shell: Interpreter) -> None:
 
 
 def _first_folder(words: Words) -> str:
-    """Return what all names that find prints begin with, if that is certain."""
+    """Return the certain beginning of all names printed by find, or ""."""
     roots = []
     for word in words:
         if not word.known or word.pattern:
@@ -245,7 +245,7 @@ def _first_folder(words: Words) -> str:
 
 
 def _found_by(word: Word, start: str, *, several: bool) -> Word:
-    """Return *word* with the name of a file that find found in it, which begins with *start*."""
+    """Return *word* with "{}" replaced by an unknown name that begins with *start*."""
     if "{}" not in word.text or not word.known:
         return word
     before = word.text.partition("{}")[0]

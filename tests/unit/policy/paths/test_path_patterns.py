@@ -41,14 +41,14 @@ def test_alternatives_are_patterns_of_their_own():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no path is called ''"),
-        ("!.env", "no pattern takes back another"),
-        ("$HOME/.ssh", "no variables are set in patterns"),
-        ("${HOME}/.ssh", "no variables"),
-        ("a/*/../b", "goes up behind a wildcard"),
-        ("~no-such-user/x", "no user has the home folder"),
+        ("", "'' is not a path"),
+        ("!.env", "patterns cannot be negated"),
+        ("$HOME/.ssh", "patterns cannot contain variables"),
+        ("${HOME}/.ssh", "cannot contain variables"),
+        ("a/*/../b", "'..' cannot follow a wildcard"),
+        ("~no-such-user/x", "unknown home folder"),
         ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "more than 100 alternatives"),
-        ("a\0b", "no path is called"),
+        ("a\0b", "is not a path"),
     ],
 )
 def test_a_pattern_that_means_nothing_is_refused(text, words):

@@ -1,4 +1,4 @@
-"""What a program of `awk` does: POSIX awk, with what gawk(1) and mawk(1) add."""
+"""The effects of `awk` programs: POSIX awk with the additions of gawk(1) and mawk(1)."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _NOWHERE = frozenset({'"/dev/null"', '"/dev/stdout"', '"/dev/stderr"', '"-"'})
 
 
 class ProgramError(Exception):
-    """A program is none that is understood here."""
+    """The program cannot be parsed."""
 
 
 def program_tokens(program: str) -> list[str]:
-    """Return the tokens of *program*; raises `ProgramError`, also where a ``/`` is ambiguous.
+    """Return the tokens of *program*; raises `ProgramError`, also for an ambiguous ``/``.
 
-    Behind ``)``, ``++`` and ``--`` it may divide or begin an expression, which decides about all
-    that follows: then a program passes only if nothing in it could do anything.
+    After ``)``, ``++`` and ``--`` a slash may divide or begin a regular expression, which changes
+    the meaning of the rest: such a program passes only if it contains nothing dangerous.
     """
-    # The state of a tokenizer: what a slash is depends on all before it.
+    # Complex because the meaning of a slash depends on all tokens before it.
     tokens: list[str] = []
     position, before = 0, "newline"
     dangerous = _DANGEROUS.search(program) is not None
@@ -72,7 +72,7 @@ def _regular_expression(program: str, position: int) -> str:
 
 
 def _goes_on(expression: str) -> bool:
-    """Tell whether the slash that ends *expression* may be one inside of brackets."""
+    """Return whether the slash that ends *expression* may be inside brackets."""
     text = _CLASS.sub("x", _ESCAPE.sub("", expression))
     inside = False
     for letter in text:
@@ -96,12 +96,12 @@ def read_awk(parsed: ParsedCommand) -> Sequence[Word]:
         programs, operands = operands[:1], operands[1:]
     for program in programs:
         if not program.known:
-            parsed.note("what this program of awk does cannot be known", program)
+            parsed.note("this awk program is known only at run time", program)
             continue
         try:
             _judge(parsed, program_tokens(program.text))
         except ProgramError:
-            parsed.note("what this program of awk does is not known", program)
+            parsed.note("the effect of this awk program is unknown", program)
     return [file for file in operands if not (file.known and _ASSIGNMENT.match(file.text))]
 
 
@@ -128,7 +128,7 @@ def _judge_sign(parsed: ParsedCommand, sign: str, behind: list[str]) -> None:
         case "getline" | "ARGV" | "ARGC":
             _input(parsed, behind)
         case "@":
-            parsed.note("what this program of awk loads or calls is not known")
+            parsed.note("the code that this awk program loads or calls is unknown")
 
 
 def _output(parsed: ParsedCommand, behind: list[str]) -> None:
@@ -140,7 +140,7 @@ def _output(parsed: ParsedCommand, behind: list[str]) -> None:
 
 
 def _input(parsed: ParsedCommand, behind: list[str]) -> None:
-    """Add what is read besides the files that the command names."""
+    """Add files that the program reads besides the operands."""
     text = "".join(behind)
     if match := re.match(r'\w*<"([^"\\]*)"(?:[;})]|\n|$)', text):
         parsed.builder.read(Word(match[1]))

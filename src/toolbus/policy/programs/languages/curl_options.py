@@ -1,4 +1,4 @@
-"""Curl beside the reading of an address: the files that it writes, and its words to servers."""
+"""The effects of curl's options and addresses: files that it writes, and commands to servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.programs.parsed_command import ParsedCommand
 
-# curl takes the protocol from the beginning of a host's name where the address has none.
+# Without a scheme, curl derives the protocol from the beginning of the host's name.
 _OTHER_SCHEME = re.compile(
     r"(?!(?:https?|ftps?|file|wss?):/)[a-z][a-z0-9+]*:/|(?:dict|imap|ldap|pop3|smtp)\.",
     re.IGNORECASE,
@@ -21,7 +21,7 @@ _OTHER_SCHEME = re.compile(
 
 
 def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge what curl tells servers, and the names of the files that it writes; return URLs."""
+    """Judge curl's commands to servers, and the files that it writes; return URLs."""
     builder = parsed.builder
     for option, value in parsed.values:
         if "-b" in option.names and "=" not in value.text:
@@ -42,21 +42,21 @@ def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def _write_as_told(parsed: ParsedCommand, template: Word) -> None:
-    """Add the files that a text of ``-w`` names: ``%output{FILE}``, ``%output{>>FILE}``."""
+    """Add the files named in a ``-w`` template: ``%output{FILE}``, ``%output{>>FILE}``."""
     if template.text.startswith("@"):
-        parsed.note("which files it writes may stand in that file", template)
+        parsed.note("that file may name files to write", template)
     for name in re.findall(r"%output\{(?:>>)?([^}]*)", template.text):
         parsed.builder.write(Word(name))
 
 
 def _send_by_scheme(parsed: ParsedCommand, url: Word) -> None:
-    """Judge an address whose path is sent as commands, or that reads files through a server."""
+    """Judge an address whose scheme sends commands, or reads files through a server."""
     if url.known and _OTHER_SCHEME.match(url.text):
         parsed.builder.effects.add("write")
 
 
 def _write_by_url(parsed: ParsedCommand) -> None:
-    """Add the files to which curl gives the names of what it fetches."""
+    """Add the files that curl names after its URLs."""
     if parsed.option("-J", "--remote-header-name"):
         parsed.builder.write(Word("a name that the server gives", known=False))
     for url in parsed.operands:

@@ -1,4 +1,4 @@
-"""What `find` does: the expressions of find(1), GNU findutils and BSD."""
+"""The effects of `find` expressions: find(1), GNU findutils and BSD."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_find(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge an expression of find; return no operands, since all are judged."""
+    """Judge an expression of find; return no operands."""
     starts, rest = _starts(parsed.operands)
     index = 0
     while index < len(rest):
@@ -26,7 +26,7 @@ def read_find(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def _starts(words: Sequence[Word]) -> tuple[list[Word], Sequence[Word]]:
-    """Return where it starts, and the expression; `-H`, `-L` and the like stand in front."""
+    """Return the starting points, and the expression; options such as `-L` come first."""
     leading = language_words("find", "leading")
     starts: list[Word] = []
     for index, word in enumerate(words):
@@ -41,17 +41,17 @@ def _starts(words: Sequence[Word]) -> tuple[list[Word], Sequence[Word]]:
 def _behind_primary(
     parsed: ParsedCommand, starts: list[Word], words: Sequence[Word], index: int
 ) -> int:
-    """Judge the primary at *index* of *words*; return the index behind it and its arguments."""
-    # One branch for each kind of primary, as find(1) lists them.
+    """Judge the primary at *index* of *words*; return the index after its arguments."""
+    # Complex because each kind of primary in find(1) has its own branch.
     word, arguments = words[index], words[index + 1 : index + 2]
     text = word.text
     parsed.options.add(text)
     if not word.known:
-        parsed.note(f"what {text} is in an expression of find cannot be known", word)
+        parsed.note(f"{text} may be any action of find", word)
     elif text in language_words("find", "valued") or text.startswith("-newer"):
         starts += arguments if text == "-f" else ()
         for argument in filter(lambda argument: argument.several, arguments):
-            parsed.note("it may become several words, and actions among them", argument)
+            parsed.note("it may expand to several words, including actions", argument)
         return index + 2
     elif text in language_words("find", "writes"):
         for argument in arguments:
@@ -60,7 +60,7 @@ def _behind_primary(
     elif text in language_words("find", "runs"):
         return _behind_command(parsed, words, index + 1)
     elif text not in language_words("find", "plain") and text != "-delete":
-        parsed.note(f"what {text} of find does is not known", word)
+        parsed.note(f"{text} is an unknown action of find", word)
     return index + 1
 
 
@@ -68,12 +68,12 @@ def _behind_command(parsed: ParsedCommand, words: Sequence[Word], start: int) ->
     end = end_of_command(words, start)
     for word in words[start:end]:
         if may_be_sign(word):
-            parsed.note("it may end the command, and actions may follow", word)
+            parsed.note("it may end the command, with actions after it", word)
     return end + 1
 
 
 def end_of_command(words: Sequence[Word], start: int) -> int:
-    """Return where the command ends in *words* that begins at *start*, behind ``-exec``."""
+    """Return the end of the command in *words* that begins at *start*, after ``-exec``."""
     for index in range(start, len(words)):
         is_plus = words[index].text == "+" and index > start and words[index - 1].text == "{}"
         if words[index].text == ";" or is_plus:
@@ -82,10 +82,10 @@ def end_of_command(words: Sequence[Word], start: int) -> int:
 
 
 def _use(parsed: ParsedCommand, start: Word, rest: Sequence[Word]) -> None:
-    """Judge what is done with all below *start*; what is run there is a command of its own."""
+    """Judge the effects on files below *start*; commands run there are judged separately."""
     builder = parsed.builder
     if not start.known:
-        parsed.note(f"it is not known whether {start.text} is an action of find", start)
+        parsed.note(f"{start.text} may be an action of find", start)
     if "-delete" in parsed.options:
         builder.destroy(start)
     if not language_words("find", "runs").isdisjoint(parsed.options):

@@ -1,4 +1,4 @@
-"""Readers of arguments of which data cannot say what they do, by the names that data files use."""
+"""Readers of arguments that need code, by their names in the data files."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
 
 _QUIET_LESS = re.compile(r"\++(?:\d*[gGFp%]?|[/?][^!|]*)")
 _ENVIRONMENT = re.compile(r"""\$ENV\b|(?<![.\w"'$@])env(?![\w"']|\s*:)""")
-"""What of jq reads the environment: no key of that name, as in `.env` and `{env: 1}`."""
+"""Forms of jq that read the environment, but not keys as in `.env` and `{env: 1}`."""
 _FILE_NAME = re.compile(r"[./~-]*\w[\w./~-]*")
 _YQ_ENVIRONMENT = re.compile(r"env\s*\(|envsubst")
 _FZF_RUNS = re.compile(r"execute|become|reload|transform|preview\(|preview:|unbind-run|bg-")
 _QUERY = re.compile(r"query\s*=\s*(?:query\b|\{)")
 _MUTATION = re.compile(r"\b(?:mutation|subscription)\b")
 _OVERRIDE = re.compile(r"method-override", re.IGNORECASE)
-# Names and states, as `get` prints them without -o: no value of a secret.
+# Outputs of `get` without values of secrets.
 _SHORT_OUTPUTS = frozenset({"", "name", "wide"})
 _SECRETS = re.compile(r"secrets?(?:[./].*)?", re.IGNORECASE)
 _EVALUATED = re.compile(r"[\[$`]")
 
 
 def read_tar(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge a call of tar, by its mode; return no operands."""
-    # Modes and options may be given together: each adds what it does.
+    """Judge a call of tar by its mode; return no operands."""
+    # Complex because modes and options may be combined, and each adds effects.
     builder = parsed.builder
     creates = parsed.option("-c", "-r", "-u", "-A", "--delete")
     if not creates and not parsed.option("-t", "-d", "-x"):
         if parsed.instead is None:
-            parsed.note("what tar does without one of -c, -t and -x is not known")
+            parsed.note("the effect of tar without -c, -t or -x is unknown")
         return ()
     for option, value in parsed.values:
         if "-f" in option.names:
@@ -70,7 +70,7 @@ def _archive(parsed: ParsedCommand, archive: Word, kind: str) -> None:
 
 
 def read_lsof(parsed: ParsedCommand) -> Sequence[Word]:
-    """Note the hosts that ``-i`` names, which are looked up; return the operands."""
+    """Add the hosts of ``-i``, which are looked up; return the operands."""
     for option, value in parsed.values:
         _, at_sign, host = value.text.partition("@")
         if "-i" in option.names and (not value.known or at_sign):
@@ -80,7 +80,7 @@ def read_lsof(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_gzip(parsed: ParsedCommand) -> Sequence[Word]:
-    """Add what a compressor unpacks to: the names without their last suffix; return operands."""
+    """Add the files that a compressor unpacks: names without the last suffix; return operands."""
     if parsed.instead is None:
         for word in parsed.operands:
             if word.known and not word.pattern and posixpath.splitext(word.text)[1]:
@@ -89,17 +89,17 @@ def read_gzip(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_date(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `date`: an operand that is no format sets the clock; return none."""
+    """Judge `date`: an operand other than a format sets the clock; return none."""
     if any(not word.text.startswith("+") for word in parsed.operands):
         parsed.builder.effects.add("write")
     return ()
 
 
 def read_less(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge the commands with which `less` begins, ``+!command`` for one; return files."""
+    """Judge the initial commands of `less`, such as ``+!command``; return files."""
     for word in parsed.operands:
         if word.text.startswith("+") and not _QUIET_LESS.fullmatch(word.text):
-            parsed.note("what less does at its start is not known", word)
+            parsed.note("the effect of this initial command of less is unknown", word)
     return [word for word in parsed.operands if not word.text.startswith("+")]
 
 
@@ -122,7 +122,7 @@ def read_jq(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_ps(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `ps`: letters without a dash are options, of which `e` shows the environment."""
+    """Judge `ps`: letters without a dash are options, and `e` shows the environment."""
     letters = [word.text for word in parsed.operands if word.text.isalpha() or not word.known]
     if parsed.option("-E") or any("e" in text for text in letters):
         parsed.builder.read_environment()
@@ -130,7 +130,7 @@ def read_ps(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge an expression of yq: its functions load… read files, env… the environment."""
+    """Judge an expression of yq: `load…` functions read files, `env…` the environment."""
     expressions = [value for option, value in parsed.values if "--expression" in option.names]
     for word in (*expressions, *parsed.operands[:1]):
         if word.known and "load" in word.text:
@@ -138,7 +138,7 @@ def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
         if not word.known or _ENVIRONMENT.search(word.text) or _YQ_ENVIRONMENT.search(word.text):
             parsed.builder.read_environment()
         if _FILE_NAME.fullmatch(word.text):
-            parsed.builder.read(word)  # It is the expression only where there is no such file.
+            parsed.builder.read(word)  # The word is an expression only if no such file exists.
     return parsed.operands
 
 
@@ -150,7 +150,7 @@ def read_sysctl(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_push(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge what `git push` is to push: ``+`` forces, and nothing before a colon deletes."""
+    """Judge the refspecs of `git push`: ``+`` forces, and an empty source deletes."""
     for refspec in parsed.operands[1:]:
         if not refspec.known:
             continue
@@ -170,18 +170,18 @@ def _pushed(parsed: ParsedCommand) -> Iterator[Word]:
     if parsed.option("--all", "--branches", "--mirror"):
         yield Word("*", pattern=True)
     elif not refspecs and not parsed.option("--tags"):
-        yield Word("the branch that git chooses", known=False)
+        yield Word("git's default branch", known=False)
     yield from filter(None, map(_pushed_by, refspecs))
 
 
 def _pushed_by(refspec: Word) -> Word | None:
-    """Return the branch that *refspec* changes, None if it only leaves one out."""
+    """Return the branch that *refspec* changes, None for an exclusion."""
     if not refspec.known or refspec.pattern:
         return Word(refspec.text, known=False)
     source, colon, target = refspec.text.removeprefix("+").rpartition(":")
     name = target or source
     if colon and not name:
-        return Word("*", pattern=True)  # All that both sides have.
+        return Word("*", pattern=True)  # All branches that exist on both sides.
     if not colon and name in {"HEAD", "@"}:
         return Word("the current branch", known=False)
     name = name.removeprefix("refs/").removeprefix("heads/")
@@ -189,14 +189,14 @@ def _pushed_by(refspec: Word) -> Word | None:
 
 
 def read_diff(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `git diff` of two places, one outside: it goes through folders; return operands."""
+    """Judge `git diff` of two paths, one outside: it is recursive; return operands."""
     if any(word.text.startswith(("/", "..", "~")) for word in parsed.operands):
         parsed.kinds = parsed.kinds or ("tree",)
     return parsed.operands
 
 
 def read_checkout(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `git checkout`: behind ``--`` are files, whose changes are lost."""
+    """Judge `git checkout`: changes of files after ``--`` are lost."""
     words = parsed.command.words
     marks = [index for index, word in enumerate(words) if word.text == "--" and word.known]
     files = words[marks[0] + 1 :] if marks else ()
@@ -208,7 +208,7 @@ def read_checkout(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_restore(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `git restore`: of the index alone nothing is lost."""
+    """Judge `git restore`: restoring only the index loses nothing."""
     staged = parsed.option("-S", "--staged") and not parsed.option("-W", "--worktree")
     if staged:
         parsed.instead = frozenset({"write"})
@@ -216,7 +216,7 @@ def read_restore(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_ssh_target(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge where rsync and scp copy: what has a colon is on another machine."""
+    """Judge the paths of rsync and scp: a path with a colon is on another machine."""
     builder = parsed.builder
     words = parsed.operands
     for index, word in enumerate(words):
@@ -237,8 +237,8 @@ def read_ssh_target(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_wget(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge where `wget` writes what it fetches; return URLs."""
-    # Three cases, each of several targets or URLs: to the output, to named files, by the URL.
+    """Judge where `wget` writes; return URLs."""
+    # Complex because of three targets: standard output, named files, or names from the URLs.
     builder = parsed.builder
     targets = [value for option, value in parsed.values if "-O" in option.names]
     for target in targets:
@@ -255,13 +255,13 @@ def read_wget(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_github_api(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge a request of `gh api`: with a field or an input it is a POST where no method stands.
+    """Judge a request of `gh api`: without a method, a field or an input makes it a POST.
 
-    A query of GraphQL reads though it is one; a mutation does not. Source: ``gh help api``.
+    A GraphQL query is a POST that only reads; a mutation is not. Source: ``gh help api``.
     """
     options = [(option.names, value) for option, value in parsed.values]
     if any("--header" in names and _changes_method(value) for names, value in options):
-        parsed.note("a header can name another method")
+        parsed.note("a header may override the method")
     if parsed.option("--method"):
         return parsed.operands
     fields = [value for names, value in options if names & {"--field", "--raw-field"}]
@@ -284,23 +284,23 @@ def _only_queries(parsed: ParsedCommand, fields: Sequence[Word]) -> bool:
 
 
 def read_azure(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge a command of `az`, which has no operands: what stands behind a verb is one of a group.
+    """Judge a command of `az`, which has no operands: a word after a verb belongs to a group.
 
-    So ``az search list`` reads, and ``az search service delete``, where ``search`` is no verb, may
-    not be taken for it. The values of options stand behind an option.
+    ``az search list`` reads; ``az search service delete``, where ``search`` is not a verb, must not
+    count as reading. Values of options follow an option.
     """
     words = parsed.command.words
     for index, word in enumerate(words):
         if parsed.operands and word is parsed.operands[0]:
             before = words[index - 1].text if index else ""
             if not before.startswith("-") or "=" in before:
-                parsed.note("what this argument does is not known", word)
+                parsed.note("the effect of this argument is unknown", word)
     return parsed.operands
 
 
 def read_kubectl_get(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `kubectl get`: with -o the values of secrets are printed."""
-    # A word that is not known counts as the worst that it may be, in each of three questions.
+    """Judge `kubectl get`: with -o it prints the values of secrets."""
+    # Complex because three checks each take an unknown word as the worst case.
     outputs = [
         value for option, value in parsed.values if option.names & {"--output", "--template"}
     ]
@@ -318,14 +318,14 @@ def _names_secret(word: Word) -> bool:
 
 
 def read_set(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `set`: without any word it prints all variables."""
+    """Judge `set`: without arguments it prints all variables."""
     if not parsed.command.words:
         parsed.builder.read_environment()
     return ()
 
 
 def read_export(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `export` and `declare`: a later command may take the variable from the shell.
+    """Judge `export` and `declare`: later commands may inherit the variable.
 
     Without a name they print variables, unless they print functions.
     """
@@ -339,7 +339,7 @@ def read_export(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_env(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge the variables that `env` sets; what it runs is a command of its own."""
+    """Judge the variables that `env` sets; the wrapped command is judged separately."""
     if not parsed.wrapped and parsed.instead is None:
         parsed.builder.read_environment()
     for name, value in parsed.settings if parsed.wrapped or parsed.shell_texts else ():
@@ -349,23 +349,23 @@ def read_env(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_shell(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge how bash is started: with ``-c``, what it runs is read as commands; else a script."""
+    """Judge the mode of bash: ``-c`` texts are parsed as commands, otherwise it runs a script."""
     if parsed.options == {"-n"} and parsed.operands and parsed.operands[0].text[:1] != "+":
-        # It only checks the syntax, unless a further option takes that back.
+        # It only checks the syntax, unless a further option revokes that.
         parsed.kinds, parsed.instead = ("path",), frozenset({"read"})
         return parsed.operands[:1]
     if parsed.option("-i", "-l", "--login") and not parsed.option("-c") and not parsed.operands:
-        parsed.note("a shell at a terminal runs what is typed")
+        parsed.note("an interactive shell runs typed commands")
     return () if parsed.option("-c", "-s") else parsed.operands[:1]
 
 
 def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge an interpreter that is given no file: its input is the code."""
+    """Judge an interpreter: without a file, its standard input is the code."""
     is_module = parsed.option("-m", "--test", "--run")
     if is_module:
         parsed.builder.effects.add("run-code")
     if parsed.instead is not None and not parsed.helps:
-        # It only checks the syntax, and prints the lines that are wrong.
+        # It only checks the syntax, and prints invalid lines.
         parsed.kinds = ("path",)
         return parsed.operands
     if is_module or parsed.option("-c", "-e", "--eval", "-p", "-pe"):
@@ -373,17 +373,17 @@ def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
     if not parsed.operands or parsed.operands[0].text == "-":
         parsed.builder.effects.add("run-code")
         if parsed.instead is None:
-            parsed.note("the code that it runs comes to its input")
+            parsed.note("it runs code from standard input")
         return ()
     return parsed.operands[:1]
 
 
 def read_make(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge what is set for make: a variable may be the command that is run."""
+    """Judge the variables set for make: a variable may be a command."""
     for word in parsed.operands:
         name, sign, value = word.text.partition("=")
         if sign and (name.endswith("!") or re.search(r"\$[({]|`", value)):
-            parsed.note("it sets what make runs or expands", word)
+            parsed.note("it sets a value that make runs or expands", word)
         elif sign and name.rstrip("+:?!") in {
             "SHELL",
             "MAKE",
@@ -397,37 +397,37 @@ def read_make(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_test(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `test`, `[` and `[[`: names of variables and numbers are evaluated, so may run."""
+    """Judge `test`, `[` and `[[`: evaluating variable names and numbers may run commands."""
     words = parsed.operands
     arithmetic = any(word.text in {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"} for word in words)
     variable = any(word.text in {"-v", "-R", "-N"} for word in words)
     for word in words:
-        # An array's index is arithmetic, in which `$(…)` of a value is run.
+        # An array's index is arithmetic, which runs `$(…)` in a value.
         if (variable or arithmetic) and word.known and _EVALUATED.search(word.text.strip("[]")):
-            parsed.note("what it evaluates may hold a command", word)
+            parsed.note("evaluating it may run a command", word)
     return ()
 
 
 def read_response_files(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge ``@file``, which holds more arguments; return operands."""
+    """Judge ``@file``, a file of further arguments; return operands."""
     for word in parsed.operands:
         if (word.text if word.known else word.start).startswith("@"):
-            parsed.note("which arguments it has is in that file", word)
+            parsed.note("that file contains further arguments", word)
             parsed.builder.read(Word(word.text[1:], word.known))
     return parsed.operands
 
 
 def read_exec(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge a command of a container by its program alone: its files are not those of here."""
+    """Judge a command in a container by its program alone: its files are in the container."""
     words = parsed.operands[1:]
     if not words:
-        parsed.note("what it runs is not named")
+        parsed.note("it names no command to run")
     elif not (
         all(word.known for word in words)
         and words[0].text in language_words("container", "only_read")
     ):
         parsed.builder.effects |= {"write", "run-code"}
-        parsed.note("what it runs in the container may do more than read", words[0])
+        parsed.note("the command in the container may do more than read", words[0])
     return ()
 
 

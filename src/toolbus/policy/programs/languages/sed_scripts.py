@@ -1,4 +1,4 @@
-"""The effects of a script of `sed`: commands of sed(1), GNU and BSD, that do more than print."""
+"""The effects of `sed` scripts: commands of sed(1), GNU and BSD, that do more than print."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TEXT = r"(?:\\.|(?!(?P={0}))[^\\])*+"
 _WITH_BRACKETS = r"(?:\\.|\[\^?+\]?+[^\]]*+\]|(?!(?P={0}))[^\\\[])*+"
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|[+~]\d+|(?:(?P<{0}>/)|\\(?P<own_{0}>.)){1}[IM]*)"
-# Behind the blank that ends a label GNU sed 4.9 goes on with the next command.
+# After the blank that ends a label, GNU sed 4.9 reads the next command.
 _COMMAND = r"""[\s;]*+
     (?:{first}[ \t]*+(?:,\s*+{second}\s*+)?+)?+[\s!]*+
     (?:[{{}}=dDgGhHnNpPxFz]
@@ -33,7 +33,7 @@ _COMMAND = r"""[\s;]*+
 
 
 class ScriptError(Exception):
-    """A script is none that is understood here."""
+    """The script cannot be parsed."""
 
 
 class SedScript(NamedTuple):
@@ -45,7 +45,7 @@ class SedScript(NamedTuple):
 
 
 def _grammar(regex: str) -> re.Pattern[str]:
-    """Return the form of a command, *regex* being that of what stands before a delimiter."""
+    """Return the grammar of a command; *regex* matches the text before a delimiter."""
 
     def address(name: str) -> str:
         written = (
@@ -63,13 +63,13 @@ def _grammar(regex: str) -> re.Pattern[str]:
     return re.compile(text, re.VERBOSE | re.DOTALL)
 
 
-# Old GNU ends an expression at its delimiter also between brackets; BSD and new GNU do not.
+# Old GNU sed ends an expression at a delimiter inside brackets, too; BSD and new GNU do not.
 _GRAMMARS = (_grammar(_TEXT), _grammar(_WITH_BRACKETS))
 
 
 def read_script(script: str) -> SedScript:
-    """Return all that *script* may do as one sed or another reads it; raises `ScriptError`."""
-    # Each list asks two groups of each command: one branch a question.
+    """Return the possible effects of *script* in any version of sed; raises `ScriptError`."""
+    # Complex because each field needs its own groups of each command.
     commands = [match for grammar in _GRAMMARS for match in _commands(grammar, script)]
     if script.strip() and not commands:
         raise ScriptError
@@ -82,7 +82,7 @@ def read_script(script: str) -> SedScript:
 
 
 def _commands(grammar: re.Pattern[str], script: str) -> list[re.Match[str]]:
-    """Return the commands of *script*; none where *grammar* does not fit."""
+    """Return the commands of *script*; none if *grammar* does not match."""
     commands: list[re.Match[str]] = []
     position = 0
     while position < len(script):
@@ -99,7 +99,7 @@ def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
     files = list(parsed.operands)
     in_place = parsed.option("-i", "-I", "--in-place")
     if in_place and files[:1] == [Word("")]:
-        del files[0]  # BSD takes the suffix, even an empty one, as a word of its own.
+        del files[0]  # BSD sed takes the suffix, even an empty one, as a separate word.
     scripts = [value for option, value in parsed.values if "-e" in option.names]
     if not (scripts or parsed.helps or parsed.option("-f", "--file")):
         scripts, files = files[:1], files[1:]
@@ -107,7 +107,7 @@ def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
     for file in files if in_place else ():
         parsed.builder.write(file)
     for option, suffix in parsed.values:
-        # With a star it is the name of the copy, with a slash one in another folder.
+        # A star makes it the name of the copy, a slash puts the copy in another folder.
         if not option.names.isdisjoint({"-i", "-I"}) and re.search("[*/]", suffix.text):
             parsed.builder.write(Word(suffix.text, known=False))
     return files
@@ -116,13 +116,13 @@ def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
 def _judge(parsed: ParsedCommand, scripts: Sequence[Word]) -> None:
     for script in scripts:
         if not script.known:
-            parsed.note("what this script of sed does cannot be known", script)
-    # Scripts are joined by lines, so that the text of `a` may go on in the next.
+            parsed.note("this sed script is known only at run time", script)
+    # Scripts are joined by newlines, because the text of `a` may continue in the next script.
     script = Word("\n".join(each.text for each in scripts if each.known))
     try:
         reading = read_script(script.text)
     except ScriptError:
-        parsed.note("what this script of sed does is not known", script)
+        parsed.note("the effect of this sed script is unknown", script)
         return
     for file in reading.reads:
         parsed.builder.read(Word(file))

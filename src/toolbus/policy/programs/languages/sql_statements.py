@@ -1,4 +1,4 @@
-"""Whether SQL only reads: statements that begin so, without a word or function that does more."""
+"""The check that SQL only reads: by first words, and without changing words and functions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _PSQL = re.compile(r"\\([A-Za-z?]+)\+?(?:\s[^`\\|]*)?")
-# With these what stands in parentheses is a table or a number; with others it is set.
+# The parenthesised argument of these pragmas is a table or a number; for others it is a new value.
 _ABOUT = re.compile(r"_(?:x?info|list|check)\Z")
 _BEFORE_FILES = frozenset({"from", "join", "describe", "summarize", "table"})
 
 
 class SqlReading:
-    """What is known of some SQL: the *files* that it names, and *reason*, why it may do more."""
+    """The result for a text of SQL: its *files*, and the *reason* why it may do more than read."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
@@ -39,14 +39,14 @@ class SqlReading:
 
 
 def read_statements(text: str) -> SqlReading:
-    """Return what the statements of *text* do; comments that a server runs are not understood."""
+    """Return the reading of the statements in *text*; executable comments are unknown."""
     result = SqlReading()
     statement: list[tuple[str, str]] = []
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or text.startswith("/*", position):
-            result.reason = "what this SQL does is not known"
+            result.reason = "the effect of this SQL is unknown"
             return result
         position = match.end()
         if match[0] == ";":
@@ -66,7 +66,7 @@ def _judge(statement: list[tuple[str, str]], result: SqlReading) -> None:
 
 
 def _doubt(statement: list[tuple[str, str]], words: list[str]) -> str:
-    """Return why *statement* may do more than read; "" if it does not."""
+    """Return why *statement* may do more than read, or ""."""
     first = next(filter(None, words), "")
     if first not in language_words("sql", "first") or statement[0][0] == "string":
         return f"SQL that begins with {statement[0][1]!r} may change something"
@@ -78,7 +78,7 @@ def _doubt(statement: list[tuple[str, str]], words: list[str]) -> str:
     if changing:
         return f"SQL with {changing[0].upper()} may change something"
     function = _unknown_function(statement)
-    return f"what the function {function} of SQL does is not known" if function else ""
+    return f"{function} is an unknown SQL function" if function else ""
 
 
 def _doubt_of_pragma(statement: list[tuple[str, str]], words: list[str]) -> str:
@@ -93,21 +93,21 @@ def _unknown_function(statement: list[tuple[str, str]]) -> str:
     for (kind, text), behind in pairwise(statement):
         if behind != ("sign", "(") or kind not in {"word", "name"}:
             continue
-        # A table's or column's name stands before "(" only where something is written.
+        # The name of a table or column precedes "(" only in writing statements.
         if kind == "name" or text.lower() not in functions:
             return text
     return ""
 
 
 def _files(statement: list[tuple[str, str]], words: list[str], result: SqlReading) -> None:
-    """Add what DuckDB reads as a file: a text where a table's name belongs."""
+    """Add the files of DuckDB: a text in the position of a table's name."""
     for (kind, text), before in zip(statement[1:], words, strict=False):
         if kind in {"string", "name"} and before in _BEFORE_FILES and "." in text:
             result.files.append(text[1:-1])
 
 
 def read_sql(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge the SQL that a client is given, by its options, operands or input; return files."""
+    """Judge the SQL in a client's options, operands or input; return files."""
     command = parsed.command
     texts = [value for option, value in parsed.values if "SQL" in option.names]
     operands = parsed.operands
@@ -126,18 +126,18 @@ def read_sql(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def _judge_input(parsed: ParsedCommand) -> None:
-    """Judge a client that is given no SQL by its words."""
+    """Judge a client without SQL among its arguments."""
     command = parsed.command
     if command.piped or any(each.operator == "<" for each in command.redirections):
-        parsed.note("what SQL it reads from its input cannot be known")
+        parsed.note("it reads SQL from its input, known only at run time")
     elif parsed.instead is None:
         parsed.builder.effects.add("run-code")
-        parsed.note("without a command it is a shell")
+        parsed.note("without a command it is an interactive shell")
 
 
 def _judge_text(parsed: ParsedCommand, text: Word) -> None:
     if not text.known:
-        parsed.note("what this SQL does cannot be known", text)
+        parsed.note("this SQL is known only at run time", text)
         return
     statements: list[str] = []
     for line in text.text.strip().split("\n"):
@@ -145,7 +145,7 @@ def _judge_text(parsed: ParsedCommand, text: Word) -> None:
         if stripped[:1] not in {".", "\\"} or (stripped[:1] == "." and statements):
             statements.append(line)
         elif not _is_harmless_command(stripped):
-            parsed.note(f"what {stripped.split(maxsplit=1)[0]} does is not known", text)
+            parsed.note(f"{stripped.split(maxsplit=1)[0]} is an unknown client command", text)
     reading = read_statements("\n".join(statements))
     for file in reading.files:
         parsed.builder.take(Word(file), "url" if "://" in file else "path")
@@ -155,7 +155,7 @@ def _judge_text(parsed: ParsedCommand, text: Word) -> None:
 
 
 def _is_harmless_command(line: str) -> bool:
-    """Tell whether *line*, a command of the client's own, only prints or changes how it prints."""
+    """Return whether *line*, a command of the client itself, only prints or formats output."""
     if line.startswith("."):
         known = language_words("sql", "sqlite_commands")
         return line.split(maxsplit=1)[0] in known and "|" not in line

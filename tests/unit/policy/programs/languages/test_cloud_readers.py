@@ -32,15 +32,15 @@ def test_a_request_that_may_be_no_query_changes_something(line):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("gh api repos/a/b -H $HEADER", "a header can name another method"),
-        ("auth0 api $METHOD clients", "it is not known whether $METHOD is an option"),
+        ("gh api repos/a/b -H $HEADER", "a header may override the method"),
+        ("auth0 api $METHOD clients", "$METHOD may be an option"),
         ("kubectl get $KIND -o yaml", "with this output it prints secrets"),
         ("kubectl get secret x -o $FORMAT", "with this output it prints secrets"),
         ("kubectl get --raw $PATH", "it prints secrets"),
-        ("kubectl exec web -- $COMMAND", "what it runs in the container may do more than read"),
-        ("kubectl exec web -- ls $X", "what it runs in the container may do more than read"),
-        ("kubectl exec web --", "what it runs is not named"),
-        ("docker exec web ./ls", "what it runs in the container may do more than read"),
+        ("kubectl exec web -- $COMMAND", "the command in the container may do more than read"),
+        ("kubectl exec web -- ls $X", "the command in the container may do more than read"),
+        ("kubectl exec web --", "it names no command to run"),
+        ("docker exec web ./ls", "the command in the container may do more than read"),
     ],
 )
 def test_what_is_not_known_is_said(line, reason):
