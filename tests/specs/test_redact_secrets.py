@@ -2026,6 +2026,6 @@ def test_a_replay_shows_no_secret(tmp_path, command):
     assert codes == [0, 0, 0, 0, 1, 1], shown
     assert [secret for secret in secrets if secret in shown] == []
     assert "- export TOKEN=(secret github-pat)" in outputs[0].stdout
-    assert "+export TOKEN=[github-pat-" in outputs[0].stdout
+    assert "+ export TOKEN=[github-pat-" in outputs[0].stdout
     assert "{'key': '(secret github-pat)" in outputs[0].stdout
     assert not PLACEHOLDER.search(written)
