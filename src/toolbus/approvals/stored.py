@@ -209,11 +209,11 @@ class StoredApprovals(ResumeGate):
             logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))
 
-    async def hand_over(self, asked: ApprovalRequest) -> str | None:
-        """Note that a host asks its person itself; return the id of the note, "" without one.
+    async def delegate_to_host(self, asked: ApprovalRequest) -> str | None:
+        """Record that the host asks its own user; return the id of the record, "" without one.
 
-        None: the host need not ask, for `ask` has a grant or a refusal. Nobody answers the noted
-        question here, nothing attaches to it, and no yes to it is ever taken.
+        None: the host need not ask, because `ask` has a grant or a refusal. The recorded question
+        has no answer here, no call attaches to it, and no approval of it is ever taken.
         """
         store = self._store
         if store is None:
@@ -223,7 +223,7 @@ class StoredApprovals(ResumeGate):
             return None
         binding = await bind(asked, filled, partial(self._key_for, store))
         if isinstance(binding, Deny):
-            return ""  # What may not be stored, or is too large, is the host's to show.
+            return ""  # The host shows a call that cannot be stored, or is too large.
         return await note_hosted(store, binding, self._draft(asked))
 
     async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:

@@ -1,7 +1,4 @@
-"""Prompts that a person edits at a terminal, with a history.
-
-The one place that knows prompt_toolkit: the extra `run`.
-"""
+"""Prompts that a person edits at a terminal, with a history, by prompt_toolkit (extra `run`)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ try:
     from prompt_toolkit.history import FileHistory
     from prompt_toolkit.key_binding import KeyBindings
 except ImportError as error:
-    msg = needs_extra("to type prompts at a terminal needs prompt_toolkit", "run")
+    msg = needs_extra("typing prompts at a terminal needs prompt_toolkit", "run")
     raise ImportError(msg, name="prompt_toolkit") from error
 
 if TYPE_CHECKING:
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LineEditor:
-    """Reads prompts; Enter ends one, Alt-Enter begins a line of it, Ctrl-D ends all."""
+    """Reads prompts: Enter ends a prompt, Alt-Enter starts a new line, Ctrl-D ends the input."""
 
     def __init__(self) -> None:
         bindings = KeyBindings()
@@ -36,7 +33,7 @@ class LineEditor:
         self._session: PromptSession[str] = PromptSession(history=history, key_bindings=bindings)
 
     async def read(self) -> str | None:
-        """Return what was typed, "" after Ctrl-C, None after Ctrl-D."""
+        """Return the typed prompt, "" after Ctrl-C, None after Ctrl-D."""
         try:
             text: str = await self._session.prompt_async("> ")
         except KeyboardInterrupt:
@@ -51,10 +48,10 @@ def _begin_line(event: KeyPressEvent) -> None:
 
 
 def open_history() -> Path:
-    """Return the file of what was typed, made for its owner alone; raises `UsageError`.
+    """Return the file of the history, created private to its owner; raises `UsageError`.
 
-    It is in `$XDG_STATE_HOME`, else in `~/.local/state`, as the XDG Base Directory Specification
-    says: a relative one does not count.
+    It is in `$XDG_STATE_HOME`, else in `~/.local/state`, by the XDG Base Directory Specification,
+    which ignores a relative path.
     """
     file = Path("toolbus", "history")
     try:

@@ -29,5 +29,5 @@ def test_a_missing_extra_is_named(tmp_path):
     )
 
     assert "install the extra, `pip install '.[http]'`" in done.stdout
-    assert done.stderr.startswith("error: to serve HTTP clients toolbus needs h11; install")
+    assert done.stderr.startswith("error: an HTTP server needs h11; install")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -14,7 +14,7 @@ from toolbus.cli.output.stream import Output
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# As git sets it: end at once if one screen is enough, keep colours, leave the text on the screen.
+# As in git: quit if one screen is enough, keep colours, leave the text on the screen.
 _LESS = "FRX"
 
 
@@ -22,10 +22,10 @@ _LESS = "FRX"
 def paged(
     output: Output, *, wanted: bool = True, environ: Mapping[str, str] = os.environ
 ) -> Iterator[Output]:
-    """Give an output whose text goes to *output* through `$PAGER`, else through less.
+    """Yield an output whose text goes to *output* through `$PAGER`, by default less.
 
-    Without a terminal, without a pager, or with a `PAGER` that is empty or cat, that is *output*
-    itself. Leaving waits for the person to end the pager.
+    Without a terminal, without a pager, or with a `PAGER` that is empty or cat, it is *output*
+    itself. The end of the block waits for the person to quit the pager.
     """
     words = shlex.split(environ.get("PAGER", "less"))
     if not (wanted and output.is_terminal and words and words != ["cat"] and which(words[0])):
@@ -43,7 +43,7 @@ def paged(
         try:
             yield through
         finally:
-            # Who has left the pager early has seen enough.
+            # The person may quit the pager before the end.
             with suppress(OSError):
                 text.close()
             _wait(pager)
@@ -51,7 +51,7 @@ def paged(
 
 
 def _wait(pager: subprocess.Popen[str]) -> None:
-    # Ctrl-C is for the pager, too: it may end a search, and the person goes on reading.
+    # Ctrl-C reaches the pager, too: it may end a search, and the person continues reading.
     while True:
         with suppress(KeyboardInterrupt):
             pager.wait()

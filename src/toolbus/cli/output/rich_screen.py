@@ -1,4 +1,4 @@
-"""Lines and tables that fit a terminal's width, and their colours, by rich."""
+"""A screen by rich: lines and tables that fit the terminal's width, in colour."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from toolbus.cli.output.stream import Output
 
-# The terminal's own sixteen colours, so that they suit its background.
+# The terminal's own sixteen colours suit its background.
 _COLOURS: dict[Style, str] = {
     "": "",
     "good": "green",
@@ -35,12 +35,12 @@ _GAP = 2
 
 
 class RichScreen(Screen):
-    """Writes lines of at most *width* cells to *output*, with an ellipsis where one was cut."""
+    """A screen that cuts lines at *width* cells with an ellipsis."""
 
     def __init__(self, output: Output, width: int, *, coloured: bool) -> None:
         super().__init__(output, width)
-        # All else that rich would read from the environment was decided before.
-        # It writes nothing itself: rich would end the process when the reader has left.
+        # Rich reads nothing else from the environment, and writes nothing itself: it would end the
+        # process when the reader has left.
         self._console = Console(
             file=StringIO(),
             width=width,
@@ -51,7 +51,7 @@ class RichScreen(Screen):
         )
 
     def line(self, *spans: Span | str, right: Sequence[Span | str] = (), indent: int = 0) -> None:
-        """Write one line; what is *right* ends at the right edge."""
+        """Write one line, with the spans of *right* at the right edge."""
         text, tail = _text(" " * indent, *spans), _text(*right)
         width = self.width - (tail.cell_len + _GAP if tail else 0)
         text.truncate(max(width, 1), overflow="ellipsis", pad=bool(tail))
@@ -65,9 +65,9 @@ class RichScreen(Screen):
         numbers: bool = False,
         notes: Sequence[str] = (),
     ) -> None:
-        """Write *rows* in aligned columns, the widest wrapped or cut where there is no room.
+        """Write *rows* in aligned columns, the widest wrapped or cut to fit.
 
-        *Notes* stand at the right edge, below those rows that leave no room.
+        *Notes* are at the right edge, on the next line if the row is too long.
         """
         cells = [[_text(cell) for cell in row] for row in rows]
         widths = [max([cell.cell_len for cell in column]) for column in zip(*cells, strict=True)]
@@ -81,9 +81,9 @@ class RichScreen(Screen):
         self._print(Padding(table, (0, 0, 0, indent)))
 
     def compare(self, rows: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
-        """Write *rows* side by side, what was before left of what came after.
+        """Write *rows* side by side: before a change on the left, after it on the right.
 
-        A single row that is too long for that stands on two lines.
+        A single row that is too long takes two lines.
         """
         width = (self.width - indent - 3) // 2
         if len(rows) == 1 and max(map(len, rows[0])) > width:
@@ -105,7 +105,7 @@ class RichScreen(Screen):
 
     def _print(self, content: RenderableType) -> None:
         if isinstance(content, Text) and self._console.color_system is None:
-            # Most lines of most reports; a console takes six times as long for the same text.
+            # Most lines are plain text, for which a console takes six times as long.
             self._output.write(f"{content.plain.rstrip()}\n")
             return
         with self._console.capture() as capture:
@@ -134,6 +134,6 @@ def _first_difference(before: str, after: str) -> int:
 
 
 def _from(text: str, start: int, width: int) -> str:
-    """Leave out the beginning of *text* if what differs, at *start*, would not be seen."""
+    """Return *text* without its beginning if the difference at *start* would be cut off."""
     lead = width // 2
     return f"…{text[start - lead + 1 :]}" if start > width - lead // 2 and text else text

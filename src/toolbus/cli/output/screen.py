@@ -1,4 +1,4 @@
-"""Lines and columns in a terminal: plain text, unless the extra `cli` lays it out in colour."""
+"""Lines and columns for a terminal: plain text, or with the extra `cli` laid out in colour."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Screen:
         self.width, self._output = width, output
 
     def line(self, *spans: Span | str, right: Sequence[Span | str] = (), indent: int = 0) -> None:
-        """Write one line; what is *right* comes last."""
+        """Write one line, with the spans of *right* at its end."""
         self._write(indent, *spans, *(("  ", *right) if right else ()))
 
     def whole(self, text: str, *, indent: int = 0, style: Style = "") -> None:
-        """Write one line as it is, however long: a path that is cut leads nowhere."""
+        """Write one line of any length uncut, such as a path."""
         self._write(indent, Span(text, style))
 
     def prose(self, text: str, *, indent: int = 0, style: Style = "") -> None:
-        """Write *text* over as many lines as it takes."""
+        """Write *text*, wrapped at the width of the screen."""
         for line in textwrap.wrap(text, self.width - indent) or [""]:
             self.line(Span(line, style), indent=indent)
 
@@ -52,9 +52,9 @@ class Screen:
         numbers: bool = False,
         notes: Sequence[str] = (),
     ) -> None:
-        """Write *rows* in aligned columns; of *notes* there is one for each row.
+        """Write *rows* in aligned columns, each followed by its entry of *notes*.
 
-        *numbers* moves all columns but the first to the right.
+        *numbers* aligns all columns but the first to the right.
         """
         cells = [[plain(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -66,7 +66,7 @@ class Screen:
             self._write(indent, "  ".join([*padded, note]))
 
     def compare(self, rows: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
-        """Write the pairs of *rows*, what was before, then what came after."""
+        """Write the pairs of *rows*: the line before a change, then the line after it."""
         for before, after in rows:
             if before:
                 self.line(Span(f"- {before}", "bad"), indent=indent)
@@ -74,7 +74,7 @@ class Screen:
                 self.line(Span(f"+ {after}", "good"), indent=indent)
 
     def command(self, *words: str) -> None:
-        """Write a command that can be copied."""
+        """Write a command on one line, quoted for a shell."""
         self.whole(shlex.join(words), indent=2, style="strong")
 
     def _write(self, indent: int, *spans: Span | str) -> None:
@@ -82,14 +82,14 @@ class Screen:
 
 
 def plain(span: Span | str) -> str:
-    """Return the text of *span* as it may be printed."""
+    """Return the text of *span* without control characters."""
     return sanitize(span if isinstance(span, str) else span.text)
 
 
 def open_screen(output: Output, environ: Mapping[str, str] = os.environ) -> Screen:
-    """Return a screen on *output*, laid out if rich is there, coloured if it is a terminal, too.
+    """Return a screen on *output*, laid out if rich is installed, and coloured on a terminal.
 
-    `NO_COLOR` (https://no-color.org) and `FORCE_COLOR` (https://force-color.org) are heeded.
+    `NO_COLOR` (https://no-color.org) and `FORCE_COLOR` (https://force-color.org) apply.
     """
     columns = shutil.get_terminal_size((80, 24)).columns
     width = max(_NARROWEST, min(columns, _WIDEST))
@@ -103,7 +103,7 @@ def open_screen(output: Output, environ: Mapping[str, str] = os.environ) -> Scre
 
 
 def painted(rows: Iterable[Span], environ: Mapping[str, str] = os.environ) -> str:
-    """Return *rows*, whole and a line each, in the colours that a terminal has for a screen."""
+    """Return *rows* as text, uncut, in the colours of a terminal."""
     stream = StringIO()
     screen = open_screen(Output(stream, is_terminal=True), environ)
     for row in rows:
@@ -112,7 +112,7 @@ def painted(rows: Iterable[Span], environ: Mapping[str, str] = os.environ) -> st
 
 
 def excerpt(before: str, after: str) -> Rows:
-    """Return the lines that differ, long blocks shortened; nothing for equal texts."""
+    """Return the lines that differ, with long blocks shortened; () for equal texts."""
     old, new = before.splitlines(), after.splitlines()
     rows: list[tuple[str, str]] = []
     for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

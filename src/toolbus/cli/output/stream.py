@@ -1,4 +1,4 @@
-"""The stream that a command writes to, and the line that shows its progress there."""
+"""The output stream of a command, and a progress line."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 _CELLS = 24
 _PAUSE = 0.1
 """Seconds between two drawings."""
-# For terminals and files that cannot write them.
+# ASCII for streams without these characters.
 _PLAIN = str.maketrans(
     {"…": "~", "│": "|", "·": "-", "→": "->", "✓": "+", "✗": "x", "─": "-", "µ": "u"}
 )
 
 
 class Output:
-    """Writes to *stream* until that is impossible, and then to nowhere: `lost` says why.
+    """A writer to *stream* that discards text after a write failed; `lost` is the reason.
 
-    Handlers print while an agent works, and a reader that has left (`| head`) must not disturb
-    that work. *is_terminal* tells whether a person is likely to look.
+    Handlers print while an agent works, and a reader that has left (`| head`) must not disturb that
+    work. *is_terminal*: a person is likely to read.
     """
 
     def __init__(self, stream: TextIO, *, is_terminal: bool | None = None) -> None:
@@ -35,15 +35,15 @@ class Output:
         self.lost: OSError | None = None
 
     def rest(self, seconds: float) -> None:
-        """Wait, but not for longer than somebody reads; who has left is in `lost`."""
+        """Wait *seconds*, or until the reader leaves; `lost` is set then."""
         poll = select.poll()
-        # Nothing is asked for: that the other end is closed is told anyway.
+        # Without a requested event, poll reports only that the other end is closed.
         poll.register(self._stream, 0)
         if poll.poll(seconds * 1e3):
             self.lost = self.lost or BrokenPipeError(EPIPE, "the reader has left")
 
     def write(self, text: str) -> None:
-        """Write *text* at once."""
+        """Write *text* and flush."""
         if self.lost is not None:
             return
         try:
@@ -63,15 +63,15 @@ class Output:
 
 
 class ProgressLine:
-    """A line at the bottom of *output*, drawn again and again; `hide` it before other text."""
+    """A line at the bottom of *output*, redrawn in place; `hide` it before other text."""
 
     def __init__(self, output: Output, *, clock: Callable[[], float] = monotonic) -> None:
         self._output, self._clock, self._length = output, clock, 0
-        # Nothing is drawn for a short input, nor where nobody looks.
+        # Nothing is drawn for a short input, nor without a terminal.
         self._next = clock() + 5 * _PAUSE if output.is_terminal else float("inf")
 
     def show(self, text: str, done: float | None = None) -> None:
-        """Draw *text*, if it is time, behind a bar of how much is *done*, from 0 to 1, if known."""
+        """Draw *text*, at most every 0.1 s, after a bar for *done*, from 0 to 1, if known."""
         now = self._clock()
         if now < self._next:
             return
@@ -79,12 +79,12 @@ class ProgressLine:
         if done is not None:
             full = round(done * _CELLS)
             text = f"[{'#' * full}{'.' * (_CELLS - full)}] {done:4.0%}  {text}"
-        text = "".join([letter if letter.isprintable() else "?" for letter in text])
+        text = "".join([char if char.isprintable() else "?" for char in text])
         self._output.write(f"\r{text:<{self._length}}")
         self._length = len(text)
 
     def hide(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._length:
             self._output.write(f"\r{' ' * self._length}\r")
             self._length = 0

@@ -1,4 +1,4 @@
-"""Which calls a person is asked about before their tool runs."""
+"""A guard that asks for approval of calls that may change something."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NOT_READ_ONLY = "it may change something"
 
 
 class AskOnWrite(AgentComponent):
-    """Asks about each call of a tool that is not known to only read.
+    """Asks for approval of each call of a tool that is not marked as read-only.
 
-    That a tool only reads counts if it stands in our process, by the choice of the person; what
-    the servers behind *strangers* say of their tools does not. Nor is a call asked about that one
-    of *judges*, components of the person's own, allows.
+    The mark counts for tools of this process, but not for the tools of *strangers*, whose servers
+    set it themselves. A call that one of *judges*, the person's own components, allows needs no
+    approval.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class AskOnWrite(AgentComponent):
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     async def ask(self, ctx: EventContext[ToolCall]) -> Ask | None:
-        """Ask, unless the tool only reads, or a rule allows the call."""
+        """Ask, unless the tool is read-only or a rule allows the call."""
         if self._only_reads(ctx):
             return None
         for judge in self._judges:
@@ -46,7 +46,7 @@ class AskOnWrite(AgentComponent):
     def _only_reads(self, ctx: EventContext[ToolCall]) -> bool:
         name, spec = ctx.value.name, ctx.tool
         is_strange = any(tools.get(name) is not None for tools in self._strangers)
-        # A handler may have put another tool in place of the one whose spec this is.
+        # A handler may have replaced the tool of this spec by another one.
         if spec is None or spec.name != name or is_strange:
             return False
         return spec.annotations.get("readOnlyHint") is True

@@ -1,4 +1,4 @@
-"""Answers that a person types at their terminal, while the event loop goes on."""
+"""Lines that a person types at the terminal, read without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from toolbus.presence.person import PersonTerminal
 
 INTERRUPT = "\x03"
-"""The line that stands for Ctrl-C, which nobody can type as one."""
+"""The line returned for Ctrl-C; it cannot be typed."""
 
 
 class Keyboard:
-    """Asks at *terminal* without holding up the loop; one that is gone says nothing more."""
+    """Prompts at *terminal* without blocking the loop; a lost terminal returns no lines."""
 
     def __init__(self, terminal: PersonTerminal) -> None:
         self._terminal = terminal
@@ -28,26 +28,26 @@ class Keyboard:
 
     @property
     def terminal(self) -> PersonTerminal:
-        """The terminal at which it asks."""
+        """The terminal of the prompts."""
         return self._terminal
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is; 80 if it does not say."""
+        """The width of the terminal; 80 if unknown."""
         return self._terminal.columns
 
     @property
     def rows(self) -> int:
-        """How many rows the terminal has; 24 if it does not say."""
+        """The height of the terminal; 24 if unknown."""
         return self._terminal.rows
 
     def write(self, text: str) -> None:
-        """Write *text* as it is."""
+        """Write *text* unchanged."""
         with suppress(OSError):
             self._terminal.write(text)
 
     async def ask(self, prompt: str) -> str | None:
-        """Return the line that is typed after *prompt*, None at its end, `INTERRUPT` for Ctrl-C."""
+        """Return the line typed after *prompt*, None at the end, `INTERRUPT` for Ctrl-C."""
         loop = asyncio.get_running_loop()
         try:
             self._terminal.begin(prompt)
@@ -58,14 +58,14 @@ class Keyboard:
         try:
             return await self._line
         except asyncio.CancelledError:
-            self.write("\n")  # What is said next begins a line.
+            self.write("\n")  # The next text begins on a new line.
             raise
         finally:
             loop.remove_reader(self._terminal)
             self._line = None
 
     def interrupt(self) -> bool:
-        """Answer what is asked with Ctrl-C, and return whether something is."""
+        """Answer the open prompt with Ctrl-C; return whether there is one."""
         if self._line is None or self._line.done():
             return False
         self.write("\n")
@@ -77,21 +77,21 @@ class Keyboard:
         with suppress(OSError):
             line = self._terminal.read_line()
         if line is None:
-            self.write("\n")  # Nobody typed the end of this line.
+            self.write("\n")  # The input ended without a newline.
         if self._line is not None and not self._line.done():
             self._line.set_result(line)
 
 
 def is_at_terminal(output: Output) -> bool:
-    """Tell whether somebody types here, and reads *output*."""
+    """Return whether a person is at standard input and reads *output*."""
     return sys.stdin is not None and sys.stdin.isatty() and output.is_terminal
 
 
 @contextmanager
 def open_keyboard(output: Output) -> Iterator[Keyboard | None]:
-    """Give that of the person at whose terminal *output* is; None if it is at none.
+    """Yield the keyboard of the person at the terminal of *output*; None without a terminal.
 
-    Raises `NotInteractiveError` if it is a terminal in which an agent runs.
+    Raises `NotInteractiveError` at a terminal below an agent.
     """
     if not is_at_terminal(output):
         yield None

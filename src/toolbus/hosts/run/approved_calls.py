@@ -74,7 +74,7 @@ class ApprovedCalls:
         before = await self._question(call_id, event_id)
         if before is not None and before.state == "hosted":
             return True  # The same event was delegated before.
-        question_id = await approvals.hand_over(judged.approval_request())
+        question_id = await approvals.delegate_to_host(judged.approval_request())
         if question_id:
             session_id = log.scope.session_id
             handed = ApprovedCall(session_id=session_id, question_id=question_id, event_id=event_id)
