@@ -13,6 +13,9 @@ from typing import Any, NoReturn, TypeAlias
 from toolbus.cli.output.stream import Output
 from toolbus.settings.hints import nearest
 
+_LIKENESS = 0.65
+"""The least likeness of a suggested option: all of them share the dashes."""
+
 Command: TypeAlias = tuple["Parser", Callable[[argparse.Namespace, Output], int]]
 """A command's parser, and its body: a function of the parsed words that returns the exit code."""
 
@@ -51,7 +54,8 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{chosen!r} has no option {option!r}; it belongs to {' and '.join(others)}")
         kind = "option" if word.startswith("-") else "argument"
         known = [option for option in self.option_names() if option.startswith("--")]
-        self.error(f"unknown {kind} {word!r}{renamed(self.prog, option) or nearest(option, known)}")
+        near = renamed(self.prog, option) or nearest(option, known, _LIKENESS)
+        self.error(f"unknown {kind} {word!r}{near}")
 
     def _actions_by_name(self) -> dict[str, Parser]:
         return next(
