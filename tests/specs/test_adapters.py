@@ -488,10 +488,10 @@ def test_a_misspelt_method_is_refused():
     component.register_tool_adapter(Helped("path", "at"))
 
     assert problems == [
-        "it has no use for a method 'adapt_reponse'; did you mean 'adapt_response'?",
-        "it has no use for a method 'should_adap'; did you mean 'should_adapt'?",
+        "unknown adapter method 'adapt_reponse'; did you mean 'adapt_response'?",
+        "unknown adapter method 'should_adap'; did you mean 'should_adapt'?",
         (
-            "it has no use for a method 'adapt_result'; known: adapt_signature, "
+            "unknown adapter method 'adapt_result'; known: adapt_signature, "
             "adapt_parameters, adapt_response, fill_parameters, should_adapt"
         ),
     ]
@@ -681,7 +681,7 @@ async def test_breaking_a_result_is_blamed():
 
     assert messages[0].tool_response.error_type == "invalid_result"
     assert messages[0].text == (
-        "handler 'Wrong' broke the result: missing required property `n` - at `$`"
+        "handler 'Wrong' made the result invalid: missing required property `n` - at `$`"
     )
     assert SECRET.encode() not in encode(messages)
 

@@ -683,7 +683,7 @@ async def test_bad_limits_are_refused():
         (AgentComponent(), {"priority": True}, "priority must be an integer, not True"),
         (AgentComponent(), {"priority": "x"}, "priority must be an integer, not 'x'"),
         (installed, {"tools": "x"}, "it is installed already; restrict it before that"),
-        (Own(), {"tools": "x"}, "it has a `setup` of its own, which tools and priority do not "),
+        (Own(), {"tools": "x"}, "it overrides `setup`, which ignores tools and priority"),
     ):
         with pytest.raises(RegistrationError) as caught:
             component.restrict(**limits)

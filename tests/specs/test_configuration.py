@@ -577,7 +577,7 @@ async def test_what_belongs_to_no_tool_is_seen(write):
         (b"x = 1\n\n[[component", "3", ""),
         (b'x = """\n\n', "3", ""),
         (b"a = 1\na = 2\n", "2", "cannot overwrite a value"),
-        (b"# \xff\n", "1", "this is no UTF-8"),
+        (b"# \xff\n", "1", "the file is not UTF-8"),
         (b"\xef\xbb\xbfx = 1", "1:1", "invalid statement"),
     ],
 )
@@ -691,8 +691,11 @@ async def test_a_missing_setting_is_named(write, mistake):
         ("c = { x = 3 }", "'c': expected `str`, got `int`"),
         ("d = 'red'", "'d': invalid enum value 'red'"),
         ("e = 3", "'e': expected `str` for a `Path`, got `int`"),
-        ("f = '('", "'f': no regular expression: missing ), unterminated subpattern at position 0"),
-        ("g = 3", "'g': a file cannot give a `Callable`"),
+        (
+            "f = '('",
+            "'f': invalid regular expression: missing ), unterminated subpattern at position 0",
+        ),
+        ("g = 3", "'g': a file cannot contain a `Callable`"),
         ("h = ['x', 5]", "'h': expected `str`, got `int`"),
         ("h = 'word'", "'h': expected `array`, got `str`"),
         ("i = 3", "'i': its type hint cannot be read: name 'Nowhere' is not defined; "),
@@ -851,7 +854,7 @@ async def test_what_cannot_be_restricted_is_refused(write, mistake):
     for key in ("tools = 'x'", "priority = 3"):
         line, reason = mistake(start + key)
         assert line == 3
-        assert reason.startswith("component 'Own': it has a `setup` of its own, which ")
+        assert reason.startswith("component 'Own': it overrides `setup`, which ")
 
 
 async def test_without_a_target_it_is_shown(write, here, command, person, monkeypatch):

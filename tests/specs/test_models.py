@@ -79,7 +79,7 @@ async def test_a_script_that_ends_says_so():
     with pytest.raises(ModelError) as ended:
         await model.complete(REQUEST)
 
-    assert str(ended.value) == "model 'scripted': its script has no answer 2"
+    assert str(ended.value) == "model 'scripted': the script has no answer 2"
     assert len(model.requests) == 2
 
 
@@ -174,7 +174,7 @@ async def test_a_recording_that_ends_says_so():
     with pytest.raises(ModelError) as ended:
         await agent.run("go on")
 
-    reason = "the recording has 1 answers, none of them to 'go on', which is request 2"
+    reason = "the recording has 1 answers, and none to 'go on', which is request 2"
     assert str(ended.value) == f"model 'replay': {reason}"
 
 
@@ -294,8 +294,8 @@ async def test_other_questions_are_told(caplog):
     assert (same.message, result.message) == (LAST, LAST)
     assert (model.deviations, quiet, alone.deviations) == ([], [], [])
     assert other.deviations == [
-        "for 'roll for me', and is given to 'throw\\x1b it'",
-        "behind another result of roll ('c')",
+        "for 'roll for me', but the prompt is 'throw\\x1b it'",
+        "after another result of roll ('c')",
     ]
     assert caplog.messages[-2].startswith("model 'replay': answer 1 was recorded for 'roll")
 
@@ -363,7 +363,7 @@ async def test_what_is_no_answer_is_refused():
 
     errors = [str(completed.value), str(streamed.value)]
     assert errors == [
-        f"model 'parrot': it gave `{name}` instead of an AssistantMessage"
+        f"model 'parrot': it returned `{name}` instead of an AssistantMessage"
         for name in ("dict", "NoneType")
     ]
 
@@ -404,7 +404,7 @@ async def test_an_unknown_piece_is_no_answer():
     with pytest.raises(ModelError) as caught:
         [piece async for piece in Agent(Odd()).stream("hello")]
 
-    assert str(caught.value) == "model 'parrot': its stream gave `dict`, which is no piece"
+    assert str(caught.value) == "model 'parrot': its stream yielded `dict`, not a piece"
 
 
 async def test_what_a_model_says_is_mended():

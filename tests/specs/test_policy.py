@@ -908,7 +908,7 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
     ("text", "told"),
     [
         (None, "policy.toml: there is no such file"),
-        (b"\xff", "policy.toml:1: this is no UTF-8"),
+        (b"\xff", "policy.toml:1: the file is not UTF-8"),
         ("x = ", "policy.toml:1: invalid value"),
         ('rules = "x"', "policy.toml:1: unknown key 'rules'; did you mean 'rule'?"),
         ("rule = 3", "policy.toml:1: expected an array of tables, [[rule]], got 3"),

@@ -620,7 +620,11 @@ def test_an_invalid_table_is_refused(run):
         ("a.toml", "[[calls]]\nx = 1", "a.toml: unknown key 'calls'; did you mean 'call'?"),
         ("a.toml", SOUND, "a.toml: unknown key 'folder'; known: call"),
         ("a.toml", SOUND.partition("\n")[2], f"a.toml: unknown key 'rule': {policy}"),
-        ("a.db", "SQLite format 3\0", "a.db: expected a text, got a store of sessions; `toolbus"),
+        (
+            "a.db",
+            "SQLite format 3\0",
+            "a.db: expected a text file, got a store of sessions; `toolbus",
+        ),
         ("a.toml", row.format('"make"'), "a.toml:1: after: expected an array of calls, got 'make'"),
         ("a.toml", row.format("[3]"), "a.toml:1: after.0: expected"),
         ("a.toml", row.format("[{ comand = 'x' }]"), f"{first}unknown key 'comand'; did you mean"),

@@ -985,7 +985,7 @@ def test_a_stored_session_is_replayed(here, command, tape):
     other = command("run", "how long?", "--model=replay:s.db")
 
     assert (same.stdout, same.stderr, other.stdout) == ("Fine.\n", "", "Fine.\n")
-    reason = "answer 1 was recorded for 'what is it?', and is given to 'how long?'"
+    reason = "answer 1 was recorded for 'what is it?', but the prompt is 'how long?'"
     assert other.stderr == f"error: model 'replay': {reason}\n"
 
 

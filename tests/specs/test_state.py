@@ -166,7 +166,11 @@ async def test_what_is_no_json_is_refused(store):
             r"state 'mine': nan .* at `\$\.a\[1\]`",
         ),
         (lambda old: {"a": {1, 2}}, FreezeError, r"state 'mine': expected .*`set` - at `\$\.a`"),
-        (lambda old: "x" * 2_000_000, FreezeError, r"2,000,002 bytes are more than .* in a file"),
+        (
+            lambda old: "x" * 2_000_000,
+            FreezeError,
+            r"2,000,002 bytes exceed the limit of .* in a file",
+        ),
         (later, RegistrationError, "state 'mine': expected a sync function"),
         (lambda old: later(old), RegistrationError, "a sync function"),  # noqa: PLW0108 - it hides it
         (5, RegistrationError, "expected a sync function"),
@@ -306,7 +310,7 @@ def test_a_proxy_keeps_sessions_apart(command, environment, tmp_path):
 async def test_who_serves_many_must_say_which():
     keeper = Keeper()
     async with Proxy([keeper]) as proxy:
-        with pytest.raises(RegistrationError, match=r"say which is meant: `state\(…, ctx.scope"):
+        with pytest.raises(RegistrationError, match=r"give a scope: `state\(…, ctx.scope"):
             keeper.state()
         for session in "ab":
             await proxy.state("x", Scope(session_id=session)).update(lambda old, own=session: own)

@@ -354,7 +354,7 @@ async def test_other_answers_must_fit_as_well():
     rescued.on(RUN_ERROR, lambda ctx: next(results))
     rescued.on(RUN_AFTER, lambda ctx: ends.append(ctx.value))
     rescue = await rescued.run("hi")
-    with pytest.raises(Exception, match="its script has no answer 2"):
+    with pytest.raises(Exception, match="the script has no answer 2"):
         await rescued.run("hi")
 
     assert (result.output.name, result.turns) == ("Rome", 2)

@@ -417,7 +417,7 @@ async def test_who_breaks_the_result_is_named():
         assert outcome.status == status
         assert outcome.response.error_type == "invalid_result"
         assert outcome.response.text == (
-            "handler 'spoil' broke the result: expected integer, got string - at `$.n`"
+            "handler 'spoil' made the result invalid: expected integer, got string - at `$.n`"
         )
 
 

@@ -431,7 +431,7 @@ async def test_a_persist_handler_cannot_append(event):
 
     result = await asyncio.wait_for(agent.run("go"), 60)
 
-    reason = "from inside one of its own dispatches it waits for itself"
+    reason = "an append inside its own dispatch would wait for itself"
     assert errors == [f"append to session 's': {reason}; use `agent.enqueue(message)`"]
     assert [one.text for one in result.messages] == ["go", "", "<1>", "done"]
 
@@ -995,7 +995,7 @@ async def test_calls_of_a_message_are_distinct(ids, reason):
 
     assert caught.value.reason == reason
     assert result.status == "denied"
-    assert "double' broke the message: " + reason in result.reason
+    assert "double' made the message invalid: " + reason in result.reason
     assert [one.text for one in agent.messages] == ["go"]
 
 
@@ -1017,7 +1017,7 @@ async def test_a_call_id_stands_once():
     assert caught.value.reason == reason
     assert (result.status, result.reason) == (
         "denied",
-        f"handler 'again' broke the message: {reason}",
+        f"handler 'again' made the message invalid: {reason}",
     )
     assert (outcome.status, outcome.requested.id == known.id) == ("ok", False)
     answered = [one.tool_call_id for one in other.messages if isinstance(one, ToolMessage)]

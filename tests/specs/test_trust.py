@@ -678,8 +678,8 @@ async def test_a_project_s_own_setup_is_refused(place, trust):
     trust()
 
     assert refused() == (
-        f"{file}:2: component 'Plain': it has a `setup` of its own, "
-        "which could come before your own components"
+        f"{file}:2: component 'Plain': it overrides `setup`, "
+        "whose handlers could run before your own components"
     )
 
 

@@ -24,7 +24,7 @@ from toolbus.store.writer import Writer
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.runner import Answered, ToolRunner
 from toolbus.tools.contexts import NO_DEPS
-from toolbus.transcript.admission import known
+from toolbus.transcript.admission import duplicate_id
 from toolbus.transcript.transcript import ToolAnswer, Transcript
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class AgentSession:
             reason = "its tool calls would never run; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
         if self.transcript.has(message.id) or message.id in {other.id for other in self._waiting}:
-            raise AppendError(self.scope.session_id, known(message))
+            raise AppendError(self.scope.session_id, duplicate_id(message))
         self._waiting.append(message)
 
     async def take_waiting(self, scope: Scope) -> None:

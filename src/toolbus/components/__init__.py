@@ -1,4 +1,4 @@
-"""What is installed on an agent as one: components, their marks and their adapters."""
+"""Units that are installed on an agent: components, their marks and their adapters."""
 
 from toolbus.components.adapters import AdapterContext as AdapterContext
 from toolbus.components.adapters import ToolAdapter as ToolAdapter

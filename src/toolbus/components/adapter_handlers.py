@@ -35,14 +35,14 @@ class AdapterHandler(Composite):
         self.component, self.event, self.method = component, event, method
 
     def __call__(self, ctx: EventContext[Any]) -> Any:
-        """Apply the adapters; a sync method that returns an awaitable which waits has failed."""
+        """Apply the adapters; a sync adapter whose awaitable does not finish at once has failed."""
         if not self.component.adapters:
             return None
         running = self.method(ctx)
         try:
             running.send(None)
             reason = "an adapter waits; declare its method with `async def`"
-            # Raised in the adapter, so that its own policy decides, and the ledger names it.
+            # Raised in the adapter, so that its own policy applies, and the ledger names it.
             running.throw(DispatchError(self.event.name, reason))
         except StopIteration as end:
             return end.value
@@ -52,7 +52,7 @@ class AdapterHandler(Composite):
     def methods(self) -> list[tuple[ToolAdapter, Callable[..., Any]]]:
         """Return the adapters with methods for the event, in the order in which they run."""
         adapters = self.component.adapters
-        # Arguments pass in reverse: each adapter undoes its own rewording, the last one first.
+        # Arguments pass in reverse: each adapter reverts its own spec, the last one first.
         in_order = adapters[::-1] if self.event is TOOL_CALL_BEFORE else adapters
         return [
             (adapter, getattr(adapter, name))
@@ -63,7 +63,7 @@ class AdapterHandler(Composite):
 
 
 class AsyncAdapterHandler(AdapterHandler):
-    """The same for adapters of which one at least is async, and right for all others."""
+    """The same for adapters with an async method among them; correct for sync ones too."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Adapters change a tool's spec, a call's arguments or a response; a handler applies them."""
+"""Adapters of tools, which change a spec, the arguments of a call, or a response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Adapted: TypeAlias = T | Awaitable[T | None] | None
 View: TypeAlias = Literal["model", "store"]
-"""Who reads what an adapter leaves: the model, or who opens the stored copy."""
+"""The reader of an adapter's result: the model, or a reader of the stored copy."""
 
 _ARGUMENTS = {
     "adapt_signature": ("spec",),
@@ -36,19 +36,18 @@ _ARGUMENTS = {
 }
 ADAPTER_METHODS: dict[Any, tuple[str, ...]] = {
     TOOLS_PROVIDE: ("adapt_signature",),
-    # Filling comes after all handlers; here its adapter is chosen.
+    # Arguments are filled after all handlers; this event selects the adapters for it.
     TOOL_CALL_BEFORE: ("adapt_parameters", "fill_parameters"),
     MESSAGE_APPEND_BEFORE: ("adapt_response",),
 }
-"""The methods by which an adapter takes part in an event."""
+"""The methods of an adapter for each event."""
 
 
 class AdapterContext(Struct, frozen=True):
-    """Who speaks while an adapter runs, for a method that takes `ctx`.
+    """The context of an adapter's method, passed to its parameter `ctx`.
 
-    *tool* is the tool's spec in force for what the method is given: arguments of a call fit its
-    input schema. It is None if nobody knows the tool. *message_id* is that of the message which
-    holds a response.
+    *tool* is the tool's spec for the method's argument, such that the arguments of a call fit its
+    input schema; None for an unknown tool. *message_id* is the id of the response's message.
     """
 
     scope: Scope = NO_SCOPE
@@ -58,13 +57,12 @@ class AdapterContext(Struct, frozen=True):
 
 
 class ToolAdapter:
-    """A change to some tools; a subclass writes what it needs of the four methods.
+    """A change to some tools; a subclass overrides any of the four methods.
 
     Each may be sync or async, and may take one more parameter, `ctx`, an `AdapterContext`; None,
-    or the same object, means unchanged. *tools* is a glob pattern of names, or several; a higher
-    *priority* comes first in a component. When an adapter fails, "closed" withholds what it was to
-    change, "open" leaves that as it was. *name* stands in the ledger and before the model; if the
-    class does not say, it is that of the class.
+    or the same object, means unchanged. *tools* has glob patterns of names; a higher *priority*
+    comes first in a component. When an adapter fails, "closed" withholds the value, "open" leaves
+    it unchanged. *name*, by default the class's, appears in the ledger and in texts for the model.
 
     >>> class Shorten(ToolAdapter):
     ...     tools = "read_*"
@@ -83,44 +81,44 @@ class ToolAdapter:
             cls.name = cls.__name__
 
     def should_adapt(self, tool_name: str) -> bool:
-        """Tell whether the tool *tool_name* is one of those to adapt."""
+        """Return whether to adapt the tool *tool_name*."""
         return matches(self.tools, tool_name)
 
     # `*args` and `**kwargs` let a type checker accept overrides with `ctx` and without it.
 
     def adapt_signature(self, spec: ToolSpec, *args: Any, **kwargs: Any) -> Adapted[ToolSpec]:
-        """Return what the model is told of the tool; its name stays."""
+        """Return the spec for the model; the name must stay."""
 
     def adapt_parameters(self, call: ToolCall, *args: Any, **kwargs: Any) -> Adapted[ToolCall]:
-        """Return the call with arguments for the signature that this adapter was given."""
+        """Return the call with arguments for the spec that this adapter received."""
 
     def adapt_response(
         self, response: ToolResponse, call: ToolCall, *args: Any, **kwargs: Any
     ) -> Adapted[ToolResponse]:
-        """Return the response that the model reads; *call* is the call that it answers."""
+        """Return the response for the model; *call* is the answered call."""
 
     def fill_parameters(
         self, call: ToolCall, *args: Any, **kwargs: Any
     ) -> Adapted[ToolCall | Deny]:
-        """Return the call with what its tool alone gets, or `Deny`.
+        """Return the call with values for its tool alone, or `Deny`.
 
-        The last step before the tool runs: after all handlers, guards and questions. Neither they
-        nor the ledger, observers and stored copies see what it returns.
+        This is the last step before the tool runs: after all handlers, guards and questions, and
+        invisible to them, the ledger, observers and stored copies.
         """
 
 
 def overrides(adapter: ToolAdapter, *methods: str) -> bool:
-    """Return whether *adapter* has one of *methods* of its own."""
+    """Return whether *adapter* overrides one of *methods*."""
     return any(getattr(type(adapter), name) is not getattr(ToolAdapter, name) for name in methods)
 
 
 def asks_for_context(method: Callable[..., Any]) -> bool:
-    """Tell whether *method*, one of an adapter's, has a parameter `ctx`."""
+    """Return whether *method* of an adapter has a parameter `ctx`."""
     return "ctx" in inspect.signature(method).parameters
 
 
 def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *method*, one of an adapter's, as one that takes `ctx` in any case."""
+    """Return *method* of an adapter, wrapped to accept `ctx` if it has no such parameter."""
     if asks_for_context(method):
         return method
 
@@ -131,10 +129,10 @@ def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def misspelt_method(adapter: ToolAdapter) -> str | None:
-    """Return which method of *adapter* is never called, as its name is misspelt, or None.
+    """Return the problem of a method that is never called because its name is misspelt, or None.
 
-    A name that is near one of ours is taken for it. If the adapter has none of them, any that
-    begins as they do is: a helper would help nobody.
+    A name similar to a known method counts. In an adapter without any known method, so does any
+    name that begins like one, because a helper would be useless there.
     """
     kind = type(adapter)
     known = [*_ARGUMENTS, "should_adapt"]
@@ -146,14 +144,14 @@ def misspelt_method(adapter: ToolAdapter) -> str | None:
             and callable(getattr(kind, name))
         ):
             if near := nearest(name, known, 0.8):
-                return f"it has no use for a method {name!r}{near}"
+                return f"unknown adapter method {name!r}{near}"
             if idle:
-                return f"it has no use for a method {name!r}; known: {', '.join(known)}"
+                return f"unknown adapter method {name!r}; known: {', '.join(known)}"
     return None
 
 
 def adapter_problem(adapter: ToolAdapter) -> str | None:
-    """Return what is wrong with the attributes or methods of *adapter*, or None."""
+    """Return the problem of an attribute or a method of *adapter*, or None."""
     if adapter.on_error not in {"open", "closed"}:
         return f"on_error must be one of open, closed, not {adapter.on_error!r}"
     if type(adapter.priority) is not int:
@@ -162,7 +160,7 @@ def adapter_problem(adapter: ToolAdapter) -> str | None:
 
 
 def signature_problem(adapter: ToolAdapter) -> str | None:
-    """Return which method of *adapter* could never be called, and why, or None."""
+    """Return the problem of a method of *adapter* with the wrong parameters, or None."""
     for name, arguments in _ARGUMENTS.items():
         signature = inspect.signature(getattr(adapter, name))
         try:

@@ -1,4 +1,4 @@
-"""Interfaces of components that can do something for several wings; most components cannot."""
+"""Optional interfaces of components, for use by several wings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ R = TypeVar("R")
 
 @runtime_checkable
 class CallAllower(Protocol):
-    """A component with rules by which its person allowed calls beforehand."""
+    """A component with rules by which a person allowed calls in advance."""
 
     async def allows(self, ctx: EventContext[ToolCall]) -> bool:
-        """Return whether a host that asks about every call need not ask about that of *ctx*."""
+        """Return whether a host that asks about every call may skip the question for *ctx*."""
         ...
 
 
@@ -28,18 +28,18 @@ class PromptSkipper(Protocol):
     async def skips_prompt(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> bool:
         """Return whether *call* may run without the host's own prompt.
 
-        Asked of calls that no handler denied, asked about or changed.
+        Called only if no handler denied, asked about or changed the call.
         """
         ...
 
 
 @runtime_checkable
 class Concealer(Protocol):
-    """A component that takes values out of records that a person reads, as secrets out of a log."""
+    """A component that redacts records for a person, such as secrets in a log."""
 
     async def concealed(self, record: R, scope: Scope) -> R | None:
-        """Return *record*, a message, call or text, without these values.
+        """Return *record*, a message, call or text, redacted.
 
-        None if the record cannot be examined: then nothing of it may be shown.
+        None if the record cannot be examined: then no part of it may be shown.
         """
         ...

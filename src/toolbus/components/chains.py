@@ -1,6 +1,6 @@
-"""The way of a spec, a call or a response past the adapters of one component.
+"""The adapters of one component, applied to a spec, a call or a response.
 
-A failure of an adapter is a fact on this way, and no exception.
+A failure of an adapter is a result here, not an exception.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LISTED = 5
-"""How many hidden tools an entry of the ledger names: servers may have hundreds."""
+"""The number of hidden tools in an entry of the ledger: servers may have hundreds."""
 
 
 class AdapterResult(Struct, Generic[T], frozen=True):
-    """The *value* after an adapter: the old object unless the adapter really changed something.
+    """The *value* after an adapter: the old object unless the adapter really changed it.
 
-    *applies* says that the tool is one of the adapter's; *failed* is for the model, *detail* for
-    operators; *withhold* says that a failure must not let the value pass.
+    *applies*: the tool is one of the adapter's; *failed* is for the model, *detail* for operators;
+    *withhold*: the value must not pass, because the adapter failed.
     """
 
     value: T
@@ -67,21 +67,21 @@ class AdapterResult(Struct, Generic[T], frozen=True):
     withhold: bool = False
 
 
-_FINE: AdapterResult[Any] = AdapterResult(None)
+_NO_FAILURE: AdapterResult[Any] = AdapterResult(None)
 _AWAITED: dict[Any, tuple[str, ...]] = {
     TOOLS_PROVIDE: ("adapt_signature",),
     TOOL_CALL_BEFORE: ("adapt_parameters",),
-    # The signature tells the schema that an adapted result has to fit.
+    # The signature has the schema that an adapted result must fit.
     MESSAGE_APPEND_BEFORE: ("adapt_response", "adapt_signature"),
 }
-"""The methods of adapters that are awaited at an event, if they are async."""
+"""The methods of adapters that may be awaited at an event."""
 
 
 class BoundAdapter(ArgumentsFiller):
-    """An adapter as one component has it.
+    """An adapter in one component.
 
-    The same adapter may be registered in several components, and in each it is given other
-    signatures: in steps of a dispatch this object stands for it.
+    The same adapter may be registered in several components, with other specs in each: this object
+    represents it in steps of a dispatch.
     """
 
     __slots__ = ("_advertised", "_asking", "adapter")
@@ -91,11 +91,11 @@ class BoundAdapter(ArgumentsFiller):
         self.fills = overrides(adapter, "fill_parameters")
         methods = ("adapt_signature", "adapt_parameters", "adapt_response", "fill_parameters")
         self._asking = {name for name in methods if asks_for_context(getattr(adapter, name))}
-        # By a tool's name: its spec before and after, as a model was last told of it.
+        # By tool name: the spec before and after, as last advertised to a model.
         self._advertised: dict[str, tuple[ToolSpec, ToolSpec]] = {}
 
     async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
-        """Return *call* as the adapter fills it, or why its tool, that of *spec*, gets nothing."""
+        """Return *call* filled by the adapter, or the denial of its tool, that of *spec*."""
         ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope, tool=spec)
         try:
             if not self.adapter.should_adapt(call.name):
@@ -105,7 +105,7 @@ class BoundAdapter(ArgumentsFiller):
             new = self.adapter.fill_parameters(call, **context)
             new = await new if isawaitable(new) else new
             return new if isinstance(new, Deny) else self._accept(ctx, call, new)
-        except BaseException as error:  # noqa: BLE001 - what passes is raised again
+        except BaseException as error:  # noqa: BLE001 - `_fail` raises the errors that pass
             result = self._fail(ctx, call, error)
         if result.withhold:
             return Deny(f"adapter {self.adapter.name!r} {result.failed}", result.detail)
@@ -114,7 +114,7 @@ class BoundAdapter(ArgumentsFiller):
     def advertise(
         self, specs: Iterable[ToolSpec], results: Iterable[AdapterResult[ToolSpec]]
     ) -> None:
-        """Remember the specs that a model is told in place of *specs* with output schemas."""
+        """Keep the specs, changed from *specs*, of tools with output schemas."""
         self._advertised = {
             spec.name: (spec, result.value)
             for spec, result in zip(specs, results, strict=True)
@@ -122,9 +122,9 @@ class BoundAdapter(ArgumentsFiller):
         }
 
     async def advertised(self, ctx: EventContext[Any], spec: ToolSpec | None) -> ToolSpec | None:
-        """Return *spec* as the adapter rewords it, if it has an output schema.
+        """Return *spec* changed by the adapter, if it has an output schema.
 
-        The spec that a model was told last holds; if it was told none, the adapter is asked.
+        The spec last advertised to a model is preferred; without one, the adapter is called.
         """
         if spec is None or spec.output_schema is None:
             return spec
@@ -136,7 +136,7 @@ class BoundAdapter(ArgumentsFiller):
     async def reword(
         self, ctx: EventContext[Any], spec: ToolSpec, selector: ToolSelector
     ) -> AdapterResult[ToolSpec]:
-        """Return *spec* as the adapter rewords it, if *selector* chooses its tool."""
+        """Return *spec* changed by the adapter, if *selector* chooses its tool."""
         if not selector.matches(spec.name):
             return AdapterResult(spec, applies=False)
         return await self.run(ctx, "adapt_signature", spec.name, spec)
@@ -144,7 +144,7 @@ class BoundAdapter(ArgumentsFiller):
     async def run(
         self, ctx: EventContext[Any], method: str, tool_name: str, value: T, *call: ToolCall
     ) -> AdapterResult[T]:
-        """Return *value*, of the tool *tool_name*, as the adapter's *method* leaves it."""
+        """Return *value*, of the tool *tool_name*, after the adapter's *method*."""
         adapter = self.adapter
         try:
             if not adapter.should_adapt(tool_name):
@@ -162,7 +162,7 @@ class BoundAdapter(ArgumentsFiller):
             if type(new) is not type(value) and isawaitable(new):
                 new = await new
             return AdapterResult(self._accept(ctx, value, new))
-        except BaseException as error:  # noqa: BLE001 - what passes is raised again
+        except BaseException as error:  # noqa: BLE001 - `_fail` raises the errors that pass
             return self._fail(ctx, value, error)
 
     def _fail(self, ctx: EventContext[Any], value: T, error: BaseException) -> AdapterResult[T]:
@@ -171,16 +171,16 @@ class BoundAdapter(ArgumentsFiller):
         event, name = ctx.event.name, self.adapter.name
         _, reason = explain(event, name, error)
         closed = self.adapter.on_error != "open"
-        # A failed signature reaches nobody but who reads the log or the ledger.
+        # A failed signature is visible only in the log and in the ledger.
         where = f" for the tool {value.name!r}" if isinstance(value, ToolSpec) else ""
         log_failure(event, name, error, f"{reason}{where}", silent=closed)
         return AdapterResult(value, failed=reason, detail=detail_of(error), withhold=closed)
 
     def _accept(self, ctx: EventContext[Any], old: T, new: Any) -> T:
-        """Return *new* if it really changes *old*, else *old*; raise if it cannot replace it."""
+        """Return *new* if it really changes *old*, else *old*; raise if it is not a valid one."""
         if new is None or new is old:
             return old
-        # Most often a response. Those that are not equal are not encoded alike either.
+        # Most often a response. Unequal responses are encoded differently.
         if type(new) is type(old) is ToolResponse and new != old:
             return new
         if problem := _breach(old, new):
@@ -189,9 +189,9 @@ class BoundAdapter(ArgumentsFiller):
 
 
 class AdapterChain:
-    """The adapters of one component, in the order in which they see signatures and responses.
+    """The adapters of one component, in the order in which they get signatures and responses.
 
-    It never changes: a component that gets or loses an adapter gets another chain.
+    It is immutable: a component gets a new chain for each change.
     """
 
     __slots__ = ("adapters", "bound")
@@ -202,16 +202,16 @@ class AdapterChain:
         self.adapters = tuple([each.adapter for each in self.bound])
 
     def waits(self, event: Event) -> bool:
-        """Return whether a method of an adapter is awaited at *event*."""
+        """Return whether a method of an adapter may be awaited at *event*."""
         methods = [getattr(each, name) for each in self.adapters for name in _AWAITED[event]]
         return any(is_async(method) or is_async(unwrap(method)) for method in methods)
 
     async def adapt_specs(
         self, ctx: EventContext[tuple[ToolSpec, ...]], selector: ToolSelector
     ) -> tuple[ToolSpec, ...]:
-        """Return the specs as the adapters, first to last, reword those that *selector* chooses.
+        """Return the specs changed by the adapters, first to last, for tools in *selector*.
 
-        One that fails hides its tool, and its entry in the ledger says which.
+        A failed adapter hides its tool, which its entry in the ledger names.
         """
         specs = ctx.value
         for bound in self.bound:
@@ -226,7 +226,7 @@ class AdapterChain:
         return specs
 
     async def adapt_call(self, ctx: EventContext[ToolCall]) -> ToolCall | Deny:
-        """Return the call as the adapters leave it, last to first: each undoes what it told."""
+        """Return the call after the adapters, last to first: each reverts its own signature."""
         call = ctx.value
         for bound in reversed(self.bound):
             result = await bound.run(ctx, "adapt_parameters", call.name, call)
@@ -241,10 +241,10 @@ class AdapterChain:
     async def adapt_message(
         self, ctx: EventContext[Any], message: ToolMessage, response: ToolResponse
     ) -> ToolMessage:
-        """Return *message* with its *response* as the adapters, first to last, leave it."""
+        """Return *message* with its *response* after the adapters, first to last."""
         call = None
         for bound in self.bound:
-            # The same for all adapters that see the same response.
+            # Shared by all adapters that get the same response.
             call = call or answered_call(message, response)
             result = await bound.run(ctx, "adapt_response", call.name, response, call)
             if result.withhold or result.value is not response:
@@ -269,8 +269,8 @@ class AdapterChain:
 
 
 def _failure_of(results: Sequence[AdapterResult[ToolSpec]]) -> tuple[str | None, str | None]:
-    """Return why the first of *results* failed, with the tools that all have hidden, and detail."""
-    failure = next((result for result in results if result.failed), _FINE)
+    """Return the reason of the first failure, with all hidden tools, and its detail."""
+    failure = next((result for result in results if result.failed), _NO_FAILURE)
     hidden = [repr(result.value.name) for result in results if result.withhold]
     if not hidden:
         return failure.failed, failure.detail
@@ -286,10 +286,10 @@ def answered_call(message: ToolMessage, response: ToolResponse) -> ToolCall:
 
 
 def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolResponse:
-    """Return what stands for *response*, which an adapter should have changed and could not.
+    """Return the replacement of *response* after an adapter failed to change it.
 
-    Not a verdict but a replacement, so that it holds in a dry run too. Whatever the response
-    said, its parameters included, is not in it.
+    It is not a verdict, so it also applies in a dry run. It has no part of the original response,
+    not even its parameters.
     """
     return ToolResponse(
         content=(TextPart(text=f"the result was withheld: {reason}"),),
@@ -302,7 +302,7 @@ def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolR
 
 
 def _breach(old: object, new: Any) -> str | None:
-    """Return why *new* cannot stand for *old*, or None."""
+    """Return the reason why *new* cannot replace *old*, or None."""
     if type(new) is not type(old):
         return f"returned `{type(new).__name__}` instead of `{type(old).__name__}`"
     for field in ("name", "id"):
@@ -322,7 +322,7 @@ def _breach(old: object, new: Any) -> str | None:
 def _flaw(schema: bytes) -> str | None:
     """Return the first flaw of *schema*, in JSON, or None.
 
-    An adapter says the same before each model call. Kept by its text, because as JSON 1, 1.0 and
-    true differ, and as keys of a cache they would not.
+    Cached, because an adapter returns the same one before each model call. The key is JSON text,
+    in which 1, 1.0 and true differ, as they do not as keys of a dict.
     """
     return schemas.check_schema(msgspec.json.decode(schema))

@@ -1,4 +1,4 @@
-"""Components: tools, handlers and adapters that are installed on an agent as one."""
+"""Components: tools, handlers and adapters, installed on an agent together."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ PROVIDE_PRIORITY, APPEND_PRIORITY = 200, 50
 LATE = -1_000_000
 """Added to the priorities of a late component, so that its handlers run after all others.
 
-A handler that must run after late ones as well, such as a redaction of the stored copy, asks for
-twice that.
+A handler that must run even later, such as a redaction of the stored copy, subtracts it twice.
 """
 _REACH = 100_000
-"""Priorities of late components count up to this, so that none leaves the range around `LATE`."""
+"""The maximum priority of late components, so that all stay near `LATE`."""
 
 
 class Host(Protocol):
-    """What a component is installed on: an agent, or another object with these four members."""
+    """The host of a component: an agent, or another object with these four members."""
 
     @property
     def bus(self) -> EventBus:
@@ -60,14 +59,15 @@ class Host(Protocol):
 
     @property
     def scope(self) -> Scope:
-        """The scope that handlers hear, sub-agents included; without an agent id: every scope."""
+        """The scope of the handlers, including sub-agents; without an agent id: every scope."""
 
     def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
-        """Return the state *name* of the session of *scope*, a sub-agent's its own.
+        """Return the state *name* of the session of *scope*; sub-agents have their own.
 
-        With *shared* it is that of the outermost agent above, one for all below it. Without a
-        *scope* it is that of the host itself; raises `RegistrationError` if it has many, as the
-        proxy. Names are shared by all components of a host: `AgentComponent.state` gives its own.
+        With *shared* it belongs to the outermost agent above, for all agents below it. Without a
+        *scope* it belongs to the host's session; raises `RegistrationError` for a host with many,
+        such as the proxy. All components of a host share the names: `AgentComponent.state` is
+        separate.
         """
         ...
 
@@ -75,9 +75,9 @@ class Host(Protocol):
 class AgentComponent:
     """Tools, handlers and adapters, installed together; a subclass marks its methods.
 
-    `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
-    that overrides it stays one. *requires* names component classes that must be there too.
-    *enabled* may be switched at any time.
+    `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; an overriding
+    method stays one. *requires* has component classes that must be installed too. *enabled* may be
+    switched at any time.
 
     >>> class Careful(AgentComponent):
     ...     @guard(events.TOOL_CALL_BEFORE, tools="delete")
@@ -88,7 +88,7 @@ class AgentComponent:
     requires: tuple[type[AgentComponent], ...] = ()
     enabled: bool = True
 
-    # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
+    # Replaced as a whole and never mutated, so a subclass need not call our `__init__`.
     _chain: AdapterChain | None = None
     _applying: tuple[tuple[Subscription, AdapterHandler], ...] = ()
     _undo: ExitStack
@@ -119,15 +119,15 @@ class AgentComponent:
 
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:
-        """The adapters in the order in which they see signatures and responses."""
+        """The adapters in the order in which they get signatures and responses."""
         return () if self._chain is None else self._chain.adapters
 
     def state(self, scope: Scope | None = None, *, shared: bool = False) -> State:
         """Return the component's state for the session of *scope*; see `Host.state`.
 
-        It is kept under the component's name, for the second one of that name on a host under
-        `NAME-2`: so the order of components is part of what a session resumes. Raises
-        `RegistrationError` if the component is not installed.
+        Its name is the component's, for the second component of that name on a host `NAME-2`: so a
+        resumed session relies on the order of components. Raises `RegistrationError` if the
+        component is not installed.
         """
         if self._host is None:
             raise self._refusal("it is not installed, and its state belongs to its host")
@@ -149,7 +149,7 @@ class AgentComponent:
         self._choose_handlers()
 
     def unregister_tool_adapter(self, adapter: ToolAdapter) -> None:
-        """Take *adapter* out; one that is not there is ignored."""
+        """Remove *adapter*; an absent one is ignored."""
         if self._chain is not None:
             others = [bound for bound in self._chain.bound if bound.adapter is not adapter]
             self._chain = type(self._chain)(others) if others else None
@@ -162,14 +162,14 @@ class AgentComponent:
         priority: int | None = None,
         late: bool = False,
     ) -> Self:
-        """Narrow the component to some tools, give its handlers one *priority*; return it.
+        """Limit the component to some tools, give its handlers one *priority*; return it.
 
         *tools* are glob patterns: its adapters leave other tools alone, and its handlers do not
-        see calls, failures, outcomes and messages of these; they see every value that belongs to
-        no single tool. *late* puts its handlers behind those of all other components, see `LATE`;
-        arguments still pass its adapters first. Among its own handlers the order stays. Raises
-        `RegistrationError` when the component is installed, or overrides `setup`: the limits do
-        not reach the handlers that such a `setup` subscribes.
+        get calls, failures, outcomes and messages of these; they get every value without a single
+        tool. *late* runs its handlers after those of all other components, see `LATE`; arguments
+        still pass its adapters first. The order of its own handlers stays. Raises
+        `RegistrationError` if the component is installed, or overrides `setup`, whose handlers
+        would ignore the limits.
         """
         if self._host is not None:
             raise self._refusal("it is installed already; restrict it before that")
@@ -179,15 +179,15 @@ class AgentComponent:
         if priority is not None and type(priority) is not int:
             raise self._refusal(f"priority must be an integer, not {priority!r}")
         if type(self).setup is not AgentComponent.setup:
-            unreached = "which tools and priority do not reach; give them to the component itself"
+            unreached = "which ignores tools and priority; give them to the component itself"
             if late:
-                unreached = "which could come before your own components"
-            raise self._refusal(f"it has a `setup` of its own, {unreached}")
+                unreached = "whose handlers could run before your own components"
+            raise self._refusal(f"it overrides `setup`, {unreached}")
         self._selector, self._priority, self._is_late = selector, priority, late
         return self
 
     def setup(self, agent: Host) -> None:
-        """Subscribe the handlers and add the tools; called when the agent is made."""
+        """Subscribe the handlers and add the tools; called when the agent is created."""
         if self._host is not None:
             raise self._refusal("it is installed already; make another one")
         self._host, self._undo = agent, ExitStack()
@@ -213,9 +213,9 @@ class AgentComponent:
     def add_handler(
         self, mark: Mark, handler: Callable[..., Any], *, restricted: bool = True
     ) -> None:
-        """Subscribe *handler* as *mark* says until `teardown`; it runs while `enabled`.
+        """Subscribe *handler* by *mark* until `teardown`; it runs while `enabled`.
 
-        Unless *restricted*, the limits of `restrict` do not hold for it, but that it may be late.
+        Unless *restricted*, the limits of `restrict` do not apply, except that it may be late.
         """
         options, wanted = mark.options.copy(), mark.options.get("when")
         if restricted:
@@ -228,7 +228,7 @@ class AgentComponent:
         self._subscribe(mark, handler, options)
 
     def teardown(self) -> None:
-        """Undo `setup`: nothing of the component stays behind."""
+        """Undo `setup` completely."""
         if self._host is not None:
             self._undo.close()
         self._applying, self._host = (), None
@@ -240,10 +240,10 @@ class AgentComponent:
         return Installation(self, bus)
 
     def install(self, agent: Host) -> Awaitable[None]:
-        """Acquire what needs a running loop; called before the agent's first step.
+        """Acquire resources in the running loop; called before the agent's first step.
 
-        Overridden by an async method. Raises `RegistrationError`, at once and not when awaited,
-        unless it was set up on *agent*.
+        Override it with an async method. Raises `RegistrationError`, at the call and not when
+        awaited, unless the component was set up on *agent*.
         """
         if self._host is not agent:
             reason = "it is not set up there; to try it write `with component.installed(bus):`"
@@ -256,7 +256,7 @@ class AgentComponent:
     async def _on_tools_provide_adapter(
         self, ctx: EventContext[tuple[ToolSpec, ...]]
     ) -> tuple[ToolSpec, ...] | None:
-        """Let each adapter reword the specs of its tools; one that fails hides only its tool."""
+        """Let each adapter change the specs of its tools; a failed one hides only its tool."""
         if not self.enabled or self._chain is None:
             return None
         specs = await self._chain.adapt_specs(ctx, self._selector)
@@ -265,7 +265,7 @@ class AgentComponent:
     async def _on_tool_call_before_adapter(
         self, ctx: EventContext[ToolCall]
     ) -> ToolCall | Deny | None:
-        """Let each adapter turn the arguments into those of the signature that it was given."""
+        """Let each adapter convert the arguments from its own spec back to the spec it received."""
         if not self.enabled or self._chain is None:
             return None
         call = await self._chain.adapt_call(ctx)
@@ -294,7 +294,7 @@ class AgentComponent:
         same, release = roster.number((id(agent), self.name), self, lowest=True)
         self._undo.callback(release)
         self._state_name = self.name if same == 1 else f"{self.name}-{same}"
-        # One above the last on this bus, so that parameters pass the components in reverse.
+        # One above the last on this bus, so that arguments pass the components in reverse.
         number, release = roster.number("components", self)
         self._undo.callback(release)
         on_provide = _late(PROVIDE_PRIORITY) if self._is_late else PROVIDE_PRIORITY
@@ -307,7 +307,7 @@ class AgentComponent:
         for event, (method, priority) in events.items():
             options: HandlerOptions = {"priority": priority, "on_error": "closed"}
             options["when"] = self._when(None)
-            # A subclass that overrides the method has a handler like any other.
+            # An overriding method of a subclass is an ordinary handler.
             if getattr(AgentComponent, method.__name__) is not method.__func__:
                 self._subscribe(Mark(event, "on", options), method, options)
                 continue
@@ -317,7 +317,7 @@ class AgentComponent:
             self._applying += ((subscription, handler),)
 
     def _choose_handlers(self) -> None:
-        """Have sync handlers for the present adapters if these are sync, else async ones."""
+        """Use sync handlers if the present adapters are sync, else async ones."""
         chosen = []
         for subscription, present in self._applying:
             handler, kind = present, self._handler_of(present.event)
@@ -328,7 +328,7 @@ class AgentComponent:
         self._applying = tuple(chosen)
 
     def _handler_of(self, event: Event) -> type[AdapterHandler]:
-        """Return the class of the handler of *event* that suits the present adapters."""
+        """Return the class of handler of *event* for the present adapters."""
         waits = self._chain is not None and self._chain.waits(event)
         return AsyncAdapterHandler if waits else AdapterHandler
 
@@ -336,7 +336,7 @@ class AgentComponent:
         self, mark: Mark, handler: Callable[..., Any], options: HandlerOptions
     ) -> Subscription:
         agent: Any = self._host
-        # A host that subscribes itself forgets what it subscribed when it leaves its bus.
+        # A host with `on` and `guard` also ends its subscriptions when it leaves its bus.
         subscriber: Any = agent if isinstance(agent, Subscribing) else agent.bus
         subscribe = subscriber.guard if mark.kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
@@ -347,7 +347,7 @@ class AgentComponent:
     def _when(
         self, wanted: Callable[[EventContext[Any]], bool] | None
     ) -> Callable[[EventContext[Any]], bool] | None:
-        """Return the predicate *wanted*, for values about the component's tools alone."""
+        """Return the predicate *wanted*, limited to values of the component's tools."""
         if self._selector.is_everything:
             return wanted
         admits = self._selector.admits
@@ -367,12 +367,12 @@ class AdapterComponent(AgentComponent):
 
 
 def component_of(candidate: Any) -> Any:
-    """Return *candidate*, in a component of its own if it is an adapter."""
+    """Return *candidate*, an adapter wrapped in a component of its own."""
     return AdapterComponent(candidate) if isinstance(candidate, ToolAdapter) else candidate
 
 
 def wraps(component: AgentComponent, candidate: object) -> bool:
-    """Return whether *component* is *candidate*, or the component of the adapter *candidate*."""
+    """Return whether *component* is *candidate*, or wraps the adapter *candidate*."""
     if isinstance(component, AdapterComponent) and component.adapters[0] is candidate:
         return True
     return component is candidate

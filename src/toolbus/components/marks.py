@@ -1,4 +1,4 @@
-"""Marks on methods: which event a component's method handles, and which methods are tools."""
+"""Marks on the methods of a component: the events they handle, and the tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WRAPPING = (staticmethod, classmethod)
 
 
 class Mark(Struct, frozen=True):
-    """That a method handles *event*, and how."""
+    """The mark that a method handles *event*, with its options."""
 
     event: Event
     kind: Literal["on", "guard"]
@@ -33,7 +33,7 @@ class Mark(Struct, frozen=True):
 
 
 class Marker(Generic[C, R]):
-    """A decorator that marks a method, which takes `C` and gives `R`, and gives it back."""
+    """A decorator that marks a method from `C` to `R`, and returns it unchanged."""
 
     __slots__ = ("_mark",)
 
@@ -67,7 +67,7 @@ def on(
 def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
     """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`.
 
-    It fails open, as `EventBus.on` says. Without *sender* it hears its agent and that one's
+    It fails open, as described at `EventBus.on`. Without *sender* it applies to its agent and its
     sub-agents. Marks can be stacked. Raises `RegistrationError` for options that could never work.
 
     >>> class Watch(AgentComponent):
@@ -94,9 +94,9 @@ def guard(
 
 
 def marked(kind: type) -> Iterator[tuple[str, Mark]]:
-    """Give the marks of a class in order of definition.
+    """Yield the marks of a class in order of definition.
 
-    An overriding method keeps its marks, or has others; None in its place takes it away.
+    An overriding method keeps its marks, or has others; None in its place removes it.
     """
     marks: dict[str, tuple[Mark, ...]] = {}
     for name, attribute in _attributes(kind):
@@ -115,9 +115,9 @@ def marks_of(method: Any) -> tuple[Mark, ...]:
 
 
 def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
-    """Give the methods of *component* that are tools, in order of definition.
+    """Yield the methods of *component* that are tools, in order of definition.
 
-    An overriding method is one with the same options; None in its place takes it away.
+    An overriding method is a tool with the same options; None in its place removes it.
     """
     tools: dict[str, FunctionTool[..., Any]] = {}
     for name, attribute in _attributes(type(component)):
@@ -131,12 +131,12 @@ def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
 
 
 def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of *kind* and the classes above it, the highest first, unwrapped."""
+    """Yield the attributes of *kind* and its base classes, the topmost first, unwrapped."""
     for owner in reversed(kind.__mro__):
         for name, attribute in vars(owner).items():
             yield name, attribute.__func__ if isinstance(attribute, _WRAPPING) else attribute
 
 
 def _unwrapped(attribute: Any) -> Any:
-    """Return what a static or class method wraps: a mark may stand above or below that."""
+    """Return the function of a static or class method: a mark may be above or below it."""
     return attribute.__func__ if isinstance(attribute, _WRAPPING) else attribute

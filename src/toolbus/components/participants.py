@@ -1,4 +1,4 @@
-"""Participants of a bus: their handlers and components, and how all of these are taken away."""
+"""Participants of a bus: their handlers and components, and the removal of both."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 Changed: TypeAlias = Mapping[str, Any] | None
 BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
-"""Gets a tool's name and a copy of the arguments; a mapping that it returns is laid over them."""
+"""Gets a tool's name and a copy of the arguments; a returned mapping is merged over them."""
 
-_NOBODY = Scope(agent_id="agent")
-_SPAN = 1 << 40
-"""More handlers than one event of a bus ever has."""
+_AGENT = Scope(agent_id="agent")
+_MAX_HANDLERS = 1 << 40
+"""More than the handlers of any event on a bus."""
 
 
 class ComponentHost:
-    """A host of components in place of an agent, on a *bus* of its own unless one is given."""
+    """A host of components other than an agent, on *bus* or a bus of its own."""
 
     def __init__(
-        self, bus: EventBus | None = None, scope: Scope = _NOBODY, tools: Toolset | None = None
+        self, bus: EventBus | None = None, scope: Scope = _AGENT, tools: Toolset | None = None
     ) -> None:
         self.bus, self.scope = EventBus() if bus is None else bus, scope
         self.tools, self._states = Toolset() if tools is None else tools, StateSource()
@@ -62,52 +62,52 @@ class ComponentHost:
         return self._states.get(self._state_place(), name, scope, shared=shared)
 
     def _state_place(self) -> tuple[Store, str]:
-        """Return the store of states, and the session that the host runs itself, if any."""
+        """Return the store of states, and the session of the host itself, "" without one."""
         return self._states.memory, self.scope.session_id
 
 
-class SubscriptionTerms(Struct, frozen=True, eq=False):
-    """The terms of a subscription; *recall* returns the handler, None if a weak one is dead."""
+class SubscriptionArgs(Struct, frozen=True, eq=False):
+    """The arguments of a subscription; *resolve* returns the handler, None if a weak one died."""
 
     event: Event
-    recall: Callable[[], Callable[..., Any] | None]
+    resolve: Callable[[], Callable[..., Any] | None]
     kind: HandlerKind
     options: HandlerOptions
 
     def attach_to(self, bus: EventBus, depth: int) -> Callable[[], None]:
-        """Subscribe the same on *bus*; return what ends that, which does not keep *bus*.
+        """Subscribe the same on *bus*; return a function that ends this and does not keep *bus*.
 
-        It comes before what is there already and what has less *depth*, so that those above wrap
-        those below; handlers of parameters, which pass in reverse, come after that.
+        It runs before all present subscriptions of less *depth*, so that agents above wrap agents
+        below; handlers of arguments, which pass in reverse, run after them.
         """
         event, options = self.event, self.options
-        handler, inmost = self.recall(), depth * _SPAN
+        handler, innermost = self.resolve(), depth * _MAX_HANDLERS
         if handler is None:
             return lambda: None
         sign = 1
         if isinstance(handler, AdapterHandler):
-            # Right for all adapters, also for those that are registered later.
+            # Async, and so right for all adapters, including later ones.
             handler = AsyncAdapterHandler(handler.component, event, handler.method)
             if event is TOOL_CALL_BEFORE:
                 sign, options = -1, {**options, "priority": PROVIDE_PRIORITY}
         attached = bus.attach(
-            event, handler, self.kind, options, lambda number: sign * (number - inmost)
+            event, handler, self.kind, options, lambda number: sign * (number - innermost)
         )
         return attached.cancel
 
 
 class InstalledComponent(Struct, frozen=True, eq=False):
-    """A component that was set up; *undo* takes away all that its set-up made."""
+    """A component after its set-up; *undo* reverts it."""
 
     component: AgentComponent
     undo: ExitStack
 
 
 class Participant(ComponentHost, Subscribing):
-    """A speaker on a bus, with tools, handlers and components under a scope.
+    """A sender on a bus, with tools, handlers and components under a scope.
 
-    Its handlers hear its own scope and those below it. All *components* are set up, or none: then
-    it raises `RegistrationError`.
+    Its handlers apply to its own scope and those below it. Either all *components* are set up, or
+    none: then it raises `RegistrationError`.
     """
 
     def __init__(
@@ -118,8 +118,8 @@ class Participant(ComponentHost, Subscribing):
         components: Iterable[AgentComponent | ToolAdapter],
     ) -> None:
         super().__init__(bus, scope, tools)
-        self._subscriptions: dict[Subscription, SubscriptionTerms] = {}
-        # The buses of its callers, on which it is heard, too, and how far in.
+        self._subscriptions: dict[Subscription, SubscriptionArgs] = {}
+        # The buses of its callers, with its handlers too, and its depth on each.
         self._joined: WeakKeyDictionary[EventBus, int] = WeakKeyDictionary()
         self._callback: Subscription | None = None
         self._places: tuple[InstalledComponent, ...] = ()
@@ -140,16 +140,16 @@ class Participant(ComponentHost, Subscribing):
         return tuple([place.component for place in self._places])
 
     async def add(self, component: AgentComponent | ToolAdapter) -> None:
-        """Install *component*, or an adapter, as the last, or leave nothing of it."""
+        """Install *component*, or an adapter, after all others; undo a failed installation."""
         (component,) = check_components([component], self.components)
         check_requires((*self.components, component))
         place = self._set_up(component)
         if not self._installed:
-            return  # It is with the others, before the first step.
+            return  # It is installed with the others, before the first step.
         try:
             await component.install(self)
         except BaseException:
-            self._take_out(place)
+            self._uninstall(place)
             raise
         if place not in self._places:
             await component.close()
@@ -157,16 +157,16 @@ class Participant(ComponentHost, Subscribing):
             raise RegistrationError(f"component {component.name!r}", reason)
 
     def _set_up(self, component: AgentComponent) -> InstalledComponent:
-        """Set *component* up as the last, or leave nothing of it."""
+        """Set up *component* after all others; undo a failed set-up."""
         subscriptions, tools = set(self._subscriptions), self._tool_names()
         place = InstalledComponent(component, ExitStack())
         self._places = (*self._places, place)
         with ExitStack() as failed:
-            failed.callback(self._take_out, place)
+            failed.callback(self._uninstall, place)
             try:
                 component.setup(self)
             finally:
-                # An overriding `setup` may have made more than `teardown` knows.
+                # An overriding `setup` may have added more than `teardown` removes.
                 for subscription in self._subscriptions.keys() - subscriptions:
                     place.undo.callback(subscription.cancel)
                 for name in self._tool_names() - tools:
@@ -179,30 +179,30 @@ class Participant(ComponentHost, Subscribing):
     def _tool_names(self) -> set[str]:
         return {tool.spec.name for tool in self.tools}
 
-    def _take_out(self, place: InstalledComponent) -> None:
+    def _uninstall(self, place: InstalledComponent) -> None:
         self._places = tuple([other for other in self._places if other is not place])
         place.undo.close()
 
     async def remove(self, component: AgentComponent | ToolAdapter) -> None:
-        """Take *component* out: its handlers, tools and adapters, then what it holds."""
+        """Remove *component*: its handlers, tools and adapters, then its resources."""
         places = [place for place in self._places if wraps(place.component, component)]
         if not places:
             raise RegistrationError(f"component {component.name!r}", "it is not installed here")
         (place,) = places
         check_requires(tuple([each for each in self.components if each is not place.component]))
-        self._take_out(place)
+        self._uninstall(place)
         if self._installed:
             await place.component.close()
 
     def set_before_tool_callback(self, callback: BeforeToolCallback | None) -> None:
-        """Let *callback*, sync or async, see each call before its tool; None takes it away.
+        """Let *callback*, sync or async, see each call before its tool; None removes it.
 
-        It is a handler of `TOOL_CALL_BEFORE` of priority 100 like any other: it sees what adapters
-        and handlers of a higher priority, or of the same that were there before, made of the call,
-        and guards judge what it makes of it. It gets the tool's name and a copy of the arguments,
-        also in sub-agents; a dict that it returns is laid over the arguments. If it raises, that
-        is logged and the call goes on. A sync one holds up the event loop while it runs. Raises
-        `RegistrationError` for a *callback* that cannot be called so.
+        It is an ordinary handler of `TOOL_CALL_BEFORE` with priority 100: it gets the call after
+        adapters, handlers of a higher priority, and earlier ones of the same; guards judge its
+        result. It gets the tool's name and a copy of the arguments, also in sub-agents; a returned
+        dict is merged over the arguments. If it raises, that is logged and the call goes on. A
+        sync one blocks the event loop while it runs. Raises `RegistrationError` for a *callback*
+        that does not take two arguments.
         """
         handler = None if callback is None else before_tool(callback)
         if self._callback is not None:
@@ -210,10 +210,10 @@ class Participant(ComponentHost, Subscribing):
         self._callback = None if handler is None else self.on(TOOL_CALL_BEFORE, handler)
 
     async def _install(self) -> None:
-        """Let each component acquire what it needs, or none: then raise what one raised."""
+        """Install all components; if one raises, close the others and raise its error."""
         installed: list[InstalledComponent] = []
         async with AsyncExitStack() as undo:
-            # One may add others while it is installed.
+            # A component may add others while it is installed.
             while waiting := [each for each in self._places if each not in installed]:
                 await waiting[0].component.install(self)
                 installed.append(waiting[0])
@@ -222,13 +222,13 @@ class Participant(ComponentHost, Subscribing):
         self._installed = True
 
     async def _release(self) -> None:
-        """Close the components, the last one first; each, also if another one raises."""
+        """Close the components, the last one first; each, even if another one raises."""
         async with AsyncExitStack() as closing:
             for component in self.components if self._installed else ():
                 closing.push_async_callback(component.close)
 
     def _leave(self) -> None:
-        """Leave nothing on the bus."""
+        """Remove all from the bus."""
         for place in self._places:
             place.undo.close()
         for subscription in tuple(self._subscriptions):
@@ -238,10 +238,10 @@ class Participant(ComponentHost, Subscribing):
         self._joined.clear()
 
     def _join(self, bus: EventBus) -> None:
-        """Be heard on *bus* as well, that of a caller, with all that is subscribed, now and later.
+        """Join *bus*, a caller's, with all present and later subscriptions.
 
-        It keeps neither the bus nor, there, what is cancelled here. Raises `RegistrationError` if
-        another agent of its id is there.
+        It keeps neither the bus nor subscriptions cancelled here. Raises `RegistrationError` if
+        another agent has its id there.
         """
         if bus is self.bus or bus in self._joined:
             return
@@ -251,8 +251,8 @@ class Participant(ComponentHost, Subscribing):
         with ExitStack() as undo:
             undo.callback(roster.release, self.scope.agent_id, self)
             undo.callback(self._joined.pop, bus)
-            for subscription, terms in tuple(self._subscriptions.items()):
-                end = terms.attach_to(bus, self._joined[bus])
+            for subscription, args in tuple(self._subscriptions.items()):
+                end = args.attach_to(bus, self._joined[bus])
                 undo.callback(end)
                 subscription.follow(end)
             undo.pop_all()
@@ -267,28 +267,28 @@ class Participant(ComponentHost, Subscribing):
         scoped: HandlerOptions = {"sender": self.scope.agent_id, **options}
         if handler is None:
             subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
-            subscribe(event, **scoped)  # Finds at once what could never work.
+            subscribe(event, **scoped)  # Refuses invalid options at once.
             return Subscribe(lambda function: self._subscribe(event, function, kind, options))
         subscription = self.bus.attach(event, handler, kind, scoped)
         is_weak = scoped.get("weak", False)
-        recall = reference(handler, lambda: None) if is_weak else lambda: handler
-        terms = self._subscriptions[subscription] = SubscriptionTerms(event, recall, kind, scoped)
-        # The holder of the subscription shall not keep its owner.
+        resolve = reference(handler, lambda: None) if is_weak else lambda: handler
+        args = self._subscriptions[subscription] = SubscriptionArgs(event, resolve, kind, scoped)
+        # The holder of the subscription must not keep its owner.
         subscription.follow(partial(self._subscriptions.pop, subscription, None))
         for bus, depth in tuple(self._joined.items()):
-            subscription.follow(terms.attach_to(bus, depth))
+            subscription.follow(args.attach_to(bus, depth))
         return subscription
 
 
 class Installation:
-    """Installs *component* on *bus* at once; a `with` block ends that, `async with` its resources.
+    """Installs *component* on *bus* at once; `with` ends that, `async with` also its resources.
 
-    Its handlers hear everybody there. `bus.apply_sync` runs it, if its adapters are sync.
+    Its handlers apply to all senders. `bus.apply_sync` runs them, if its adapters are sync.
     """
 
     def __init__(self, component: AgentComponent, bus: EventBus) -> None:
         self._component, self._host = component, ComponentHost(bus, Scope())
-        # A test that forgets the block would try a bus without the component, and pass.
+        # At once: a test without the block would otherwise pass without the component.
         component.setup(self._host)
 
     def __enter__(self) -> AgentComponent:
@@ -322,7 +322,7 @@ def before_tool(
 ) -> Callable[[EventContext[ToolCall]], Coroutine[Any, Any, ToolCall | None]]:
     """Return *callback* as a handler of `TOOL_CALL_BEFORE`.
 
-    Raises `RegistrationError` for an object that cannot take a name and arguments.
+    Raises `RegistrationError` unless it takes a name and arguments.
     """
     if not callable(callback) or isinstance(callback, type) or not takes(callback, 2):
         reason = (
@@ -340,7 +340,7 @@ def before_tool(
 
 
 def check_no_class(kind: str, candidate: Any) -> None:
-    """Raise `RegistrationError` for a class in place of an instance, a *kind* of thing."""
+    """Raise `RegistrationError` for a class in place of an instance of the *kind*."""
     if isinstance(candidate, type):
         reason = f"it is a class; give an instance, `{candidate.__name__}(…)`"
         raise RegistrationError(f"{kind} {candidate.__name__!r}", reason)
@@ -349,9 +349,9 @@ def check_no_class(kind: str, candidate: Any) -> None:
 def check_components(
     components: Any, installed: tuple[AgentComponent, ...] = ()
 ) -> tuple[AgentComponent, ...]:
-    """Return *components*, an adapter among them in a component of its own.
+    """Return *components*, with each adapter wrapped in a component of its own.
 
-    Raises `RegistrationError` for other objects, and for components that are given twice or are
+    Raises `RegistrationError` for other objects, and for components that are repeated or
     *installed* already.
     """
     if not isinstance(components, Iterable) or isinstance(components, str):
@@ -371,7 +371,7 @@ def check_components(
 
 
 def check_requires(components: tuple[AgentComponent, ...]) -> None:
-    """Raise `RegistrationError` if one of *components* requires what is not among them."""
+    """Raise `RegistrationError` if one of *components* requires a class that is not among them."""
     for component in components:
         missing = [
             wanted.__name__

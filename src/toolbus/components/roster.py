@@ -1,4 +1,4 @@
-"""The participants of one bus: the ids of its agents, and numbers for their components."""
+"""The roster of one bus: the ids of its agents, and numbers for their components."""
 
 from __future__ import annotations
 
@@ -21,24 +21,22 @@ class Roster:
         self._agents: weakref.WeakValueDictionary[str, object] = weakref.WeakValueDictionary()
         self._numbers: dict[Hashable, list[int]] = {}
         self._lock = threading.Lock()
-        # Of agents that join the bus of a caller: a later one is further in.
+        # The depths of agents that join the bus of a caller: a later one is deeper.
         self.depths = count(1)
 
     def claim(self, agent_id: str, agent: object) -> None:
-        """Let *agent* alone have *agent_id* for as long as it lives, or until `release`.
+        """Reserve *agent_id* for *agent* for as long as it lives, or until `release`.
 
-        Two agents of one id would hear each other's handlers. Raises `RegistrationError` if
-        another agent has it.
+        The handlers of two agents with one id would mix. Raises `RegistrationError` if another
+        agent has the id.
         """
         if not self._is_claimed(agent_id, agent):
-            # Agents that nobody closed are in circles, so they stay for a while; rare enough.
+            # Agents without a close are in reference cycles, so they stay for a while; rare enough.
             gc.collect()
             if not self._is_claimed(agent_id, agent):
-                reason = (
-                    "another agent on this bus has that id, and each would hear the handlers of"
-                )
+                reason = "another agent on this bus has that id, so their handlers would mix"
                 way_out = "give it another `agent_id` or bus, or close the other agent first"
-                raise RegistrationError(f"agent {agent_id!r}", f"{reason} the other; {way_out}")
+                raise RegistrationError(f"agent {agent_id!r}", f"{reason}; {way_out}")
 
     def release(self, agent_id: str, agent: object) -> None:
         """Give *agent_id* back, if *agent* has it."""

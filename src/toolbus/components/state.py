@@ -1,13 +1,13 @@
-"""What a component keeps for a session: one JSON value, changed by compare-and-set in the store.
+"""The state of a component for a session: one JSON value, with compare-and-set in the store.
 
     @guard(TOOL_CALL_BEFORE)
     async def limit(self, ctx):
         calls = await self.state(ctx.scope).update(lambda count: (count or 0) + 1)
         return Deny("too many calls") if calls > 100 else None
 
-It resumes with the session, and parallel calls and processes agree on it. Nothing is kept on the
-component itself, which may serve many sessions at once. Both verbs are async, since a store may be
-far away: a handler that needs them is `async def`. A guard is waited for before its call begins.
+It resumes with the session, and parallel calls and processes share it. The component itself keeps
+no state, because it may serve many sessions at once. Both verbs are async, since a store may be
+remote: a handler that needs them is `async def`. A call waits for its guards.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 MAX_BYTES, MAX_NAME = 1_000_000, 200
-"""What one state takes as JSON at most, and the letters of its name."""
+"""The maximum size of one state as JSON, and the maximum characters of its name."""
 
 _decode = decoder(object)
 
 
 class State:
-    """The JSON value that is kept under *name* for the session *session_id* of *store*.
+    """The JSON value *name* of the session *session_id* in *store*.
 
-    It is None until somebody keeps another. What is read is frozen: `toolbus.messages.thaw` gives
-    a copy to change.
+    It is None at first. Its values are frozen: `toolbus.messages.thaw` returns a mutable copy.
     """
 
     __slots__ = ("_lock", "_name", "_session_id", "_store")
@@ -52,23 +51,24 @@ class State:
         self._lock = LoopLock() if lock is None else lock
 
     async def read(self) -> Any:
-        """Return the value, None if there is none; raises `StoreError`."""
+        """Return the value, or None; raises `StoreError`."""
         return _value_of(await self._store.read_state(self._session_id, self._name))
 
     async def update(self, change: Callable[[Any], Any]) -> Any:
-        """Put what *change* makes of the value in its place, and return that; None deletes it.
+        """Replace the value by the result of *change*, and return it; None deletes it.
 
-        *change* is called again if somebody else was faster, so it does nothing but compute. If it
-        raises, nothing has changed. Cancelled, the change may have been written.
+        *change* is called again after a concurrent update, so it must be without side effects. If
+        it raises, nothing has changed. If cancelled, the change may have been written.
 
         Raises:
-            FreezeError: what it returned would not survive a round trip, or is too large.
+            FreezeError: the result would not survive a round trip, or is too large.
             RegistrationError: *change* is async.
             StoreError: the store failed, and nothing has changed.
         """
         if not callable(change) or is_async(change):
             raise self._refusal(change)
-        # The comparison is what counts. But of a hundred tasks that read at once one would win, and
+        # Correctness needs only the comparison. But of a hundred tasks that read at once one would
+        # win, then one of ninety-nine: so the tasks of one host take turns.
         # then one of ninety-nine: so those of one host wait for their turn.
         async with self._lock.current():
             while True:
@@ -80,9 +80,9 @@ class State:
                     return value
 
     def digest_key(self) -> bytes | None:
-        """Return a key, of this state alone, for digests of values that it must not hold.
+        """Return a key, of this state alone, for digests of values that it must not contain.
 
-        It is the same in each process of its user; None, after a warning, where none can be had.
+        It is the same in all processes of a user; None, with a warning, if it cannot be created.
         """
         from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed for hidden values only
 
@@ -105,11 +105,9 @@ class State:
     def _encoded(self, value: Any) -> bytes:
         body = encode(value)
         if len(body) > MAX_BYTES:
-            size = f"{len(body):,} bytes are more than the {MAX_BYTES:,} that are kept"
-            reason = (
-                f"state {self._name!r}: {size}; keep what is large in a file, and its path here"
-            )
-            raise FreezeError(reason)
+            reason = f"{len(body):,} bytes exceed the limit of {MAX_BYTES:,}"
+            way_out = "keep large data in a file, and its path here"
+            raise FreezeError(f"state {self._name!r}: {reason}; {way_out}")
         return body
 
     def _refusal(self, change: object) -> RegistrationError:
@@ -122,7 +120,7 @@ def _value_of(body: bytes | None) -> Any:
 
 
 class StateSource:
-    """Where a host gets its states from, with a lock for each that is in use."""
+    """The states of a host, with a lock for each that is in use."""
 
     def __init__(self) -> None:
         self.memory = _empty_store()
@@ -131,9 +129,9 @@ class StateSource:
     def get(
         self, place: tuple[Store, str], name: str, scope: Scope | None, *, shared: bool
     ) -> State:
-        """Return what a host keeps under *name*; see `Host.state`.
+        """Return the state *name* of a host; see `Host.state`.
 
-        *place* is its store and its own session, "" if it has none. Raises `RegistrationError`.
+        *place* has its store and its own session, "" without one. Raises `RegistrationError`.
         """
         _check_name(name)
         store, session_id = place
@@ -142,18 +140,18 @@ class StateSource:
         if scope is not None:
             session_id = (scope.root_session_id if shared else "") or scope.session_id
         elif not session_id:
-            reason = "many sessions are served here; say which is meant: `state(…, ctx.scope)`"
+            reason = "this host serves many sessions; give a scope: `state(…, ctx.scope)`"
             raise RegistrationError(f"state {name!r}", reason)
         lock = self._locks.setdefault((session_id, name), LoopLock())
         return State(store, session_id, name, lock)
 
 
 rehearsal: ContextVar[tuple[Store, str] | None] = ContextVar("toolbus_rehearsal", default=None)
-"""The place of states while a session is only tried: another store, and that session."""
+"""The place of states during a replay: another store, and its session."""
 
 
 def rehearse(session_id: str) -> tuple[Store, str]:
-    """Return a place for the states of *session_id* that is empty, and thrown away afterwards."""
+    """Return an empty, temporary place for the states of *session_id*."""
     return _empty_store(), session_id
 
 

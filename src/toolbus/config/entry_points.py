@@ -12,7 +12,7 @@ from toolbus.components.components import AgentComponent
 from toolbus.config.python_modules import defines, explained, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.hints import hint
-from toolbus.toml.values import worded
+from toolbus.toml.values import format_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,11 +106,11 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise LoadError(f"module {name!r} cannot be imported: {worded(error)}") from error
+            raise LoadError(f"module {name!r} cannot be imported: {format_error(error)}") from error
         way_out = "install its package, or give a file, ./FILE.py:Class"
         raise LoadError(f"there is no module {error.name!r}; {way_out}") from None
     except (Exception, SystemExit) as error:
-        raise LoadError(f"module {name!r} cannot be imported: {worded(error)}") from error
+        raise LoadError(f"module {name!r} cannot be imported: {format_error(error)}") from error
 
 
 def _attribute(module: ModuleType, source: str, name: str) -> Any:
@@ -153,7 +153,7 @@ def _imported(load: Callable[[], Any], name: str, owner: str) -> Any:
     try:
         return load()
     except (Exception, SystemExit) as error:
-        reason = f"component {name!r} of {owner} cannot be imported: {worded(error)}"
+        reason = f"component {name!r} of {owner} cannot be imported: {format_error(error)}"
         raise LoadError(reason) from error
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from toolbus.components.components import AgentComponent, component_of
 from toolbus.settings.hints import unknown_key
-from toolbus.toml.values import MisfitError, fit, worded
+from toolbus.toml.values import MisfitError, fit, format_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ def make_component(
     except MisfitError:
         raise  # Its path names the setting.
     except (Exception, SystemExit) as error:
-        raise MisfitError(f"it cannot be made: {worded(error)}") from error
+        raise MisfitError(f"it cannot be made: {format_error(error)}") from error
     if inspect.iscoroutine(made):
         made.close()
         raise MisfitError("its factory is async; give a sync function")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.errors import LoadError
-from toolbus.toml.values import worded
+from toolbus.toml.values import format_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def explained(file: Path, load: Callable[[], ModuleType]) -> ModuleType:
         place = f"{error.filename or file}:{error.lineno or 0}"
         raise LoadError(f"{place}: {type(error).__name__}: {error.msg}") from None
     except (Exception, SystemExit) as error:
-        raise LoadError(f"{_last_place(error, file)}: {worded(error)}") from error
+        raise LoadError(f"{_last_place(error, file)}: {format_error(error)}") from error
 
 
 def defines(module: ModuleType, value: object, base: type) -> bool:

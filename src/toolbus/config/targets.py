@@ -15,7 +15,7 @@ from toolbus.config.python_modules import defines, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.files import reason_of
 from toolbus.settings.hints import nearest
-from toolbus.toml.values import worded
+from toolbus.toml.values import format_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -219,7 +219,7 @@ def _made(make: Callable[[], Any], where: str) -> Any:
     try:
         made = make()
     except (Exception, SystemExit) as error:
-        raise LoadError(f"{where} raised {worded(error)}") from error
+        raise LoadError(f"{where} raised {format_error(error)}") from error
     if inspect.iscoroutine(made):
         made.close()
         raise LoadError(f"{where} is async; give a sync function")
@@ -232,5 +232,5 @@ def _installed(components: Sequence[AgentComponent], where: str) -> ComponentHos
         try:
             component.setup(host)
         except Exception as error:
-            raise LoadError(f"{where} cannot be installed: {worded(error)}") from error
+            raise LoadError(f"{where} cannot be installed: {format_error(error)}") from error
     return host

@@ -52,11 +52,11 @@ def all_ascii(*values: object) -> bool:
     return True
 
 
-def replace_unchecked(record: S, **sound: object) -> S:
+def replace_unchecked(record: S, **fields: object) -> S:
     """Return *record* with other fields, which must be frozen and checked already."""
     new: S = copied(record)
-    for field, value in sound.items():
-        force_setattr(new, field, value)
+    for name, value in fields.items():
+        force_setattr(new, name, value)
     return new
 
 

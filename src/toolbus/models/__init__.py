@@ -1,4 +1,4 @@
-"""The models that an agent can ask."""
+"""The models for agents."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Asking a model; what it says that no record takes is mended, or kept as text."""
+"""A request to a model, and the repair of answers that no record could hold."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OnDelta: TypeAlias = "Callable[[ModelDelta], Awaitable[None] | None]"
 
 
 async def ask(model: Model, request: ModelRequest, on_delta: OnDelta | None) -> AssistantMessage:
-    """Return the answer of *model*, streamed to *on_delta* if there is one.
+    """Return the answer of *model*, streamed to *on_delta* if given.
 
-    If that has to wait it returns what to await, and the stream waits, too.
+    The stream waits for the awaitable that *on_delta* may return.
 
-    Raises `ModelError` for what is no answer, and whatever the model raises.
+    Raises `ModelError` for an object that is not an answer, and the model's own errors.
     """
     answer: object = None
     if on_delta is None:
@@ -34,7 +34,7 @@ async def ask(model: Model, request: ModelRequest, on_delta: OnDelta | None) -> 
     else:
         answer = await _streamed(model, request, on_delta)
     if not isinstance(answer, AssistantMessage):
-        reason = f"it gave `{type(answer).__name__}` instead of an AssistantMessage"
+        reason = f"it returned `{type(answer).__name__}` instead of an AssistantMessage"
         raise ModelError(model.name, reason)
     return answer
 
@@ -49,13 +49,13 @@ async def _streamed(
         async for item in stream:
             match item:
                 case ModelDelta():
-                    waiting = on_delta(_mended(item))
+                    waiting = on_delta(_with_valid_text(item))
                     if waiting is not None:
                         await waiting
                 case AssistantMessage():
                     answer = item
                 case other:
-                    reason = f"its stream gave `{type(other).__name__}`, which is no piece"
+                    reason = f"its stream yielded `{type(other).__name__}`, not a piece"
                     raise ModelError(model.name, reason)
     finally:
         # Left in the middle it would hold its connection until it is collected.
@@ -64,22 +64,22 @@ async def _streamed(
     return answer
 
 
-def _mended(delta: ModelDelta) -> ModelDelta:
-    sound = replace_surrogates(delta.text)
+def _with_valid_text(delta: ModelDelta) -> ModelDelta:
+    text = replace_surrogates(delta.text)
     if delta.kind != "tool_call":
-        return delta if sound is delta.text else replace(delta, text=sound)
+        return delta if text is delta.text else replace(delta, text=text)
     name, call_id = replace_surrogates(delta.name), replace_surrogates(delta.id)
-    if sound is delta.text and name is delta.name and call_id is delta.id:
+    if text is delta.text and name is delta.name and call_id is delta.id:
         return delta
-    return replace(delta, text=sound, name=name, id=call_id)
+    return replace(delta, text=text, name=name, id=call_id)
 
 
 def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> ToolCall:
-    """Return a call as a model gave it, for those who write a `Model`.
+    """Return a call with unchecked output of a model, for authors of a `Model`.
 
-    *arguments* are JSON, or what that says already. What is no object, or holds what a record
-    refuses (NaN, an integer beyond 64 bits), stays as text in `ToolCall.raw`: the call ends as
-    `invalid_arguments`, unless a handler makes arguments of it. Half a character becomes U+FFFD.
+    *arguments* are JSON text or an object. Text that is not an object, or has values that a record
+    refuses (NaN, an integer beyond 64 bits), is kept in `ToolCall.raw`: the call ends as
+    `invalid_arguments`, unless a handler replaces it. Half a character becomes U+FFFD.
     """
     import json  # noqa: PLC0415 - slow to import, and an agent needs the rest of this file
 
@@ -103,19 +103,19 @@ def with_own_ids(
     has: Callable[[str], bool],
     has_call: Callable[[str], bool],
 ) -> AssistantMessage:
-    """Return *message* with an id that nobody has, and calls that can be told apart.
+    """Return *message* with a unique id, and calls with unique ids.
 
-    *has* and *has_call* tell of ids of messages and calls whether an earlier message has them.
-    Local models give all calls of a message one id, or an empty one, and each answer the same;
-    some count the calls of each answer from 0. Providers refuse a history with such calls.
+    *has* and *has_call* return whether an earlier message or call has an id. Local models give all
+    calls of a message one id, or an empty one, and the same to each answer; some count the calls
+    of each answer from 0. Providers refuse a history with such calls.
     """
     if not message.id or has(message.id):
         message = replace(message, id=ids())
-    calls = tuple(_told_apart(message.tool_calls, ids, has_call))
+    calls = tuple(_with_distinct_ids(message.tool_calls, ids, has_call))
     return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
 
-def _told_apart(
+def _with_distinct_ids(
     calls: Iterable[ToolCall], ids: Callable[[], str], has_call: Callable[[str], bool]
 ) -> Iterable[ToolCall]:
     known = {""}

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from toolbus.models.protocol import Model
 
 PROVIDERS = ("anthropic", "openai", "openai-responses")
-"""What may stand before the colon."""
+"""The part of a model's name before the colon."""
 
 
 def model_named(name: str, *, base_url: str | None = None, key_env: str | None = None) -> Model:
-    """Return the model *name*, with its provider before a colon; its key is the environment's.
+    """Return the model *name*, PROVIDER:NAME; its key is the environment's.
 
-    One at a *base_url* gets no key but that of the variable *key_env*.
+    With a *base_url* the only key is the variable *key_env*.
 
     Raises `RegistrationError` for another name and without a key, `ImportError` without the extra.
     """
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or not model:
-        reason = "expected PROVIDER:NAME, or an object as `toolbus.models.Model` says"
+        reason = "expected PROVIDER:NAME, or an object like `toolbus.models.Model`"
         raise RegistrationError(f"model {name!r}", reason + hint(provider, PROVIDERS))
-    # Each needs its extra.
+    # Each import needs its extra.
     if provider == "anthropic":
         from toolbus.models import AnthropicModel  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The Model protocol: what an agent needs of a language model."""
+"""The Model protocol, the interface of a language model for an agent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """Answers requests; whatever it raises reaches `MODEL_CALL_ERROR`.
+    """Answers requests; its errors reach `MODEL_CALL_ERROR`.
 
-    A request with an `output_schema` asks for JSON. Where a server has no parameter for it,
-    `toolbus.formats.output_schemas.with_schema_prompt` puts it into the messages.
+    A request with an `output_schema` asks for JSON. If a server has no parameter for it,
+    `toolbus.formats.output_schemas.with_schema_prompt` adds it to the messages.
 
-    `toolbus.models.answers.given_call` makes a call of what a model gave, whatever that is, and
-    `toolbus.messages.immutable.replace_surrogates` a text that every reader takes.
+    For unchecked output of a server, `toolbus.models.answers.given_call` creates a call, and
+    `toolbus.messages.immutable.replace_surrogates` valid text.
 
     >>> class Parrot:
     ...     name = "parrot"
@@ -33,21 +33,21 @@ class Model(Protocol):
         """Its name, for `ModelRequest.model`."""
 
     async def complete(self, request: ModelRequest) -> AssistantMessage:
-        """Return the whole answer."""
+        """Return the complete answer."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
-        """Give the answer piece by piece, and at the end the whole of it."""
+        """Yield the answer piece by piece, and at the end the complete answer."""
 
 
 @runtime_checkable
 class ClosableModel(Protocol):
-    """A model with connections, which belong to an event loop."""
+    """A model with connections, each of one event loop."""
 
     async def aclose(self) -> None:
-        """Close those of the running loop; a later request opens others."""
+        """Close the connections of the running loop; a later request opens new ones."""
 
 
 async def close_model(model: Model) -> None:
-    """Close the connections of *model* in the running loop, if it is one that has any."""
+    """Close the connections of *model* in the running loop, if it has any."""
     if isinstance(model, ClosableModel):
         await model.aclose()

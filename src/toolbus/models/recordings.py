@@ -1,4 +1,4 @@
-"""Recorded sessions: in a store, or in files of messages, an export's or other programs' own."""
+"""Recorded sessions: from a store, from files of messages, and from exports of any format."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MOST_NAMED = 5
 
 
 def read_session(place: Path | str, session: str | None = None) -> tuple[Message, ...]:
-    """Return the messages of the only session in *place*, or of *session*, or its beginning.
+    """Return the messages of the only session in *place*, or of *session*, an id or its beginning.
 
-    *place* is a file, or the address of a store. Sessions of sub-agents count only if they are
-    named. Raises `OSError`, `StoreError`, and `DecodeError`, which says where.
+    *place* is a file, or the address of a store. Sessions of sub-agents count only if named.
+    Raises `OSError`, `StoreError`, and `DecodeError` with the place of the problem.
     """
     if is_postgres(place):
         return _read_store(str(place), "the store", session)
@@ -39,7 +39,7 @@ def read_session(place: Path | str, session: str | None = None) -> tuple[Message
 
 
 def read_lines(path: Path) -> Iterator[Message]:
-    """Give the messages of a file of JSON lines; empty lines are passed over."""
+    """Yield the messages of a file of JSON lines, skipping empty lines."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -51,7 +51,7 @@ def read_lines(path: Path) -> Iterator[Message]:
 
 
 def _is_of_export(line: bytes) -> bool:
-    """Tell whether *line* is none of a message, but one that a reader of `formats` may know."""
+    """Return whether *line* is not a message, but perhaps of an export that `formats` reads."""
     try:
         value = parse(line)
     except DecodeError:
@@ -86,7 +86,7 @@ def _read_store(address: str, name: str, session: str | None) -> tuple[Message, 
 
 
 def _choose(name: str, sessions: Iterable[str], wanted: str | None) -> str:
-    """Return the one of *sessions* that is *wanted*; raises `DecodeError` that names them."""
+    """Return the *wanted* one of *sessions*; raises `DecodeError` with their names."""
     ids = list(sessions)
     if wanted in ids:
         return wanted

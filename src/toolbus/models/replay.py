@@ -1,4 +1,4 @@
-"""A model that plays the assistant's side of a recorded session, while the tools run for real."""
+"""A model that replays the assistant's side of a recorded session, with real tools."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ logger = logging.getLogger("toolbus")
 
 
 class ReplayModel(ScriptedModel):
-    """Gives the assistant messages of *messages*, in order; the other roles are passed over.
+    """A model that returns the assistant messages of *messages*, in order, and no others.
 
-    Those are what each answer was given to: where a request has other prompts, or other results
-    of tools, the answer is given all the same, and `deviations` and the log say what is other. A
-    recording that has neither, answers alone, deviates from nothing.
+    The messages between them were the context of each answer. If a request differs from it in a
+    prompt or a tool result, the answer is returned all the same, with an entry in `deviations` and
+    the log. A recording of answers alone has no context to deviate from.
 
     >>> recorded = [UserMessage(content="hello"), AssistantMessage(content="hi")]
     >>> Agent(ReplayModel(recorded)).run_sync("hello").text
@@ -52,17 +52,17 @@ class ReplayModel(ScriptedModel):
         """Read a session from a file, messages, a line each, or an export; or from a store.
 
         *session* is the id of one of several, or its beginning. Raises `DecodeError`, with the
-        number of the line, before anything is played, and `StoreError`.
+        number of the line, before any answer, and `StoreError`.
         """
         return cls(read_session(path, session), name=name)
 
     async def complete(self, request: ModelRequest) -> AssistantMessage:
-        """Return the next answer; raises `ModelError` behind the last."""
+        """Return the next answer; raises `ModelError` after the last."""
         number = len(self.requests) + 1
         if number > self._count:
             self.requests.append(request)
             asked = _quoted(_prompts(_latest(request.messages)))
-            reason = f"the recording has {self._count} answers, none of them to {asked}"
+            reason = f"the recording has {self._count} answers, and none to {asked}"
             raise ModelError(self.name, f"{reason}, which is request {number}")
         for deviation in self._compare(number, _latest(request.messages)):
             self.deviations.append(deviation)
@@ -70,20 +70,20 @@ class ReplayModel(ScriptedModel):
         return await super().complete(request)
 
     def _compare(self, number: int, asked: Sequence[Message]) -> Iterable[str]:
-        """Give how *asked* is other than what the answer *number* was given to."""
+        """Yield the differences between *asked* and the recorded context of answer *number*."""
         recorded = self._questions[number - 1]
         before, now = _prompts(recorded), _prompts(asked)
         if self._has_prompts and before != now:
-            yield f"for {_quoted(before)}, and is given to {_quoted(now)}"
+            yield f"for {_quoted(before)}, but the prompt is {_quoted(now)}"
         results = {each.tool_call_id: each for each in asked if isinstance(each, ToolMessage)}
         for message in [each for each in recorded if isinstance(each, ToolMessage)]:
             other = results.get(message.tool_call_id)
             if other is not None and other.text != message.text:
-                yield f"behind another result of {message.tool_name} ({message.tool_call_id!r})"
+                yield f"after another result of {message.tool_name} ({message.tool_call_id!r})"
 
 
 def _split(messages: Iterable[Message]) -> list[list[Message]]:
-    """Return what stands before each answer, and behind the last."""
+    """Return the messages before each answer, and after the last."""
     parts: list[list[Message]] = [[]]
     for message in messages:
         if isinstance(message, AssistantMessage):

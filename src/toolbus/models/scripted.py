@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import ModelRequest
 
-    Said: TypeAlias = AssistantMessage | str
+    Reply: TypeAlias = AssistantMessage | str
     Answer: TypeAlias = (
-        AssistantMessage | str | Exception | Callable[[ModelRequest], Said | Awaitable[Said]]
+        AssistantMessage | str | Exception | Callable[[ModelRequest], Reply | Awaitable[Reply]]
     )
 
 
@@ -54,7 +54,7 @@ class ScriptedModel:
         self.requests.append(request)
         answer = next(self._answers, None)
         if answer is None:
-            raise ModelError(self.name, f"its script has no answer {len(self.requests)}")
+            raise ModelError(self.name, f"the script has no answer {len(self.requests)}")
         if isinstance(answer, Exception):
             raise answer
         answered = answer(request) if callable(answer) else answer
@@ -66,7 +66,7 @@ class ScriptedModel:
         return answered
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
-        """Give the next answer word by word, then whole."""
+        """Yield the next answer word by word, then complete."""
         message = await self.complete(request)
         for delta in deltas(message):
             yield delta
@@ -74,7 +74,7 @@ class ScriptedModel:
 
 
 def deltas(message: AssistantMessage) -> Iterator[ModelDelta]:
-    """Give *message* in pieces, as a streaming model would: reasoning, text, then tool calls."""
+    """Yield *message* in pieces, like a streaming model: reasoning, text, then tool calls."""
     for word in re.findall(r"\S+\s*|\s+", message.reasoning_text):
         yield ModelDelta(kind="reasoning", text=word)
     for word in re.findall(r"\S+\s*|\s+", message.content):

@@ -1,1 +1,1 @@
-"""Additions to asyncio, which know nothing of agents."""
+"""Additions to asyncio, independent of agents."""

@@ -1,4 +1,4 @@
-"""A lock and context variables that outlive an event loop: `run_sync` makes a new one each time."""
+"""A lock and context variables for several event loops: `run_sync` creates one per call."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class LoopLock:
-    """One lock in whatever loop runs; `async with lock.current():`."""
+    """One lock for whatever loop runs; `async with lock.current():`."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _lock: asyncio.Lock | None = None
 
     def current(self) -> asyncio.Lock:
-        """Return the lock of the running loop; the lock of a former loop is not held any more."""
+        """Return the lock of the running loop; a lock of a former loop is no longer held."""
         loop = asyncio.get_running_loop()
         if self._lock is None or self._loop is not loop:
             self._loop, self._lock = loop, asyncio.Lock()
@@ -29,7 +29,7 @@ class LoopLock:
 
 @contextmanager
 def set_context(variable: ContextVar[T], value: T) -> Iterator[T]:
-    """Let *variable* hold *value* in this block."""
+    """Set *variable* to *value* in this block."""
     token = variable.set(value)
     try:
         yield value
@@ -38,7 +38,7 @@ def set_context(variable: ContextVar[T], value: T) -> Iterator[T]:
 
 
 def reset_context(variable: ContextVar[T], token: Token[T]) -> None:
-    """Reset *variable* to the value before *token* was given."""
-    # A coroutine that its loop left behind is closed in a foreign context, which never held it.
+    """Reset *variable* to its value before *token*."""
+    # An abandoned coroutine is closed in a foreign context, where the variable was never set.
     with suppress(ValueError):
         variable.reset(token)

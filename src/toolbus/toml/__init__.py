@@ -1,1 +1,1 @@
-"""Files of TOML: read, fitted to types, with the line of each mistake."""
+"""TOML files: parsed, converted to types, with the line of each mistake."""

@@ -1,4 +1,4 @@
-"""A file of TOML, read with errors that name file, line and column."""
+"""A TOML file, read with errors that name file, line and column."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _FILE_KINDS = {
     ),
     "a toolbus.toml": frozenset(["component", "server", "price", "approvals"]),
 }
-"""What the keys of a whole file tell of it."""
+"""The keys that identify the kind of a whole file."""
 
 
 def read_bytes(file: Path, limit: int | None = None) -> bytes:
-    """Return the bytes of *file*; raises `ConfigurationError` if it cannot, or has over *limit*."""
+    """Return the bytes of *file*; raises `ConfigurationError` if unreadable, or over *limit*."""
     try:
         with file.open("rb") as stream:
             data = stream.read(-1 if limit is None else limit + 1)
@@ -44,25 +44,25 @@ def read_bytes(file: Path, limit: int | None = None) -> bytes:
         reason = f"it cannot be read: {error.strerror}"
         raise ConfigurationError(reason, str(file)) from error
     if data.startswith(_STORE):
-        reason = "expected a text, got a store of sessions; `toolbus sessions` lists what it holds"
+        reason = "expected a text file, got a store of sessions; `toolbus sessions` lists them"
         raise ConfigurationError(reason, str(file))
     if limit is not None and len(data) > limit:
-        raise ConfigurationError(f"it is longer than {limit:,} bytes; name no such file", str(file))
+        raise ConfigurationError(f"it is longer than {limit:,} bytes; use a smaller one", str(file))
     return data
 
 
 def decode_text(file: Path, data: bytes) -> str:
-    """Return what the bytes *data* of *file* say; raises `ConfigurationError` with the line."""
+    """Return the text of *data* in *file*; raises `ConfigurationError` with the line."""
     try:
-        # As TOML wants it; a lone carriage return would be no end of a line in it.
+        # As TOML requires; there, a lone carriage return does not end a line.
         return data.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError("this is no UTF-8", str(file), line) from None
+        raise ConfigurationError("the file is not UTF-8", str(file), line) from None
 
 
 def parse_toml(file: Path, text: str) -> dict[str, Any]:
-    """Return what *text* of *file* says; raises `ConfigurationError` with line and column."""
+    """Return the tables of *text* in *file*; raises `ConfigurationError` with line and column."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -71,17 +71,16 @@ def parse_toml(file: Path, text: str) -> dict[str, Any]:
         match = _BROKEN.fullmatch(str(error))
     assert match is not None  # noqa: S101 - for mypy: everything matches
     reason = match["reason"][:1].lower() + match["reason"][1:]
-    # Without a number it is the end of the file that comes too early.
+    # An error without a number is at the end of the file.
     line = int(match["line"] or text.count("\n") + 1)
     column = int(match["column"]) if match["column"] else None
     raise ConfigurationError(reason, str(file), line, column)
 
 
 def locate_keys(file: Path, text: str) -> dict[KeyPath, int]:
-    """Return the line, from 1, of each key of *text*, which `parse_toml` could read.
+    """Return the line, from 1, of each key of *text*, which `parse_toml` has accepted.
 
-    It takes longer than reading it, so who needs no lines does without. Raises
-    `ConfigurationError`.
+    This takes longer than parsing, so call it only for errors. Raises `ConfigurationError`.
     """
     try:
         return key_lines(text)
@@ -90,7 +89,7 @@ def locate_keys(file: Path, text: str) -> dict[KeyPath, int]:
 
 
 def unknown_file_key(key: str, known: Iterable[str], way_out: str) -> str:
-    """Return the error for a *key* of a whole file, with the *way_out* of one of another kind."""
+    """Return the error for a *key* of a whole file, with a *way_out* if it is another kind's."""
     for kind, keys in _FILE_KINDS.items():
         if key in keys:
             return f"unknown key {key!r}: this is {kind}; {way_out}"

@@ -1,4 +1,4 @@
-"""The line of each key in a TOML file, which `tomllib` does not tell."""
+"""The line of each key in a TOML file, which `tomllib` does not report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 class _KeyLocator:
-    """A walk through valid TOML that leaves the *lines* of all keys."""
+    """A parser of valid TOML that records the *lines* of all keys."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -38,13 +38,13 @@ class _KeyLocator:
         self._sizes: dict[KeyPath, int] = {}
         table: KeyPath = ()
         while self._skip() < len(text):
-            if self._stands("["):
+            if self._is_at("["):
                 table = self._header()
             else:
                 self._pair(table)
 
     def _header(self) -> KeyPath:
-        """Walk over `[a.b]` or `[[a.b]]`; return the path of the table that it opens."""
+        """Parse `[a.b]` or `[[a.b]]`; return the path of its table."""
         many = self._text.startswith("[[", self._position)
         self._position += 2 if many else 1
         start = self._position
@@ -63,7 +63,7 @@ class _KeyLocator:
         return path
 
     def _latest(self, path: KeyPath) -> KeyPath:
-        """Return the path of what `[[…]]` opened last, if *path* is an array of such tables."""
+        """Return the path of the last table of `[[…]]`, if *path* is an array of such tables."""
         size = self._sizes.get(path)
         return path if size is None else (*path, size - 1)
 
@@ -76,11 +76,11 @@ class _KeyLocator:
         self._value(table)
 
     def _keys(self) -> list[str]:
-        """Walk over a key, perhaps a dotted one; return its parts."""
+        """Parse a key, perhaps a dotted one; return its parts."""
         match = _KEY.match(self._text, self._position)
         assert match is not None  # noqa: S101 - for mypy: in valid TOML there is one
         self._position = match.end()
-        # Who unquotes a key is the reader of TOML.
+        # `tomllib` itself unquotes the key.
         remaining: object = tomllib.loads(f"{match[0]} = 0")
         parts: list[str] = []
         while isinstance(remaining, dict):
@@ -90,9 +90,9 @@ class _KeyLocator:
 
     def _value(self, path: KeyPath) -> None:
         self._skip()
-        if self._stands("{"):
+        if self._is_at("{"):
             self._all_until("}", lambda _: self._pair(path))
-        elif self._stands("["):
+        elif self._is_at("["):
             self._all_until("]", lambda index: self._item((*path, index)))
         else:
             rest = self._text, self._position
@@ -104,26 +104,26 @@ class _KeyLocator:
         self._note(path, self._position)
         self._value(path)
 
-    def _all_until(self, end: str, walk: Callable[[int], None]) -> None:
-        """Walk over what stands between the bracket here and its *end*."""
+    def _all_until(self, end: str, parse: Callable[[int], None]) -> None:
+        """Parse the items between this bracket and its *end*."""
         index = 0
         self._position += 1
-        while self._skip() >= 0 and not self._stands(end):
-            walk(index)
+        while self._skip() >= 0 and not self._is_at(end):
+            parse(index)
             index += 1
             self._skip()
-            self._position += self._stands(",")
+            self._position += self._is_at(",")
         self._position += 1
 
     def _skip(self) -> int:
-        """Walk over blanks and comments; return where that ends."""
+        """Skip blanks and comments; return the new position."""
         match = _BLANK.match(self._text, self._position)
         self._position = self._position if match is None else match.end()
         return self._position
 
-    def _stands(self, sign: str) -> bool:
+    def _is_at(self, sign: str) -> bool:
         return self._text.startswith(sign, self._position)
 
     def _note(self, path: KeyPath, position: int) -> None:
-        # A dotted key may add to a table; that one stands where it began.
+        # A dotted key may add to a table, whose line is that of its beginning.
         self.lines.setdefault(path, self._text.count("\n", 0, position) + 1)

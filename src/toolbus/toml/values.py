@@ -1,4 +1,4 @@
-"""Values of files, converted to the types that the code wants."""
+"""The conversion of file values to types of the code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 
 
 class MisfitError(Exception):
-    """A value is not of the type that is wanted; *path* leads from it to what is wrong."""
+    """A value does not have the wanted type; *path* leads from it to the mistake."""
 
     def __init__(self, reason: str, *path: str | int) -> None:
         self.reason, self.path = reason, path
@@ -23,7 +23,7 @@ class MisfitError(Exception):
 
 
 def fit(value: object, kind: Any, folder: Path) -> Any:
-    """Return *value* as a *kind*, any type that msgspec knows, a path or a regular expression.
+    """Return *value* as a *kind*: any type that msgspec knows, a path or a regular expression.
 
     A relative path starts at *folder*. Raises `MisfitError`.
     """
@@ -37,7 +37,7 @@ def fit(value: object, kind: Any, folder: Path) -> Any:
         reason = match["reason"][:1].lower() + match["reason"][1:]
         raise MisfitError(reason, *_steps(match["path"] or "")) from None
     except Exception as error:
-        raise MisfitError(worded(error)) from error
+        raise MisfitError(format_error(error)) from error
 
 
 def _read(folder: Path, kind: Any, value: Any) -> object:
@@ -50,7 +50,7 @@ def _read(folder: Path, kind: Any, value: Any) -> object:
         return fit(value, tuple[inner, ...], folder)
     name = getattr(kind, "__name__", kind)
     if family not in {Path, re.Pattern}:
-        raise MisfitError(f"a file cannot give a `{name}`")
+        raise MisfitError(f"a file cannot contain a `{name}`")
     if not isinstance(value, str):
         raise MisfitError(f"expected `str` for a `{name}`, got `{type(value).__name__}`")
     if family is Path:
@@ -58,16 +58,16 @@ def _read(folder: Path, kind: Any, value: Any) -> object:
     try:
         return re.compile(value)
     except re.error as error:
-        raise MisfitError(f"no regular expression: {error}") from None
+        raise MisfitError(f"invalid regular expression: {error}") from None
 
 
 def _steps(path: str) -> list[str | int]:
-    """Return the keys and indices of a path of msgspec's, up to where it does not say which."""
+    """Return the keys and indices of msgspec's *path*, up to its first unknown index."""
     known, _, _ = path.partition("[...]")
     return [step["key"] or int(step["index"]) for step in _STEP.finditer(known)]
 
 
-def worded(error: BaseException) -> str:
-    """Return what *error* says, in one line, after its type."""
+def format_error(error: BaseException) -> str:
+    """Return the type and the text of *error* in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

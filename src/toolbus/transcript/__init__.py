@@ -1,4 +1,4 @@
-"""The transcript: the only way in which a message enters a session."""
+"""The transcript, through which every message enters a session."""
 
 from toolbus.transcript.transcript import Transcript as Transcript
 from toolbus.transcript.views import Messages as Messages

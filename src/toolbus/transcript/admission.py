@@ -1,4 +1,4 @@
-"""What a message passes before it may enter a session, and what stands for one that may not."""
+"""The admission of a message to a session, and the replacement of a refused one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject
 
 
-OVERDUE = "a handler did not end, also when it was cut off"
-"""Why nothing passes of what handlers still had in hand."""
+OVERDUE = "a handler did not end, even after it was cut off"
+"""The reason to withhold values that an unfinished handler may still change."""
 
 
-async def admit(  # noqa: PLR0917 - what a transcript knows of it
+async def admit(  # noqa: PLR0917 - the facts that a transcript has about a message
     bus: EventBus,
     message: Message,
     scope: Scope,
@@ -39,13 +39,13 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
     *,
     sheltered: bool = False,
 ) -> Message:
-    """Return *message* as it may be appended; *asked* are the ids of the calls before it.
+    """Return *message* as it may be appended; *asked* has the ids of the earlier calls.
 
-    *judge* says of what the handlers left why it is refused, or None. A *sheltered* caller is not
+    *judge* returns a reason to refuse the handlers' result, or None. A *sheltered* caller is never
     cancelled, or does not wait then.
 
-    A refused tool message comes back as an error response that carries the reason, so that its
-    call has an answer; of another role it raises `MessageDenied`.
+    A refused tool message is returned as an error response with the reason, so that its call has
+    an answer; for another role `MessageDenied` is raised.
     """
     message = without_stale_content(message)
     if not bus.has_listeners(MESSAGE_APPEND_BEFORE):
@@ -62,20 +62,20 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
         return _refusal_in(context, message)
     after = context.value
     if after is not message:
-        after = settled(message, after)
+        after = normalized(message, after)
     if judge is not None and (objection := judge(after)):
         return refused(message, objection, "denied")
     return after
 
 
 def _refusal_in(context: EventContext[Message], message: Message) -> ToolMessage:
-    """Return the error that stands for *message*, which the dispatch of *context* has refused."""
+    """Return the error in place of *message*, which the dispatch of *context* has refused."""
     if context.rejected:
         what = "result" if isinstance(message, ToolMessage) else "message"
         blame, reason = context.rejected.handler, context.rejected.reason
-        reason = f"handler {blame!r} broke the {what}: {reason}"
+        reason = f"handler {blame!r} made the {what} invalid: {reason}"
         return refused(message, reason, "invalid_result")
-    # As the transformers left them: one of them may have taken a secret out.
+    # As the transformers left them: one of them may have redacted a secret.
     facts = parameters_of(context.value)
     reason = context.denied.reason if context.denied else ""
     return refused(message, reason, "denied", facts)
@@ -84,10 +84,9 @@ def _refusal_in(context: EventContext[Message], message: Message) -> ToolMessage
 def refused(
     message: Message, reason: str, error_type: str, parameters: JsonObject | None = None
 ) -> ToolMessage:
-    """Return the error that stands for the tool message *message*; raises for another role.
+    """Return the error in place of the tool message *message*; raises for another role.
 
-    Only the facts of the call are kept, with *parameters*: whatever the refused message said is
-    in none of them.
+    It keeps only the facts of the call, with *parameters*, and nothing of the refused content.
     """
     if not isinstance(message, ToolMessage):
         raise MessageDenied(message.role, message.id, reason)
@@ -108,7 +107,7 @@ def refused(
 
 
 def stub(message: Message, reason: str) -> Message:
-    """Return what is stored in place of *message*: its role, ids and call ids, and the reason."""
+    """Return the stored copy in place of *message*: its role, ids and call ids, and the reason."""
     match message:
         case AssistantMessage(id=message_id, tool_calls=calls):
             bare = tuple([ToolCall(id=call.id, name=call.name) for call in calls])
@@ -125,7 +124,7 @@ def stub(message: Message, reason: str) -> Message:
 
 
 def check_calls(turn: EventContext[Any], after: Message) -> str | None:
-    """Refuse a stored copy with other calls: what is read back would pair them wrongly."""
+    """Refuse a stored copy with other calls, which would be paired wrongly when read back."""
     if not isinstance(after, AssistantMessage):
         return None
     before = [call.id for call in turn.value.tool_calls]
@@ -135,7 +134,7 @@ def check_calls(turn: EventContext[Any], after: Message) -> str | None:
 
 
 def parameters_of(message: Message) -> JsonObject | None:
-    """Return what the tool ran with that *message* answers for, None if it says nothing of it."""
+    """Return the parameters of the tool that *message* answers for, or None."""
     match message:
         case ToolMessage(tool_response=ToolResponse(parameters=parameters)):
             return parameters
@@ -149,10 +148,10 @@ def without_stale_content(message: Message) -> Message:
     return message
 
 
-def settled(before: Message, after: Message) -> Message:
-    """Return *after*, which handlers made of *before*, with its text in one place.
+def normalized(before: Message, after: Message) -> Message:
+    """Return *after*, the handlers' result of *before*, with its text in one place.
 
-    A provider refuses what it has sealed with another text, so a seal goes with its text.
+    A provider refuses sealed reasoning with another text, so a changed text loses its seal.
     """
     if isinstance(before, AssistantMessage) and isinstance(after, AssistantMessage):
         reasoning = without_broken_seals(before.reasoning, after.reasoning)
@@ -161,15 +160,15 @@ def settled(before: Message, after: Message) -> Message:
     return without_stale_content(after)
 
 
-def known(message: Message) -> str:
-    """Return why *message* is refused by a session that has its id already."""
+def duplicate_id(message: Message) -> str:
+    """Return the reason to refuse *message*, whose id the session has already."""
     return f"it has a message {message.id!r} already; give each message an id of its own"
 
 
-def indistinct(calls: Sequence[ToolCall], asked: Container[str] = ()) -> str | None:
-    """Return why the answers of *calls* could not be told apart, or None.
+def repeated_ids(calls: Sequence[ToolCall], asked: Container[str] = ()) -> str | None:
+    """Return the reason why the answers of *calls* would be ambiguous, or None.
 
-    Nor could one from that of an earlier call; *asked* are the ids of those.
+    An id may repeat neither in *calls* nor from earlier calls, whose ids are *asked*.
     """
     ids = Counter([call.id for call in calls])
     if "" in ids:
@@ -185,28 +184,28 @@ def indistinct(calls: Sequence[ToolCall], asked: Container[str] = ()) -> str | N
 def _check_of(
     message: Message, tool: ToolSpec | None, asked: Container[str]
 ) -> Callable[[EventContext[Any], Any], str | None] | None:
-    """Return what judges the replacements of *message*, or None."""
+    """Return the check of replacements of *message*, or None."""
     if isinstance(message, AssistantMessage):
-        return partial(_confused, message, asked)
-    return None if tool is None or tool.output_schema is None else partial(_broken, tool)
+        return partial(_ambiguous_calls, message, asked)
+    return None if tool is None or tool.output_schema is None else partial(_broken_result, tool)
 
 
-def _confused(
+def _ambiguous_calls(
     message: AssistantMessage, asked: Container[str], _: EventContext[Any], after: Message
 ) -> str | None:
-    """Return why the calls of *after* cannot be told apart, or from calls that were *asked*."""
+    """Return the reason why the calls of *after* are ambiguous, also with calls in *asked*."""
     if not isinstance(after, AssistantMessage) or not after.tool_calls:
         return None
     # A recorded message may repeat earlier calls, which is not its handlers' fault.
     repeated = {call.id for call in message.tool_calls}
     earlier = {call.id for call in after.tool_calls if call.id in asked} - repeated
-    return indistinct(after.tool_calls, earlier)
+    return repeated_ids(after.tool_calls, earlier)
 
 
-def _broken(tool: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:
-    """Return how a handler broke a structured result that fitted.
+def _broken_result(tool: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:
+    """Return the problem of a structured result that a handler made invalid, or None.
 
-    It fits if the tool's own schema takes it, or the one that the adapters so far promise.
+    A result is valid if it fits the tool's own schema, or the one that the adapters so far promise.
     """
     before, outer = turn.value, turn.tool
     if turn.steps and turn.steps[-1].after is after:
@@ -218,7 +217,7 @@ def _broken(tool: ToolSpec, turn: EventContext[Any], after: Message) -> str | No
 
 
 def _problem(tool: ToolSpec, spec: ToolSpec | None, message: Any) -> str | None:
-    """Return why *message* has a structured result that fits neither *tool* nor *spec*, or None."""
+    """Return the problem of a structured result that fits neither *tool* nor *spec*, or None."""
     response = message.tool_response if isinstance(message, ToolMessage) else None
     if response is None or response.is_error or response.structured is None:
         return None

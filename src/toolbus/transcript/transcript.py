@@ -1,4 +1,4 @@
-"""The transcript: the only way in which a message enters a session."""
+"""The transcript, through which every message enters a session."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from toolbus.transcript.admission import (
     OVERDUE,
     admit,
     check_calls,
-    indistinct,
-    known,
-    settled,
+    duplicate_id,
+    normalized,
+    repeated_ids,
     stub,
 )
 from toolbus.transcript.views import Messages
@@ -46,27 +46,27 @@ _AWAITED: tuple[Event, ...] = (
     TOOL_CALL_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_AFTER,
 )
-"""The events of an append whose handlers are waited for."""
+"""The events of an append whose handlers are awaited."""
 
 _PERSIST: tuple[Event, ...] = (TOOL_CALL_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER)
 
 
 class RequestedCall(NamedTuple):
-    """A tool call, and the id of the message that asked for it."""
+    """A tool call, and the id of the message with it."""
 
     message_id: str
     call: ToolCall
 
 
 class ToolAnswer(NamedTuple):
-    """The result of a call, and the spec of its *tool*, if that is known."""
+    """The result of a call, and the spec of its *tool*, if known."""
 
     message: ToolMessage
     tool: ToolSpec | None
 
 
-class EnteringMessage(NamedTuple):
-    """A message that was let in, and the *copy* of it that is to be written."""
+class AdmittedMessage(NamedTuple):
+    """An admitted message, and the *copy* of it for the store."""
 
     message: Message
     copy: Message
@@ -74,7 +74,7 @@ class EnteringMessage(NamedTuple):
 
 
 class AppendTurn:
-    """A context in which an append has its turn in *transcript*, behind its *lock*.
+    """A context for the turn of one append to *transcript*, under its *lock*.
 
     Raises `AppendError` inside another turn of the same transcript, which would wait for itself.
     """
@@ -90,7 +90,7 @@ class AppendTurn:
 
     async def __aenter__(self) -> None:
         if self._outer is not None and self._outer.holds(self._transcript):
-            reason = "from inside one of its own dispatches it waits for itself; "
+            reason = "an append inside its own dispatch would wait for itself; "
             raise AppendError(self._transcript.session_id, reason + "use `agent.enqueue(message)`")
         await self._lock.acquire()
         self._token = _turn.set(self)
@@ -101,20 +101,19 @@ class AppendTurn:
         self._lock.release()
 
     def holds(self, transcript: Transcript) -> bool:
-        """Return whether *transcript* is being appended to, here or further out."""
+        """Return whether *transcript* is being appended to, in this turn or an outer one."""
         if self._lasts and self._transcript is transcript:
             return True
         return self._outer is not None and self._outer.holds(transcript)
 
 
 class Transcript:
-    """The messages of one session, append-only; *write* puts messages into the store, if any.
+    """The messages of one session, append-only; *write* stores messages, if given.
 
-    *write* gets the messages that enter together, and writes all or none. Cancelled, it ends when
-    that has happened, and then raises `CancelledError`. *messages* are those that are stored
-    already; of the calls without an answer among them, *left_open* has the ids of those of which a
-    former process may have told. With *sheltered* whoever calls `enter` is not cancelled, or does
-    not wait then.
+    *write* gets the messages that enter together, and stores all or none. Cancelled, it still does
+    so, and then raises `CancelledError`. *messages* are already stored; *left_open* has the ids of
+    their unanswered calls, which a former process may have reported. With *sheltered* the caller
+    of `enter` is never cancelled, or does not wait then.
     """
 
     def __init__(
@@ -145,17 +144,17 @@ class Transcript:
 
     @property
     def length(self) -> int:
-        """How many messages there are so far."""
+        """The number of messages so far."""
         return len(self._items)
 
     @property
     def unanswered(self) -> tuple[ToolCall, ...]:
-        """The calls that a model asked for and that have no tool message yet, in order."""
+        """The calls of a model without a tool message, in order."""
         return tuple(self._open.values())
 
     @property
     def appending(self) -> bool:
-        """Whether this very context is inside an append, where another would wait for itself."""
+        """Whether this context is inside an append, where another would wait for itself."""
         turn = _turn.get()
         return turn is not None and turn.holds(self)
 
@@ -169,21 +168,21 @@ class Transcript:
     ) -> Message:
         """Append *message* and return it as it was appended, after transformers and guards.
 
-        *tool* is the spec of the tool that a tool message answers for. *judge* returns why the
-        message is refused as the handlers left it, or None.
+        *tool* is the spec of the tool that a tool message answers for. *judge* returns a reason to
+        refuse the handlers' result, or None.
 
         Raises:
-            MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
+            MessageDenied: a guard denied it; in place of a tool message the denial is appended.
             StoreError: the store failed; nothing was appended.
-            AppendError: from inside this transcript's own dispatches, before open calls are
-                answered, or for a message that has a `flaw`.
+            AppendError: inside this transcript's own dispatches, before open calls are answered,
+                or for a message with a `flaw`.
         """
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
         async with AppendTurn(self, self._lock):
             if self._open and not isinstance(message, ToolMessage):
-                # Providers refuse a history where calls and answers are apart.
+                # Providers refuse a history with other messages between calls and answers.
                 apart = f"{len(self._open)} tool calls have no answer yet; "
                 apart += "use `agent.enqueue(message)`, it enters after them"
                 raise AppendError(self.session_id, apart)
@@ -196,16 +195,16 @@ class Transcript:
     ) -> list[Message | BaseException]:
         """Append the results of several calls, in order, in one write.
 
-        Return each as it was appended, or the error that kept it out, which keeps none of the
-        others out. A cancellation that comes once it has its turn does not end it.
+        Return for each the appended message, or its error, which does not affect the others. A
+        cancellation once the turn has begun does not end the append.
         """
         async with AppendTurn(self, self._lock):
-            admitted = [await self._let_in(answer, scope) for answer in answers]
-            entering = [each for each in admitted if isinstance(each, EnteringMessage)]
-            errors = iter(await self._keep(entering))
+            admitted = [await self._try_admit(answer, scope) for answer in answers]
+            entering = [each for each in admitted if isinstance(each, AdmittedMessage)]
+            errors = iter(await self._commit(entering))
         ended: list[Message | BaseException] = []
         for each in admitted:
-            if not isinstance(each, EnteringMessage):
+            if not isinstance(each, AdmittedMessage):
                 ended.append(each)
                 continue
             error = next(errors)
@@ -223,9 +222,9 @@ class Transcript:
         *,
         judge: Callable[[Message], str | None] | None = None,
     ) -> Message:
-        """Append as `append` does, to a transcript with one user: it does not wait for its turn."""
+        """Append as `append` does, without waiting for a turn, to a transcript with one user."""
         entering = await self._admit(message, scope, tool, judge)
-        (error,) = await self._keep([entering])
+        (error,) = await self._commit([entering])
         if error is not None:
             raise error
         return entering.message
@@ -237,17 +236,17 @@ class Transcript:
         tool: ToolSpec | None = None,
         *,
         is_written: bool = True,
-    ) -> EnteringMessage:
-        """Let *message* in and do all but write it: whoever calls writes the copy, then announces.
+    ) -> AdmittedMessage:
+        """Admit *message* and do all but write it: the caller writes the copy, then announces it.
 
-        As `enter`; a message that *is_written* nowhere needs no copy.
+        Like `enter`; without *is_written* no copy is made.
         """
         entering = await self._admit(message, scope, tool, is_written=is_written)
         self._remember(entering.message)
         return entering
 
-    async def _let_in(self, answer: ToolAnswer, scope: Scope) -> EnteringMessage | BaseException:
-        """Return the message of *answer* as it may be written, or why it may not."""
+    async def _try_admit(self, answer: ToolAnswer, scope: Scope) -> AdmittedMessage | BaseException:
+        """Return the admitted message of *answer*, or the error that prevents it."""
         message, tool = answer
         if reason := self.flaw(message):
             return AppendError(self.session_id, reason)
@@ -258,8 +257,8 @@ class Transcript:
                 # The end of a program cancels all tasks once; the call still gets its answer.
                 return await self._admit(message, scope, tool)
         except GeneratorExit:
-            raise  # Its loop was closed: nothing can be waited for.
-        except BaseException as error:  # noqa: BLE001 - its caller raises it
+            raise  # Its loop was closed: nothing can be awaited.
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
             return error
 
     async def _admit(
@@ -270,8 +269,8 @@ class Transcript:
         judge: Callable[[Message], str | None] | None = None,
         *,
         is_written: bool = True,
-    ) -> EnteringMessage:
-        """Return *message* as handlers let it in, with the copy that is to be written."""
+    ) -> AdmittedMessage:
+        """Return *message* as handlers admitted it, with the copy for the store."""
         bus = self._bus
         message = await admit(
             bus, message, scope, tool, self._asked, judge, sheltered=self._sheltered
@@ -281,13 +280,13 @@ class Transcript:
         if (is_written or is_told) and bus.has_listeners(MESSAGE_PERSIST_BEFORE):
             copy = await self._stored_copy(message, scope)
         if is_told:
-            await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
-        return EnteringMessage(message, copy, scope)
+            await self._dispatch_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
+        return AdmittedMessage(message, copy, scope)
 
-    async def _keep(self, entering: Sequence[EnteringMessage]) -> list[BaseException | None]:
-        """Write, remember and announce messages; return the error of each, or None.
+    async def _commit(self, entering: Sequence[AdmittedMessage]) -> list[BaseException | None]:
+        """Write, add and announce messages; return the error of each, or None.
 
-        A message whose error is a cancellation is in: that takes nothing back.
+        A message with a cancellation as its error was appended.
         """
         cancelled = None
         try:
@@ -295,10 +294,10 @@ class Transcript:
                 await self._write(*[each.copy for each in entering])
         except asyncio.CancelledError as error:
             cancelled = error
-        except Exception as error:  # noqa: BLE001 - its caller raises it
+        except Exception as error:  # noqa: BLE001 - the caller raises it
             if len(entering) > 1:
-                # A message that cannot be written keeps none of its siblings out.
-                return [error for each in entering for error in await self._keep([each])]
+                # A message that cannot be written does not affect the others.
+                return [error for each in entering for error in await self._commit([each])]
             return [store_error(self.session_id, error)]
         for each in entering:
             self._remember(each.message)
@@ -314,25 +313,25 @@ class Transcript:
                 errors.append(cancelled)
         return errors
 
-    async def announce(self, entering: EnteringMessage) -> None:
-        """Tell the observers that a message was written."""
+    async def announce(self, entering: AdmittedMessage) -> None:
+        """Notify the observers that a message was written."""
         message, copy, scope = entering
         try:
             if isinstance(copy, ToolMessage) and self._bus.has_listeners(TOOL_CALL_PERSIST_AFTER):
-                await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
+                await self._dispatch_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
         finally:
             if self._bus.has_listeners(MESSAGE_APPEND_AFTER):
-                # Nobody waits for these observers: so they may append, and wait for their turn.
+                # These observers are not awaited, so they may append, and wait for their turn.
                 with set_context(_turn, None):
                     self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
 
     @property
     def may_wait(self) -> bool:
-        """Whether an append waits for a handler, besides its write."""
+        """Whether an append may wait for a handler, besides its write."""
         return any(map(self._bus.awaits, _AWAITED))
 
     def has(self, message_id: str) -> bool:
-        """Tell whether a message of this id is in the transcript."""
+        """Return whether a message of this id is in the transcript."""
         while self._indexed < len(self._items):
             self._ids.add(self._items[self._indexed].id)
             self._indexed += 1
@@ -343,7 +342,7 @@ class Transcript:
         return any_id in self._asked or self.has(any_id)
 
     def has_call(self, call_id: str) -> bool:
-        """Tell whether a message of the transcript asks for a call of this id."""
+        """Return whether a message of the transcript has a call of this id."""
         return call_id in self._asked
 
     def is_open(self, call_id: str) -> bool:
@@ -351,12 +350,12 @@ class Transcript:
         return call_id in self._open
 
     def flaw(self, message: Message) -> str | None:
-        """Return why *message* can never enter as things are, or None."""
+        """Return the reason why *message* can never enter the present transcript, or None."""
         if self.has(message.id):
-            return known(message)
+            return duplicate_id(message)
         match message:
             case AssistantMessage(tool_calls=calls) if calls:
-                return indistinct(calls, self._asked)
+                return repeated_ids(calls, self._asked)
             case ToolMessage(tool_call_id=call_id) if call_id not in self._open:
                 fate = "has its answer already" if call_id in self._asked else "was never made"
                 return f"call {call_id!r} {fate}"
@@ -383,14 +382,14 @@ class Transcript:
             return stub(message, f"handler {context.rejected.handler!r} {context.rejected.reason}")
         if context.denied:
             return stub(message, context.denied.reason)
-        return settled(message, context.value)
+        return normalized(message, context.value)
 
-    async def _tell_persist(
+    async def _dispatch_persist(
         self, event: ObserveEvent[ToolCallPersist], copy: Message, scope: Scope
     ) -> None:
         assert isinstance(copy, ToolMessage)  # noqa: S101 - a copy keeps the role
         result = copy.tool_response or ToolResponse.from_text(copy.content)
-        asker, call = self._asked.get(copy.tool_call_id, _NOBODY)
+        asker, call = self._asked.get(copy.tool_call_id, _UNKNOWN_CALL)
         facts = ToolCallPersist(
             session_key=self.session_id,
             agent_id=scope.agent_id,
@@ -409,13 +408,13 @@ class Transcript:
 
 
 _turn: ContextVar[AppendTurn | None] = ContextVar("toolbus_append_turn", default=None)
-"""The turn that this very context is inside of."""
+"""The turn of this context."""
 
-_NOBODY = RequestedCall("", ToolCall(id="", name=""))
+_UNKNOWN_CALL = RequestedCall("", ToolCall(id="", name=""))
 
 
 def store_error(session_id: str, error: Exception) -> ToolbusError:
-    """Return *error*, which a write of messages has raised, as an error of ours."""
+    """Return *error*, raised by a write of messages, as an error of toolbus."""
     if isinstance(error, ToolbusError):
         return error
     made = StoreError(session_id, f"{type(error).__name__}: {error}; nothing was appended")

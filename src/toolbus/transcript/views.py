@@ -10,7 +10,7 @@ from toolbus.messages.records import Message
 
 
 class Messages(Sequence[Message]):
-    """The messages of a transcript at one moment: of fixed length, and free to take."""
+    """The messages of a transcript at one moment, of fixed length; made without a copy."""
 
     __slots__ = ("_items", "_length")
 

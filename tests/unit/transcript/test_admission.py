@@ -18,7 +18,7 @@ from toolbus.transcript.admission import admit, parameters_of, refused, without_
 SCOPE = Scope(agent_id="main")
 SPEC = ToolSpec(name="count", output_schema={"type": "object", "required": ["n"]})
 FIT, UNFIT = ToolResponse(structured={"n": 1}), ToolResponse(structured={"m": 1})
-BROKEN = "handler 'break' broke the result: missing required property `n` - at `$`"
+BROKEN = "handler 'break' made the result invalid: missing required property `n` - at `$`"
 
 
 def message_of(response: ToolResponse | None = None, **fields) -> ToolMessage:

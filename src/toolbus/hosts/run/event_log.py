@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message, UserMessage
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.sqlite.writes import Writes
-    from toolbus.transcript.transcript import EnteringMessage
+    from toolbus.transcript.transcript import AdmittedMessage
 
     Redact: TypeAlias = Callable[[str, Scope], Awaitable[str]]
 
@@ -92,7 +92,7 @@ class EventLog:
         own_id = event_id.removesuffix(_AGAIN)
         self.is_retry = own_id != event_id
         self.message_id = f"{scope.session_id}/{own_id or new_id()}"
-        self.messages: list[EnteringMessage] = []
+        self.messages: list[AdmittedMessage] = []
         self.records: list[DispatchRecord] = []
         self.enqueued: list[UserMessage] = []
         self.fills = self.is_written = False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import Message
     from toolbus.store.protocol import Store
-    from toolbus.transcript.transcript import EnteringMessage
+    from toolbus.transcript.transcript import AdmittedMessage
 
 logger = logging.getLogger("toolbus")
 
@@ -89,7 +89,7 @@ class CallRecord:
 
     def __init__(self, log: SessionLog, transcript: Transcript) -> None:
         self._log, self._transcript = log, transcript
-        self._unwritten: tuple[EnteringMessage, ...] = ()
+        self._unwritten: tuple[AdmittedMessage, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
 
@@ -118,7 +118,7 @@ class CallRecord:
         if self._unwritten:
             await asyncio.shield(self._write_soon())
 
-    async def _write(self, *entering: EnteringMessage) -> None:
+    async def _write(self, *entering: AdmittedMessage) -> None:
         """Write messages in one commit and announce them, shielded from a cancellation."""
         if self._log.stores:
             await shield_until_done(partial(self._write_now, *entering))
@@ -126,13 +126,13 @@ class CallRecord:
         for each in entering:
             await self._transcript.announce(each)
 
-    async def _write_now(self, *entering: EnteringMessage) -> None:
+    async def _write_now(self, *entering: AdmittedMessage) -> None:
         *before, answer = [each.copy for each in entering]
         await self._log.write(answer, *before)
         for each in entering:
             await self._transcript.announce(each)
 
-    def _take(self) -> tuple[EnteringMessage, ...]:
+    def _take(self) -> tuple[AdmittedMessage, ...]:
         """Claim and return the unwritten call, so that it is written once."""
         taken, self._unwritten = self._unwritten, ()
         self._log.waiting.discard(self)
