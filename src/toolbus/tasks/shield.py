@@ -1,4 +1,4 @@
-"""Work in a task of its own that a cancellation of its waiting caller does not reach."""
+"""Work in a task of its own, shielded from the cancellation of its caller."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXITS = (KeyboardInterrupt, SystemExit)
-"""The errors that end the loop at once if a task raises them."""
+"""The errors of a task that end the loop at once."""
 
 
 async def outlast(
     end: asyncio.Future[None], on_cancel: Callable[[], object]
 ) -> asyncio.CancelledError | None:
-    """Wait until *end* is done, whatever cancels this task; return the last cancellation.
+    """Wait until *end* is done, despite cancellation; return the last cancellation.
 
-    Each cancellation calls *on_cancel*, which sees to it that the end comes: it tells the work to
-    stop, and sets a time after which the work is left behind. Other tasks have a turn meanwhile,
-    also if the end has come already.
+    Each cancellation calls *on_cancel*, which must bring about the end: it cancels the work, and
+    sets a time after which the work is left behind. Other tasks get a turn meanwhile, even if the
+    end has come already.
     """
     cancelled = None
     while True:
         try:
-            # Most work ends in its first step: then one turn of the loop is enough, no callback.
+            # Most work ends in its first step, for which one turn of the loop is enough.
             await asyncio.sleep(0)
             if not end.done():
                 await asyncio.wait({end})
@@ -39,17 +39,16 @@ async def outlast(
 
 
 class ContainedTask(Generic[T]):
-    """Runs *work* in *task*; *ended* is done once the work has ended, or is left behind.
+    """Runs *work* in *task*; *ended* is done once the work has ended, or was left behind.
 
-    An exit is raised to the waiting caller, as any error is. Out of a plain task it ends the loop
-    there and then, before the waiting callers have passed their `finally`; this way it passes them
-    all on its way to the loop's own caller.
+    An exit is raised to the waiting caller, like any error. In a plain task it would end the loop
+    at once, before the `finally` blocks of the waiting callers.
 
-    A task that is cancelled before its first step, as the end of a program does to every task, has
-    not run at all: the work begins once more, unless it was cancelled by `cancel`.
+    A task that is cancelled before its first step, as at the end of a program, has not run at all:
+    the work begins once more, unless it was cancelled by `cancel`.
 
     With *eager*, Python 3.12 and later take the first step at once. Each eager task inside
-    another one's first step grows the stack, so recursive work is not to be eager.
+    another one's first step grows the stack, so recursive work must not be eager.
     """
 
     __slots__ = ("_exit", "_timer", "_work", "ended", "is_cancelled", "task")
@@ -71,23 +70,23 @@ class ContainedTask(Generic[T]):
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether nobody waits any more for work that has not ended."""
+        """Whether the work goes on without a waiting caller."""
         return self.ended.done() and not self.task.done()
 
     def cancel(self) -> None:
-        """Cancel the task, for good: work that has not begun does not begin."""
+        """Cancel the task for good: work that has not begun will not begin."""
         self.is_cancelled = True
         self.task.cancel()
 
     def later(self, seconds: float, act: Callable[[], object]) -> None:
-        """Call *act* in *seconds*, in place of an earlier one, unless the work ends before."""
+        """Call *act* in *seconds*, in place of an earlier call, unless the work ends before."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.ended.done():
             self._timer = asyncio.get_running_loop().call_later(seconds, act)
 
     def leave_behind(self) -> None:
-        """End the waiting for the work; its error, if it still brings one, is dropped."""
+        """End the wait for the work; a later error of it is dropped."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.ended.done():
@@ -103,7 +102,7 @@ class ContainedTask(Generic[T]):
     async def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end, at most *seconds*; return whether it came.
 
-        Being cancelled does not reach the task.
+        A cancellation of the caller does not reach the task.
         """
         await asyncio.sleep(0)  # As in `outlast`.
         if not self.ended.done():
@@ -111,7 +110,7 @@ class ContainedTask(Generic[T]):
         return self.ended.done()
 
     async def _run(self) -> T | None:
-        work, self._work = self._work, None  # Work that has ended is not kept.
+        work, self._work = self._work, None  # Ended work is not kept.
         assert work is not None  # noqa: S101 - it begins once
         try:
             return await work()
@@ -119,14 +118,14 @@ class ContainedTask(Generic[T]):
             self._exit = error
             return None
         finally:
-            # A closed loop drops its coroutines, and nobody waits there.
+            # A closed loop drops its coroutines, and no caller waits there.
             if not self.ended.get_loop().is_closed():
                 self.leave_behind()
 
     def _when_done(self, task: asyncio.Task[Any]) -> None:
         if self._work is None:
             if not task.cancelled():
-                task.exception()  # Unasked, asyncio would report it as never retrieved.
+                task.exception()  # Unread, asyncio would report it as never retrieved.
         elif self.is_cancelled:
             self.leave_behind()
         else:
@@ -135,9 +134,9 @@ class ContainedTask(Generic[T]):
 
 
 async def shield_until_done(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return the result of *work*, in a task of its own; a cancellation does not reach it.
+    """Return the result of *work*, in a task of its own that a cancellation does not reach.
 
-    Once the work has ended, the `CancelledError` goes on.
+    The `CancelledError` is raised once the work has ended.
     """
     running = ContainedTask(work)
     cancelled = await outlast(running.ended, lambda: None)
@@ -147,6 +146,6 @@ async def shield_until_done(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def forget(task: asyncio.Future[Any]) -> None:
-    """Ask for the error of *task*, which asyncio would report as never retrieved."""
+    """Read the error of *task*, which asyncio would report as never retrieved."""
     if not task.cancelled():
         task.exception()
