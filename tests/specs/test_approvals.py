@@ -165,7 +165,7 @@ def state_bodies(store):
         return b"\n".join(row.name.encode() + b"=" + row.body for _, row in reader.states_like(""))
 
 
-async def test_a_call_that_nobody_answers_is_pending(store):
+async def test_an_unanswered_call_is_pending(store):
     program = Program(store).asking()
 
     outcome = await program.pay()
@@ -182,7 +182,7 @@ async def test_a_call_that_nobody_answers_is_pending(store):
     assert question.expires_ns - question.asked_ns == 24 * HOUR * 10**9
 
 
-async def test_an_approver_sees_what_runs(store):
+async def test_a_question_shows_the_final_call(store):
     program = Program(store).asking()
     double = lambda ctx: ToolCall(  # noqa: E731 - shorter
         id=ctx.value.id, name="pay", arguments={"amount": ctx.value.arguments["amount"] * 2}
@@ -199,7 +199,7 @@ async def test_an_approver_sees_what_runs(store):
     assert question.digest == digest_of(outcome.executed.name, outcome.executed.arguments)
 
 
-async def test_a_yes_counts_once(store):
+async def test_an_approval_counts_once(store):
     program = Program(store).asking()
     await program.answer(await program.pay())
 
@@ -209,7 +209,7 @@ async def test_a_yes_counts_once(store):
     assert [question.state for question in await program.questions()] == ["done", "pending"]
 
 
-async def test_a_no_is_told_once(store):
+async def test_a_refusal_is_delivered_once(store):
     program = Program(store).asking()
     await program.answer(await program.pay(), approve=False, reason="not before Monday")
 
@@ -235,7 +235,7 @@ async def test_changed_arguments_need_a_new_question(store):
     assert states == {1: "done", 2: "pending"}
 
 
-async def test_a_waiting_call_goes_on_by_itself(place):
+async def test_a_waiting_call_continues_after_its_answer(place):
     program, other = Program(place.open(), wait=60).asking(), Program(place.open())
 
     call = asyncio.create_task(program.pay())
@@ -267,7 +267,7 @@ async def test_approved_an_hour_later_in_another_process(place):
     assert hours == [0, 1, 2]
 
 
-async def test_of_two_answers_exactly_one_counts(place):
+async def test_one_of_two_answers_counts(place):
     here, there = Program(place.open()).asking(), Program(place.open())
 
     for amount in range(10):
@@ -284,7 +284,7 @@ async def test_of_two_answers_exactly_one_counts(place):
         assert (amount in here.effects) is (accepted[0] is yes)
 
 
-async def test_an_answer_to_something_else_counts_nothing(store):
+async def test_a_wrong_answer_has_no_effect(store):
     program = Program(store).asking()
     asked = await program.pay()
     (before,) = await program.questions()
@@ -311,7 +311,7 @@ async def test_an_answer_to_something_else_counts_nothing(store):
     assert (await program.pay()).status == "denied"
 
 
-async def test_a_late_answer_counts_nothing(store):
+async def test_a_late_answer_has_no_effect(store):
     program = Program(store, expires_after=HOUR).asking()
     asked = await program.pay()
     program.clock.advance(HOUR)
@@ -365,7 +365,7 @@ async def test_a_run_restored_twice_runs_once(place):
     assert set(await here.states()) == {"done"}
 
 
-async def test_it_expires_while_it_is_taken(store):
+async def test_an_approval_expires_before_the_tool_starts(store):
     program = Program(store, expires_after=HOUR).asking()
     await program.answer(await program.pay())
     program.clock.advance(HOUR)
@@ -417,7 +417,7 @@ async def test_changed_rules_need_a_new_question(place):
     assert first.rules != second.rules
 
 
-async def test_rules_that_change_while_it_waits(store):
+async def test_rules_change_while_a_call_waits(store):
     def denies(ctx):
         return Deny("not any more")
 
@@ -464,7 +464,7 @@ async def test_a_call_that_changes_each_time(store):
     assert sorted(await program.states()) == ["done", "withdrawn"]
 
 
-async def test_a_call_that_fails_before_it_gives_back(store):
+async def test_a_call_that_fails_before_its_tool(store):
     program = Program(store).asking()
     await program.answer(await program.pay([]))
 
@@ -489,7 +489,7 @@ async def test_a_cancelled_call_withdraws_its_question(store):
     assert (late.status, program.effects) == ("too_late", [])
 
 
-async def test_a_program_that_stops_leaves_its_question(place):
+async def test_a_stopping_program_leaves_its_questions(place):
     async def approver(ask, call, scope):
         await asyncio.Event().wait()
 
@@ -515,7 +515,7 @@ async def test_a_program_that_stops_leaves_its_question(place):
     assert not waiting.approvals.stop_waiting()
 
 
-async def test_one_refused_call_leaves_the_others(store):
+async def test_a_refused_call_leaves_its_siblings(store):
     program = Program(store, wait=60).asking()
     calls = asyncio.create_task(program.pay_all(1, 2, 3))
     for question in await program.asked(3):
@@ -529,7 +529,7 @@ async def test_one_refused_call_leaves_the_others(store):
     assert sorted(program.effects) == [1, 3]
 
 
-async def test_the_same_ids_in_two_sessions(store):
+async def test_equal_ids_in_two_sessions(store):
     effects = []
     here, there = [
         Program(store, session=session, effects=effects).asking() for session in ("a", "b")
@@ -621,7 +621,7 @@ async def test_a_replaced_tool_needs_a_new_question(store):
         ]
 
 
-async def test_a_tool_replaced_while_it_waits(store):
+async def test_a_tool_replaced_during_the_wait(store):
     program = Program(store).asking()
     await program.answer(await program.pay())
     here = ToolRunner(
@@ -640,7 +640,7 @@ async def test_a_tool_replaced_while_it_waits(store):
     assert (await program.states(), program.effects) == (["withdrawn"], [])
 
 
-async def test_a_hidden_value_is_shown_nowhere(store):
+async def test_a_hidden_value_is_never_shown(store):
     program = Program(store)
     HidesSecrets(program.bus)
     program.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask(f"pay {SECRET}?"))
@@ -658,7 +658,7 @@ async def test_a_hidden_value_is_shown_nowhere(store):
     assert not [digest for digest in plain if digest.encode() in kept]
 
 
-async def test_a_hidden_value_is_gone_elsewhere(place):
+async def test_a_hidden_value_is_missing_elsewhere(place):
     here, there = [Program(place.open()).asking() for _ in range(2)]
     HidesSecrets(here.bus)
     (asked,) = await here.pay_all(SECRET)
@@ -674,7 +674,7 @@ async def test_a_hidden_value_is_gone_elsewhere(place):
     assert (there.effects, await there.states()) == ([], ["withdrawn"])
 
 
-async def test_a_hidden_value_comes_again_elsewhere(place):
+async def test_a_hidden_value_returns_elsewhere(place):
     effects, clock, outcomes = [], FakeClock(10**18), []
 
     async def pay(amount):
@@ -706,7 +706,7 @@ class HidesAll(HidesSecrets):
         return replace(ctx.value, tool_calls=tuple(calls))
 
 
-async def test_without_a_key_nobody_else_knows_it(tmp_path, monkeypatch):
+async def test_only_the_key_recognises_a_value(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     value_key_file().parent.mkdir(parents=True)
     value_key_file().write_bytes(b"short")
@@ -770,7 +770,7 @@ class Vault:
         return agent
 
 
-async def test_a_secret_is_put_back_after_the_yes(store):
+async def test_a_secret_is_restored_after_the_approval(store):
     vault = Vault(store)
 
     async with await vault.ask() as agent:
@@ -783,7 +783,7 @@ async def test_a_secret_is_put_back_after_the_yes(store):
     assert vault.key.encode() not in kept
 
 
-async def test_a_secret_that_is_gone_is_told(place):
+async def test_a_lost_secret_is_reported(place):
     vault = Vault(place.open())
     await (await vault.ask()).aclose()
     vault.store = place.open()
@@ -798,7 +798,7 @@ async def test_a_secret_that_is_gone_is_told(place):
     assert (question.state, question.taken_ns) == ("withdrawn", 0)
 
 
-async def test_a_secret_that_comes_again_is_put_back(place):
+async def test_a_returning_secret_is_restored(place):
     vault = Vault(place.open())
     asked = vault.key
     await (await vault.ask()).aclose()
@@ -815,7 +815,7 @@ async def test_a_secret_that_comes_again_is_put_back(place):
     assert question.state == "done"
 
 
-async def test_what_cannot_be_stored_is_denied(store):
+async def test_a_call_that_cannot_be_stored_is_denied(store):
     def failing(ctx):
         raise ValueError(SECRET)
 
@@ -836,7 +836,7 @@ async def test_what_cannot_be_stored_is_denied(store):
     assert await program.questions() == ()
 
 
-async def test_a_grant_approves_what_follows(store):
+async def test_a_grant_approves_later_calls(store):
     program = Program(store).asking()
     below = Program(store, session="s/1", root="s", effects=program.effects).asking()
     other = Program(store, session="other").asking()
@@ -878,7 +878,7 @@ async def test_a_grant_ends(store):
     assert lasting.effects == []
 
 
-async def test_a_grant_never_lifts_a_denial(store):
+async def test_a_grant_never_overrides_a_denial(store):
     program = Program(store).asking()
     await program.answer(await program.pay(0), grant="session")
 
@@ -908,7 +908,7 @@ class Channel:
             raise self._error
 
 
-async def test_channels_are_told_once(store, caplog):
+async def test_channels_are_notified_once(store, caplog):
     channels = [Channel(), Channel(turns=50), Channel(error=ValueError("no network"))]
     program = Program(store, notify=channels).asking()
 
@@ -972,7 +972,7 @@ async def test_an_answer_from_elsewhere_comes_first(place):
     assert (cancelled, late.status, program.effects) == (["pay"], "already_answered", [])
 
 
-async def test_too_many_questions_wait(place, caplog):
+async def test_the_limit_of_pending_questions(place, caplog):
     told = []
 
     class Person(Channel):
@@ -1004,7 +1004,7 @@ async def test_too_many_questions_wait(place, caplog):
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-async def test_too_many_questions_within_an_hour(store):
+async def test_the_limit_of_questions_per_hour(store):
     program = Program(store, max_hourly=2).asking()
     program.bus.guard(
         TOOL_CALL_BEFORE, lambda ctx: Ask("wipe?") if ctx.value.name == "wipe" else None
@@ -1022,7 +1022,7 @@ async def test_too_many_questions_within_an_hour(store):
     assert (later.status, program.effects) == ("pending", [0, 1, 2, 3, 4])
 
 
-async def test_a_call_that_was_refused_often(store):
+async def test_the_limit_of_refusals(store):
     program, other = Program(store, max_denials=2).asking(), Program(store, session="o").asking()
     for number in range(2):
         (asked,) = await program.runner(leaves_pending=True).call_all(
@@ -1040,7 +1040,7 @@ async def test_a_call_that_was_refused_often(store):
     assert await program.states() == ["denied", "denied", "pending"]
 
 
-async def test_a_store_that_fails_tells_no_lies(slow_place, caplog):
+async def test_a_failing_store_stays_truthful(slow_place, caplog):
     store = slow_place.open()
     caplog.set_level(logging.CRITICAL, "toolbus")
     failures = 0
@@ -1069,7 +1069,7 @@ async def test_a_store_that_fails_tells_no_lies(slow_place, caplog):
     assert failures < 2 * (MOST_OPERATIONS - 1)
 
 
-async def test_a_killed_process_leaves_what_is_known(place):
+async def test_a_killed_process_leaves_known_states(place):
     killed = Program(place.open()).asking()
     outcomes = await killed.pay_all(1, 2, 3, 4)
     for outcome in outcomes[1:]:
@@ -1089,7 +1089,7 @@ async def test_a_killed_process_leaves_what_is_known(place):
     assert later.effects == [2]
 
 
-async def test_the_same_call_again_is_told(store):
+async def test_a_repeated_call_mentions_the_first(store):
     program = Program(store).asking()
     first = await program.pay(1)
     await program.answer(first)
@@ -1173,7 +1173,7 @@ class Life(Program):
         return outcome.status
 
 
-async def test_a_process_ends_anywhere_and_nothing_runs_twice(slow_place):
+async def test_nothing_runs_twice_after_a_kill(slow_place):
     store, number, ended = slow_place.open(), 0, Killed
     seen = set()
 
@@ -1209,7 +1209,7 @@ async def test_a_process_ends_anywhere_and_nothing_runs_twice(slow_place):
     }
 
 
-async def test_a_pointer_to_nothing_is_mended(place):
+async def test_a_pointer_without_a_question_is_repaired(place):
     first = Program(place.open()).asking()
     # Behind the pointer: a grant is looked for, and the question counted.
     killed = FailingStore(first.store, 6, is_done=False)
@@ -1230,7 +1230,7 @@ async def test_a_pointer_to_nothing_is_mended(place):
 
 
 @pytest.mark.full
-async def test_many_questions_are_not_mixed(place):
+async def test_many_questions_stay_apart(place):
     count = 150
     programs = [
         Program(place.open(), session=session, wait=300, max_open=None).asking()

@@ -169,7 +169,7 @@ async def test_a_refused_sibling_leaves_the_approved_alone(house):
     assert "refused" in house.read()["c1"]
 
 
-async def test_what_is_not_answered_waits_on(house):
+async def test_an_unanswered_call_stays_pending(house):
     async with house.agent(TWICE) as agent:
         first = await agent.run("go")
     await house.answer(first.pending[1])
@@ -187,7 +187,7 @@ async def test_what_is_not_answered_waits_on(house):
     assert house.read() == {"c1": "paid 1", "c2": "paid 2"}
 
 
-async def test_a_run_waits_as_long_as_told(house):
+async def test_a_run_waits_for_its_answer(house):
     async with house.agent(PAY, "Done.", wait=HOUR) as agent:
         run = asyncio.create_task(agent.run("go"))
         while not (questions := await questions_of(house.store, "s")):
@@ -198,7 +198,7 @@ async def test_a_run_waits_as_long_as_told(house):
     assert (result.status, house.effects) == ("ok", ["look", "pay 1"])
 
 
-async def test_ended_siblings_are_kept_while_one_waits(house):
+async def test_results_of_siblings_are_kept_meanwhile(house):
     async with house.agent(PAY, "Done.", wait=HOUR) as agent:
         run = asyncio.create_task(agent.run("go"))
         while "tool" not in [message.role for message in await house.store.read("s")]:
@@ -216,7 +216,7 @@ async def test_ended_siblings_are_kept_while_one_waits(house):
     ]
 
 
-async def test_an_unreadable_question_harms_its_call_alone(store, caplog):
+async def test_an_unreadable_question_affects_its_call_alone(store, caplog):
     house = House(store)
     waiting = await house.agent(TWICE).run("go")
     approved, other = waiting.pending
@@ -236,7 +236,7 @@ async def test_an_unreadable_question_harms_its_call_alone(store, caplog):
     assert await agent.pending() == ()
 
 
-async def test_a_run_resumed_twice_runs_nothing_twice(house):
+async def test_a_second_resume_runs_nothing(house):
     async with house.agent(PAY) as agent:
         waiting = await agent.run("go")
     await house.answer(*waiting.pending)
@@ -251,7 +251,7 @@ async def test_a_run_resumed_twice_runs_nothing_twice(house):
     assert house.models[-1].requests == []
 
 
-async def test_two_that_resume_at_once_run_once(house):
+async def test_two_concurrent_resumes_run_once(house):
     async with house.agent(PAY) as agent:
         waiting = await agent.run("go")
     await house.answer(*waiting.pending)
@@ -265,7 +265,7 @@ async def test_two_that_resume_at_once_run_once(house):
     assert len(busy) <= 1
 
 
-async def test_what_is_said_withdraws_what_waits(house):
+async def test_a_new_prompt_withdraws_pending_questions(house):
     async with house.agent(PAY, "Well.") as agent:
         waiting = await agent.run("go")
         result = await agent.run("never mind")
@@ -287,7 +287,7 @@ async def test_the_program_answers_a_call_itself(house):
     assert house.read()["c1"] == "by cheque"
 
 
-async def test_the_next_run_finds_what_was_done(house):
+async def test_the_next_run_completes_a_question(house):
     async with house.agent(PAY) as agent:
         waiting = await agent.run("go")
     await house.answer(*waiting.pending)
@@ -315,7 +315,7 @@ async def test_enqueued_messages_withdraw_nothing(house, caplog):
     assert "1 enqueued messages are lost" in caplog.text
 
 
-async def test_nothing_to_resume_is_said(house):
+async def test_resuming_without_a_run_is_refused(house):
     async with house.agent(system="be brief") as agent:
         with pytest.raises(AppendError, match=r"agent\.run\(prompt\)"):
             await agent.resume()
@@ -335,7 +335,7 @@ async def test_a_resumed_run_is_streamed(house):
     assert [message.tool_call_id for message in pieces[1].tool_messages] == ["c1"]
 
 
-async def test_a_guard_that_came_later_denies(house):
+async def test_a_later_guard_denies(house):
     async with house.agent(PAY) as agent:
         waiting = await agent.run("go")
     await house.answer(*waiting.pending)
@@ -349,7 +349,7 @@ async def test_a_guard_that_came_later_denies(house):
     assert await house.states() == ["withdrawn"]
 
 
-async def test_what_nobody_asks_any_more_runs_once(house):
+async def test_a_call_without_its_guard_runs_once(house):
     thrice = calling(*[(f"c{amount}", "pay", {"amount": amount}) for amount in (1, 2, 3)])
     async with house.agent(thrice) as agent:
         waiting = await agent.run("go")
@@ -404,7 +404,7 @@ async def test_call_ids_of_two_sessions_stay_apart(house):
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_a_secret_is_put_back_after_the_yes(store, is_known):
+async def test_a_secret_is_restored_after_the_approval(store, is_known):
     house, secret, got = House(store), "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8", []
 
     @tool
@@ -506,7 +506,7 @@ async def test_an_approved_sub_agent_waits_below(house):
     assert await house.states() == await house.states(below.session_id) == ["done"]
 
 
-async def test_a_sub_agent_whose_messages_are_gone(house):
+async def test_a_sub_agent_s_messages_are_lost(house):
     async with family(house, [DELEGATE], [WORK], worker_store=MemoryStore()) as agent:
         waiting = await agent.run("go")
     question = await find_question(house.store, waiting.pending[0])
@@ -521,7 +521,7 @@ async def test_a_sub_agent_whose_messages_are_gone(house):
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_a_sub_agent_with_approvals_of_its_own(house, keeps):
+async def test_a_sub_agent_has_its_own_approvals(house, keeps):
     own = {"worker_approver": StoredApprovals()}
     above = {} if keeps else {"approver": None}
     async with family(house, [DELEGATE, "Well."], [WORK], **own, **above) as agent:
@@ -537,7 +537,7 @@ async def test_a_sub_agent_with_approvals_of_its_own(house, keeps):
     assert keeps or "its caller cannot wait for the answer" in house.read()["down"]
 
 
-async def test_what_is_said_withdraws_below(house):
+async def test_a_new_prompt_withdraws_questions_below(house):
     async with family(house, [DELEGATE, "Well."], [WORK]) as agent:
         waiting = await agent.run("go")
         result = await agent.run("never mind")
@@ -586,7 +586,7 @@ def test_killed_at_every_step(killed, mode):
 
 
 @pytest.mark.parametrize("asks", [("pay",), ()])
-async def test_a_question_that_was_never_written_is_asked(house, asks):
+async def test_an_unwritten_question_is_asked(house, asks):
     async with house.agent(PAY) as agent:
         waiting = await agent.run("go")
     name = question_name(*waiting.pending)
@@ -660,7 +660,7 @@ def tells(agent):
 
 
 @pytest.mark.parametrize("prompt", [None, "and now?"])
-async def test_a_second_telling_is_marked_here_too(house, prompt):
+async def test_a_repeated_outcome_is_marked(house, prompt):
     async def goes_on(agent):
         await (agent.run(prompt) if prompt else agent.resume())
 

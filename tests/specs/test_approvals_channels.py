@@ -160,7 +160,7 @@ async def test_a_failing_address_changes_nothing(secret_file, caplog):
     assert "private" not in caplog.text
 
 
-async def test_what_failed_is_sent_again(secret_file, caplog):
+async def test_a_failed_message_is_repeated(secret_file, caplog):
     tries = {"/late": [503, 429, 200], "/never": [500] * 9, "/no": [400] * 9}
     sent = {target: [] for target in tries}
 
@@ -209,7 +209,7 @@ def certificate(folder):
 
 
 @pytest.mark.full
-async def test_only_a_known_certificate_is_believed(secret_file, tmp_path, monkeypatch, caplog):
+async def test_only_a_known_certificate_is_accepted(secret_file, tmp_path, monkeypatch, caplog):
     file, key = certificate(tmp_path)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(file, key)
@@ -253,14 +253,14 @@ async def test_only_a_known_certificate_is_believed(secret_file, tmp_path, monke
         "https://example.com:99999/private",
     ],
 )
-def test_addresses_that_are_overheard_are_refused(secret_file, url):
+def test_unsafe_addresses_are_refused(secret_file, url):
     with pytest.raises(RegistrationError) as raised:
         Webhook(url, secret_file=secret_file)
 
     assert "private" not in str(raised.value)
 
 
-def test_a_secret_that_others_have_is_refused(secret_file, tmp_path):
+def test_a_shared_secret_file_is_refused(secret_file, tmp_path):
     text = secret_file.read_text()
 
     def refusal(file=secret_file):
@@ -337,7 +337,7 @@ async def test_a_signed_answer_counts(store, secret_file):
     assert (done.answered_by, done.answered_from) == ("ann", "webhook")
 
 
-async def test_a_signed_no_has_its_reason(store, secret_file):
+async def test_a_signed_refusal_has_its_reason(store, secret_file):
     program = Program(store)
     await program.pay()
     (question,) = await program.asked()
@@ -387,7 +387,7 @@ async def test_an_answer_to_another_question_is_refused(store, secret_file):
     assert [each.state for each in await program.asked()] == ["pending", "pending"]
 
 
-async def test_a_late_answer_is_told_so(store, secret_file):
+async def test_a_late_signed_answer_is_refused(store, secret_file):
     secret = read_secret(secret_file)
     program = Program(store, expires_after=600.0)
     await program.pay()
@@ -406,7 +406,7 @@ async def test_a_late_answer_is_told_so(store, secret_file):
     assert "the answer came too late" in expired.text
 
 
-async def test_a_forged_answer_reaches_nothing(secret_file):
+async def test_a_forged_answer_has_no_effect(secret_file):
     secret = read_secret(secret_file)
     async with http_stub(lambda *_: http({})) as (origin, seen):
         channel = Webhook(origin, secret_file=secret_file, clock=lambda: NOW)

@@ -921,7 +921,10 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
             f"{RULE}command = 'a | b'",
             "policy.toml:4: rule 'r': key 'command': expected one command",
         ),
-        (f"{RULE}reads = 'a/*/../b'", "policy.toml:4: rule 'r': key 'reads': '..' cannot follow a wildcard"),
+        (
+            f"{RULE}reads = 'a/*/../b'",
+            "policy.toml:4: rule 'r': key 'reads': '..' cannot follow a wildcard",
+        ),
         (
             f"{RULE}hosts = 'https://x'",
             "policy.toml:4: rule 'r': key 'hosts': 'https://x' is not a host",
