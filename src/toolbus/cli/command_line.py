@@ -18,63 +18,36 @@ from toolbus.settings.usage_error import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (
-    "approvals",
-    "check",
-    "completion",
-    "copy",
-    "demo",
-    "doctor",
-    "explain",
-    "export",
-    "forget",
-    "guide",
-    "handlers",
-    "hook",
-    "hosts",
-    "login",
-    "logout",
-    "pin",
-    "policy",
-    "proxy",
-    "replay",
-    "run",
-    "schema",
-    "sessions",
-    "setup",
-    "show",
-    "trust",
-)
-"""The modules of this package with a command; only the called one is imported, to start fast."""
+COMMANDS = {
+    "approvals": "list and answer the questions that wait for a person",
+    "check": "check a store for damage, and recover its readable part",
+    "completion": "print a shell's completion script",
+    "copy": "copy sessions from one store to another",
+    "demo": "watch an agent work, and handlers intervene",
+    "doctor": "test the hooks installed in coding agents",
+    "explain": "print the history of a message or call",
+    "export": "write the sessions of a store as JSON Lines",
+    "forget": "delete the originals of a session, or old sessions",
+    "guide": "read a page of the guide",
+    "handlers": "print the handlers of each event, in running order",
+    "hook": "answer one event of a coding agent's hooks",
+    "hosts": "install hooks in coding agents, and remove them",
+    "login": "log in to a remote MCP server",
+    "logout": "delete the tokens of a login",
+    "pin": "accept tools as they are now, and report changes",
+    "policy": "write, check, explain and test rules for calls",
+    "proxy": "run handlers in front of an MCP server",
+    "replay": "run recorded sessions through other handlers",
+    "run": "let an agent with tools work on a prompt",
+    "schema": "print the JSON schema of toolbus.toml or of a policy",
+    "sessions": "list the sessions of a store",
+    "setup": "activate a policy, redaction and hooks for coding agents",
+    "show": "print the messages and interventions of a session",
+    "trust": "trust the toolbus.toml of a project",
+}
+"""The commands with their summaries; each is a module of this package, imported when called."""
 
-_OVERVIEW = """\
-commands:
-  approvals   list and answer the questions that wait for a person
-  check       check a store for damage, and recover its readable part
-  completion  print a shell's completion script
-  copy        copy sessions from one store to another
-  demo        watch an agent work, and handlers intervene
-  doctor      test the hooks installed in coding agents
-  explain     print the history of a message or call
-  export      write the sessions of a store as JSON Lines
-  forget      delete the originals of a session, or old sessions
-  guide       read a page of the guide
-  handlers    print the handlers of each event, in running order
-  hook        answer one event of a coding agent's hooks
-  hosts       install hooks in coding agents, and remove them
-  login       log in to a remote MCP server
-  logout      delete the tokens of a login
-  pin         accept tools as they are now, and report changes
-  policy      write, check, explain and test rules for calls
-  proxy       run handlers in front of an MCP server
-  replay      run recorded sessions through other handlers
-  run         let an agent with tools work on a prompt
-  schema      print the JSON schema of toolbus.toml or of a policy
-  sessions    list the sessions of a store
-  setup       activate a policy, redaction and hooks for coding agents
-  show        print the messages and interventions of a session
-  trust       trust the toolbus.toml of a project
-
+_EXAMPLES = """\
 examples:
   toolbus demo                       a run in a new folder, which is kept
   toolbus guide                      the topics of the guide
@@ -143,7 +116,7 @@ def _run(words: list[str], output: Output) -> int:
         parser, command = command_of(words[0])
         return command(parser.parse_all(words[1:]), output)
     parser = make_parser(
-        "toolbus", "An event bus between an AI agent's model, tools and transcript.", _OVERVIEW
+        "toolbus", "An event bus between an AI agent's model, tools and transcript.", _overview()
     )
     parser.usage = "toolbus COMMAND [options]"
     parser.add_argument("-V", "--version", action="store_true", help="print the version")
@@ -155,6 +128,11 @@ def _run(words: list[str], output: Output) -> int:
     if parsed.verbose and _is_installed("toolbus"):
         output.write("".join([f"  {extra}\n" for extra in _extras()]))
     return 0
+
+
+def _overview() -> str:
+    lines = [f"  {name:<10}  {summary}\n" for name, summary in COMMANDS.items()]
+    return f"commands:\n{''.join(lines)}\n{_EXAMPLES}"
 
 
 def command_of(name: str) -> Command:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.bus.ledger.records import is_notable
@@ -60,8 +59,6 @@ PAUSE = 0.2
 """The seconds between two reads of a session with --follow."""
 _INDENT = 6
 Item: TypeAlias = "MessageRow | RecordBatch"
-ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
-"""A function that yields the items added since its last call."""
 
 
 def command() -> Command:
@@ -146,60 +143,43 @@ def show_session(
         after = start - 1 if newest is None else max(0, session.messages - newest)
         timeline = SessionReader(reader, session.key, after)
         with paged(output, wanted=pager and not (as_json or follow)) as through:
-            read_on: ReadOn = timeline.read_on
             if as_json:
                 write = _json_writer(through, session)
             else:
                 write = _TextWriter(open_screen(through), session, full=full).write
-                read_on = partial(_under_its_message, timeline.read_on)
-            for item in _followed(reader, read_on, through) if follow else read_on():
+            for item in _rounds(reader, timeline, through, follow=follow):
                 write(item)
                 if through.lost:
                     break
     return 0
 
 
-def _under_its_message(read_on: ReadOn) -> Iterator[Item]:
-    """Yield the same items, with the records about a message after it instead of before."""
-    batch: RecordBatch | None = None
-    for item in read_on():
-        if isinstance(item, RecordBatch):
-            if batch is not None:
-                yield batch
-            batch = item
-        elif batch is not None:
-            yield from _around(item, batch)
-            batch = None
-        else:
-            yield item
-    if batch is not None:
-        yield batch
-
-
-def _around(row: MessageRow, batch: RecordBatch) -> Iterator[Item]:
-    """Yield *row* between the other records of *batch* and the records about *row*."""
-    under = tuple([record for record in batch.records if record.subject == row.id])
-    before = tuple([record for record in batch.records if record.subject != row.id])
-    yield batch._replace(records=before)
-    yield row
-    yield batch._replace(records=under, damage="")
-
-
-def _followed(reader: StoreReader, read_on: ReadOn, output: Output) -> Iterator[Item]:
-    """Yield the present and the new items until the reader of *output* leaves."""
-    while not output.lost:
+def _rounds(
+    reader: StoreReader, timeline: SessionReader, output: Output, *, follow: bool
+) -> Iterator[Item | None]:
+    """Yield the items of one round of reading, and None at its end; with *follow* go on."""
+    while True:
         # Read before the items, so that a write during the round starts another round.
-        changes = reader.changes
-        yield from read_on()
+        changes = reader.changes if follow else None
+        yield from timeline.read_on()
+        yield None
+        if not follow:
+            return
         while not output.lost and reader.changes == changes:
             output.rest(PAUSE)
+        if output.lost:
+            return
 
 
-def _json_writer(output: Output, session: SessionRow) -> Callable[[Item], None]:
+def _json_writer(output: Output, session: SessionRow) -> Callable[[Item | None], None]:
+    """Return a function that writes an item as one JSON object a line, in the store's order."""
+
     def line(**fields: object) -> None:
         print_json(output, fields)
 
-    def write(item: Item) -> None:
+    def write(item: Item | None) -> None:
+        if item is None:
+            return
         if item.damage:
             line(kind="damage", reason=item.problem)
         elif isinstance(item, MessageRow):
@@ -217,22 +197,34 @@ class _TextWriter:
 
     def __init__(self, screen: Screen, session: SessionRow, *, full: bool) -> None:
         self._screen, self._full = screen, full
+        self._waiting: RecordBatch | None = None
         messages = count_things(session.messages, "message")
         counts = f"{messages}, {count_things(session.records, 'record')}"
         screen.line("session ", Span(session.id, "strong"), right=[counts])
         times = f"{utc_time(session.created_ns)} to {utc_time(session.updated_ns)} UTC"
         screen.line(Span(times, "dim"))
 
-    def write(self, item: Item) -> None:
-        """Write a message, or the interventions of a batch of records."""
-        if item.damage:
+    def write(self, item: Item | None) -> None:
+        """Write a message with its interventions; a batch waits for its message or None."""
+        waiting, self._waiting = self._waiting, item if isinstance(item, RecordBatch) else None
+        records = () if waiting is None else waiting.records
+        row = item if isinstance(item, MessageRow) else None
+        self._damage(waiting)
+        self._records([record for record in records if row is None or record.subject != row.id])
+        if row is not None:
+            self._damage(row)
+            if row.message is not None:
+                self._message(row.seq, row.message)
+            self._records([record for record in records if record.subject == row.id])
+
+    def _damage(self, item: Item | None) -> None:
+        if item is not None and item.damage:
             self._screen.line()
             self._screen.prose(f"! {item.problem}", style="bad")
-        elif isinstance(item, RecordBatch):
-            for record in item.records:
-                self._record(record)
-        elif item.message is not None:
-            self._message(item.seq, item.message)
+
+    def _records(self, records: Iterable[DispatchRecord]) -> None:
+        for record in records:
+            self._record(record)
 
     def _record(self, record: DispatchRecord) -> None:
         for entry in without_quoted(record.entries):

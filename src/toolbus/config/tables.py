@@ -18,52 +18,31 @@ if TYPE_CHECKING:
 COMPONENT, SERVER, PRICE, APPROVALS, STORE = "component", "server", "price", "approvals", "store"
 """The names of the tables."""
 
-_Seconds: TypeAlias = Annotated[float, Meta(description="seconds")]
 _Tokens: TypeAlias = Annotated[float, Meta(description="the price of a million tokens")]
+_NAMES = '"env:NAME" takes the value of the variable NAME'
 
 
 class ComponentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A component to install."""
 
-    use: Annotated[
-        str, Meta(description='an installed name, "./FILE.py:Class" or "package.module:Class"')
-    ]
-    name: Annotated[str, Meta(description="its name, by default that of `use`")] | None = None
-    settings: Annotated[dict[str, Any], Meta(description="arguments of its constructor")] | None = (
-        None
-    )
-    tools: (
-        Annotated[str | tuple[str, ...], Meta(description="its tools as globs, by default all")]
-        | None
-    ) = None
-    priority: (
-        Annotated[int, Meta(description="its rank: a higher one runs first; default 100")] | None
-    ) = None
-    enabled: Annotated[bool, Meta(description="false: it is not even imported")] | None = None
+    use: Annotated[str, Meta(description='an entry point, "./FILE.py:Class" or "module:Class"')]
+    name: Annotated[str, Meta(description="its name, by default that of `use`")] = ""
+    settings: Annotated[dict[str, Any], Meta(description="arguments of its constructor")] = {}
+    tools: Annotated[str | tuple[str, ...], Meta(description="its tools, as globs")] = "*"
+    priority: Annotated[int, Meta(description="its rank: a higher one runs first")] = 100
+    enabled: Annotated[bool, Meta(description="false: it is not even imported")] = True
 
 
 class ServerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An MCP server: a command with its arguments and environment, or a URL with its headers."""
 
     name: Annotated[str, Meta(description="the prefix of its tools, as in `files_read`")]
-    command: str | None = None
-    args: tuple[str, ...] | None = None
-    env: (
-        Annotated[
-            dict[str, str],
-            Meta(description='added variables; "env:NAME" takes the value of the variable NAME'),
-        ]
-        | None
-    ) = None
-    url: str | None = None
-    headers: (
-        Annotated[
-            dict[str, str],
-            Meta(description='HTTP headers; "env:NAME" takes the value of the variable NAME'),
-        ]
-        | None
-    ) = None
-    enabled: bool | None = None
+    command: Annotated[str, Meta(description="a program, instead of `url`")] = ""
+    args: tuple[str, ...] = ()
+    env: Annotated[dict[str, str], Meta(description=f"added variables; {_NAMES}")] = {}
+    url: Annotated[str, Meta(description="the address of a remote server")] = ""
+    headers: Annotated[dict[str, str], Meta(description=f"HTTP headers; {_NAMES}")] = {}
+    enabled: bool = True
 
 
 class PriceTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +53,7 @@ class PriceTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output: _Tokens
     cache_read: _Tokens | None = None
     cache_write: _Tokens | None = None
-    currency: Annotated[str, Meta(description="by default USD")] | None = None
+    currency: str = "USD"
 
 
 class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,41 +66,19 @@ class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class ApprovalTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of the questions to a person, and their channels."""
 
-    wait: (
-        Annotated[_Seconds, Meta(description="the wait of a call for its answer, in seconds")]
-        | None
-    ) = None
-    expires_after: (
-        Annotated[_Seconds, Meta(description="the life of a question, in seconds; default a day")]
-        | None
-    ) = None
-    max_open: (
-        Annotated[int, Meta(description="the open questions of a session; more are denied")] | None
-    ) = None
-    max_hourly: Annotated[int, Meta(description="the questions of a session in an hour")] | None = (
-        None
-    )
-    max_denials: (
-        Annotated[int, Meta(description="the denials after which a call is not asked again")] | None
-    ) = None
-    host_asks: (
-        Annotated[
-            bool, Meta(description="false: toolbus asks, not the coding agent with its own prompt")
-        ]
-        | None
-    ) = None
+    wait: Annotated[float, Meta(description="seconds a call waits for its answer")] | None = None
+    expires_after: Annotated[float, Meta(description="seconds; by default a day")] | None = None
+    max_open: Annotated[int, Meta(description="open questions of a session")] | None = None
+    max_hourly: Annotated[int, Meta(description="questions of a session in an hour")] | None = None
+    max_denials: Annotated[int, Meta(description="denials of one call")] | None = None
+    host_asks: Annotated[bool, Meta(description="false: toolbus asks, not the host")] | None = None
     webhook: WebhookSettings | None = None
 
 
 class StoreTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The key that several machines share."""
 
-    key: (
-        Annotated[
-            str, Meta(description='"env:NAME" or a file with 32 to 64 bytes beside your own file')
-        ]
-        | None
-    ) = None
+    key: Annotated[str, Meta(description='"env:NAME", or a file beside your own one')] = ""
 
 
 class ConfigurationTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
