@@ -22,7 +22,7 @@ from toolbus.mcp.transport.launch import LISTEN_TOKEN, TOKEN, launch
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from urllib.parse import SplitResult
 
     from toolbus.cli.output.stream import Output
@@ -61,8 +61,6 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, _output: Output) -> int:
         words = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
-        if not words and parsed.config is None:
-            parser.error("which server? give its command after --, or --config with [[server]]")
         check_approval_wait(parser, parsed)
         if parsed.session is not None and parsed.store is None:
             parser.error("--session needs the store where questions are kept; add --store STORE")
@@ -85,7 +83,7 @@ def command() -> Command:
             session=parsed.session,
         )
         try:
-            return run_proxy(words, options)
+            return _run_proxy(words, options)
         finally:
             gc.enable()
 
@@ -245,7 +243,27 @@ def _path(text: str) -> str:
     return text
 
 
-def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
+class _Server(NamedTuple):
+    """The server behind the proxy: a *command*, a remote *url*, or *group*, several servers."""
+
+    command: Sequence[str]
+    url: SplitResult | None
+    group: Sequence[ServerSettings] = ()
+
+
+class _Ready(NamedTuple):
+    """A proxy before it serves, its server perhaps *launched*.
+
+    *output* is the descriptor of the client.
+    """
+
+    server: _Server
+    proxy: Proxy
+    launched: LaunchedServer | None
+    output: int
+
+
+def _run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     """Run the server *command* or the remote one behind handlers; return its exit code.
 
     Without a command the servers of the configuration run. Raises `UsageError`.
@@ -253,56 +271,44 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="toolbus: %(message)s")
     # Standard output belongs to the client, so prints of handlers go to standard error.
     stdout = sys.stdout
-    servers = _read_servers(command, options)
-    urls = [_url_of(command), *[server.url for server in servers]]
-    if any(urls):
-        _warn_of_exposed(url for url in urls if url is not None)
-    _check_headers(command, options)
-    log = _open_log(options.log, None if servers else command[0])
+    server = _find_server(command, options)
+    _warn_of_exposed(server)
+    _check_headers(server, options)
+    log = _open_log(options.log, server)
     with redirect_stdout(sys.stderr):
         proxy = make_proxy(options, log)
-        launched = None if servers else _launch(command, proxy, options)
+        launched = _launch(server, proxy, options)
         # The server starts while this is loaded.
         import asyncio  # noqa: PLC0415
 
-        ready = _Ready(command, servers, proxy, launched, stdout.fileno())
-        return asyncio.run(_serve(ready, options))
+        return asyncio.run(_serve(_Ready(server, proxy, launched, stdout.fileno()), options))
 
 
-class _Ready(NamedTuple):
-    """A proxy before it serves: the *command*, perhaps *launched*, or *servers*.
-
-    *output* is the descriptor of the client.
-    """
-
-    command: Sequence[str]
-    servers: Sequence[ServerSettings]
-    proxy: Proxy
-    launched: LaunchedServer | None
-    output: int
-
-
-def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
-    servers: Sequence[ServerSettings] = ()
+def _find_server(command: Sequence[str], options: ProxyOptions) -> _Server:
+    group: Sequence[ServerSettings] = ()
     if options.config is not None:
         from toolbus.mcp.group.settings import left_out, read_settings  # noqa: PLC0415 - not for all
 
-        servers = read_settings(options.config)
-        if (sentence := left_out(servers)) is not None:
+        group = read_settings(options.config)
+        if (sentence := left_out(group)) is not None:
             logger.warning("%s", sentence)
-    if command and servers:
+    if command and group:
         raise UsageError(f"{options.config} names servers already; leave out {command[0]!r}")
-    if not (command or servers):
-        way_out = "give its command after --, or a [[server]] in the configuration"
-        raise UsageError(f"which server? {way_out}")
-    return servers
+    if not (command or group):
+        raise UsageError("which server? give its command after --, or --config with [[server]]")
+    if len(command) != 1 or "://" not in command[0]:
+        return _Server(command, None, group)
+    from toolbus.http.urls import read_url  # noqa: PLC0415 - not for all
+
+    return _Server(command, read_url(command[0]))
 
 
-def _warn_of_exposed(urls: Iterable[SplitResult]) -> None:
-    from toolbus.http.urls import is_exposed, without_query  # noqa: PLC0415 - not for all
+def _warn_of_exposed(server: _Server) -> None:
+    urls = [url for url in (server.url, *[each.url for each in server.group]) if url is not None]
+    if urls:
+        from toolbus.http.urls import is_exposed, without_query  # noqa: PLC0415 - not for all
 
-    for url in urls:
-        if is_exposed(url):
+        for url in filter(is_exposed, urls):
             logger.warning(
                 "%s is not encrypted: requests, results and tokens can be read and changed on"
                 " their way; use https",
@@ -310,47 +316,47 @@ def _warn_of_exposed(urls: Iterable[SplitResult]) -> None:
             )
 
 
-def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
+def _check_headers(server: _Server, options: ProxyOptions) -> None:
     """Raise `UsageError` for headers without a remote server, or a token given twice."""
-    if options.headers and _url_of(command) is None:
+    if options.headers and server.url is None:
         raise UsageError("--header is for a remote server; a command has its environment")
     if "authorization" in dict(options.headers) and os.environ.get(TOKEN):
         raise UsageError(f"--header 'Authorization' and {TOKEN} are both given; use one")
 
 
-def _open_log(file: str | None, program: str | None) -> RequestLog | None:
-    """Return the log in *file*, "-" for standard error, of requests to *program*, None: several."""
+def _open_log(file: str | None, server: _Server) -> RequestLog | None:
+    """Return the log in *file*, "-" for standard error, of requests to *server*."""
     if file is None:
         return None
     from toolbus.mcp.session.request_log import RequestLog, open_log  # noqa: PLC0415 - not for all
 
-    url = None if program is None else _url_of([program])
-    server = program if url is None else url.hostname
+    name = None if server.group else server.command[0]
     try:
-        return RequestLog(open_log(None if file == "-" else Path(file)), server)
+        stream = open_log(None if file == "-" else Path(file))
     except OSError as error:
         raise UsageError(f"cannot log to {file!r}: {error.strerror}") from error
+    return RequestLog(stream, name if server.url is None else server.url.hostname)
 
 
-def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> LaunchedServer | None:
-    """Start the server early; return None if a later step can still fail.
+def _launch(server: _Server, proxy: Proxy, options: ProxyOptions) -> LaunchedServer | None:
+    """Start a command early; return None if a later step can still fail.
 
     So each failure is reported before a server has effects.
     """
     installs = [type(component).install for component in proxy.components]
     acquire = any(install is not AgentComponent.install for install in installs)
-    late = acquire or options.store is not None or options.listening is not None
-    if late or "://" in command[0]:
+    is_late = acquire or options.store is not None or options.listening is not None
+    if is_late or server.group or server.url is not None:
         return None
-    with _reporting_failed_start(command):
-        return launch(command)
+    with _reporting_failed_start(server.command):
+        return launch(server.command)
 
 
 async def _serve(ready: _Ready, options: ProxyOptions) -> int:
     from toolbus.mcp.proxy.stdio import run_link, run_stdio  # noqa: PLC0415 - as above
     from toolbus.mcp.transport.limits import ProxyLimits  # noqa: PLC0415 - as above
 
-    command, servers, proxy, launched, output = ready
+    server, proxy, launched, output = ready
     async with AsyncExitStack() as opened:
         if options.store is not None:
             await opened.enter_async_context(_keeping(ready, options, options.store))
@@ -362,11 +368,17 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
         limits = ProxyLimits(options.frame, options.grace)
         if options.listening is not None:
             return await _listen(ready, limits, options, options.listening)
-        if (url := _url_of(command)) is not None:
-            return await run_link(proxy, _remote_server(url, limits, options), limits, output)
-        with _reporting_failed_start(command):
+        if server.url is not None:
+            remote = _remote_server(server.url, limits, options)
+            return await run_link(proxy, remote, limits, output)
+        with _reporting_failed_start(server.command):
             return await run_stdio(
-                proxy, command, limits, output=output, launched=launched, servers=servers
+                proxy,
+                server.command,
+                limits,
+                output=output,
+                launched=launched,
+                servers=server.group,
             )
 
 
@@ -385,7 +397,8 @@ async def _keeping(ready: _Ready, options: ProxyOptions, target: str) -> AsyncIt
         if options.session is not None:
             from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
 
-            session = named_session(store, options.session, [*ready.command, str(options.config)])
+            words = [*ready.server.command, str(options.config)]
+            session = named_session(store, options.session, words)
             proxy.client_approvals.named = await opened.enter_async_context(session)
         yield
 
@@ -401,14 +414,6 @@ def _remote_server(url: SplitResult, limits: ProxyLimits, options: ProxyOptions)
     return RemoteServer(url, limits, token, headers, None if shown else Logins())
 
 
-def _url_of(command: Sequence[str]) -> SplitResult | None:
-    if len(command) != 1 or "://" not in command[0]:
-        return None
-    from toolbus.http.urls import read_url  # noqa: PLC0415 - not for all
-
-    return read_url(command[0])
-
-
 async def _listen(
     ready: _Ready, limits: ProxyLimits, options: ProxyOptions, listening: ListenOptions
 ) -> int:
@@ -416,7 +421,7 @@ async def _listen(
         from toolbus.mcp.http.listener import run_listener  # noqa: PLC0415 - h11 is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
-    command, url = ready.command, _url_of(ready.command)
+    command, url, group = ready.server
     if url is None and command and shutil.which(command[0]) is None:
         # The server starts with its first client, too late for this error.
         raise UsageError(f"cannot start {command[0]!r}: there is no such program")
@@ -431,7 +436,7 @@ async def _listen(
             listening,
             token=token,
             headers=options.headers,
-            servers=ready.servers,
+            servers=group,
             client_token=shown,
         )
     except OSError as error:

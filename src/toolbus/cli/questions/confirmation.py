@@ -35,7 +35,7 @@ class DeclinedError(ToolbusError):
     """The person declined, so the command changed nothing."""
 
     def __str__(self) -> str:
-        return "nothing was written"
+        return "declined; nothing was written"
 
 
 def confirm_page(
