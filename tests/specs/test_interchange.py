@@ -95,7 +95,7 @@ def test_a_bad_line_costs_only_itself(kind):
     assert len([one for one in items if isinstance(one, Problem | SkippedLine)]) == 2
 
 
-def test_an_unknown_format_is_named():
+def test_an_unknown_format_is_reported():
     data = lines({"date": "today", "level": "info"})
 
     (problem,) = found(data)
@@ -105,7 +105,7 @@ def test_an_unknown_format_is_named():
     assert "claude-code" in problem.reason
 
 
-def test_a_given_format_overrides():
+def test_a_given_format_is_used():
     data = lines({"messages": [{"role": "assistant", "content": [{"type": "mystery"}]}]})
 
     items = found(data, kind="anthropic")
@@ -126,7 +126,7 @@ def test_a_long_line_is_bounded():
     assert "200 bytes" in problem.reason
 
 
-def test_blank_lines_and_marks_are_ignored():
+def test_blank_lines_and_byte_order_marks_are_ignored():
     data = b"\xef\xbb\xbf" + good("openai", "one", "two").replace(b"\n", b"\r\n\r\n  \n")
 
     items = found(data)
@@ -139,7 +139,7 @@ def test_blank_lines_and_marks_are_ignored():
 @example(data=b'{"messages":[' + b"[" * 100_000)
 @example(data=b'{"type":"user","uuid":"u","message":{"content":' + b'{"a":' * 100_000)
 @example(data=b"\0\n\0\0")
-def test_any_bytes_are_read_or_named(kind, data):
+def test_any_bytes_give_items_or_problems(kind, data):
     full = [line for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
 
     items = found(data, kind=kind)
@@ -167,7 +167,7 @@ def mutated(line, mutation):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @given(mutation=MUTATIONS)
-def test_damage_never_reaches_the_lines_around(kind, mutation):
+def test_damage_is_limited_to_its_line(kind, mutation):
     *before, middle, after = good(kind, "one", "two", "three").splitlines()[
         : {"toolbus": 5}.get(kind)
     ]
@@ -180,7 +180,7 @@ def test_damage_never_reaches_the_lines_around(kind, mutation):
     assert texts[-1] == "three"
 
 
-def test_half_a_surrogate_pair_is_kept():
+def test_an_unpaired_surrogate_is_kept():
     data = b'{"messages":[{"role":"user","content":"half \\ud83d of it"}]}'
 
     items = found(data)
@@ -222,7 +222,7 @@ def test_any_session_comes_back_equal(spoken, records):
     assert problems(items) == []
 
 
-def test_a_cut_file_is_named():
+def test_a_truncated_file_is_reported():
     data = good("toolbus", "one", "two").splitlines(keepends=True)
 
     items = found(b"".join(data[:-1]))
@@ -348,7 +348,7 @@ def test_a_log_of_responses_is_a_session(kind):
     assert (looked.tool_name, looked.text) == ("look", "cat")
 
 
-def test_a_user_turn_becomes_results_and_words():
+def test_a_user_turn_becomes_results_and_text():
     results = [
         {"type": "tool_result", "tool_use_id": "t1", "content": "ok"},
         {"type": "tool_result", "tool_use_id": "t2", "content": [IMAGE], "is_error": True},

@@ -149,7 +149,7 @@ async def run_through(agent, streams, prompt="look"):
 
 @pytest.mark.parametrize("streams", [False, True])
 @EVERY_WIRE
-async def test_every_wire_leaves_the_same_events(path, streams):
+async def test_every_wire_causes_the_same_events(path, streams):
     calls = [ToolCall(id=f"c{name}", name="read", arguments={"path": name}) for name in "ab"]
     asking = AssistantMessage(
         content=ASKING[1][1],
@@ -226,7 +226,7 @@ def items_sent(seen):
 
 @pytest.mark.parametrize("streams", [False, True])
 @SEALING_WIRES
-async def test_reasoning_goes_back_as_it_came(path, streams):
+async def test_reasoning_is_sent_back_unchanged(path, streams):
     async with provider(path, ALTERNATING, DONE) as (server, model):
         agent = Agent(model, tools=[read])
         await run_through(agent, streams)
@@ -242,7 +242,7 @@ def with_other_text(part):
 
 @pytest.mark.parametrize("change", [with_other_text, lambda part: part.with_text("Nothing.")])
 @SEALING_WIRES
-async def test_changed_reasoning_stays_behind(path, change):
+async def test_changed_reasoning_is_left_out(path, change):
     def rewrite(ctx):
         if isinstance(ctx.value, AssistantMessage) and ctx.value.tool_calls:
             parts = [
@@ -277,7 +277,7 @@ def around_messages(seen):
 
 @pytest.mark.parametrize("output_type", [str, dict[str, int], list[int]])
 @EVERY_WIRE
-async def test_a_request_begins_as_the_last(path, output_type):
+async def test_a_request_begins_like_the_previous_one(path, output_type):
     done = [("text", '{"value": [1]}' if output_type == list[int] else '{"a": 1}')]
     answers = [LOOKING, ASKING[1:], done, LOOKING, Reply(400, {"error": {}}), LOOKING, done]
     async with provider(path, *answers) as (server, model):
@@ -317,7 +317,7 @@ async def test_reasoning_stays_with_its_provider(path, other):
     check_request(server.requests[0])
 
 
-async def test_thoughts_between_calls_go_back():
+async def test_reasoning_between_calls_is_sent_back():
     async with provider(CHAT, ASKING, DONE, ASKING, DONE) as (server, model):
         agent = Agent(model, tools=[read])
         await agent.run("look")
@@ -378,7 +378,7 @@ async def test_results_keep_images_and_errors(path):
 
 
 @EVERY_WIRE
-async def test_a_block_cannot_be_smuggled_in(path):
+async def test_a_tool_cannot_inject_a_block(path):
     blocks = [{"type": kind, "id": "c9"} for kind in ("document", "file", "input_file", "tool_use")]
 
     @tool
@@ -400,7 +400,7 @@ async def test_a_block_cannot_be_smuggled_in(path):
 
 
 @EVERY_WIRE
-async def test_a_refusal_is_text_and_reason(path):
+async def test_a_refusal_is_text_and_stop_reason(path):
     async with provider(path, [("refusal", "I will not.")], DONE) as (server, model):
         agent = Agent(model)
         result = await agent.run("do evil")
@@ -461,7 +461,7 @@ async def test_odd_names_reach_their_tools(path):
 
 
 @pytest.mark.parametrize("index", [None, 0])
-async def test_calls_without_numbers_are_told_apart(index):
+async def test_calls_without_indexes_are_distinguished(index):
     chunks = shapes.chat_chunks(ASKING)
     for chunk in chunks:
         for choice in chunk["choices"]:
@@ -479,7 +479,7 @@ async def test_calls_without_numbers_are_told_apart(index):
 
 
 @EVERY_WIRE
-async def test_settings_are_sent_as_they_are(path):
+async def test_settings_are_sent_unchanged(path):
     defaults = {CHAT: "stream_options", RESPONSES: "store", MESSAGES: "system"}
     settings = {"temperature": 0.5, "min_p": {"deep": [1]}, defaults[path]: None}
 
@@ -526,7 +526,7 @@ async def test_any_chunks_give_the_same_answer(path, chunk):
 
 
 @EVERY_WIRE
-async def test_a_cut_stream_is_an_error(path):
+async def test_a_truncated_stream_is_an_error(path):
     events = WIRES[path][1](ASKING)
     cuts = [Reply(events=events[:count]) for count in range(len(events))]
     if path == CHAT:
@@ -614,7 +614,7 @@ RETRY = {"retry-after-ms": "1"}
 
 @pytest.mark.parametrize("streams", [False, True])
 @EVERY_WIRE
-async def test_a_busy_server_is_asked_again(path, streams):
+async def test_a_busy_server_is_retried(path, streams):
     busy = [Reply(status, {"error": {"message": "busy"}}, RETRY) for status in (429, 500)]
     async with provider(path, *busy, DONE, max_retries=2) as (server, model):
         result = await run_through(Agent(model), streams)
@@ -624,7 +624,7 @@ async def test_a_busy_server_is_asked_again(path, streams):
 
 
 @EVERY_WIRE
-async def test_what_stays_refused_is_named(path):
+async def test_a_lasting_failure_is_reported(path):
     failures = []
     down = Reply(503, {"error": {"message": "the machine is down", "type": "x"}}, RETRY)
     async with provider(path, down, down, DONE, max_retries=1) as (_, model):
@@ -694,7 +694,7 @@ async def test_an_overflow_is_its_own_error(path, error):
 
 
 @EVERY_WIRE
-async def test_a_silent_server_is_given_up(path):
+async def test_a_silent_server_times_out(path):
     async with provider(path, Reply(hangs=True), timeout=0.1) as (_, model):
         with pytest.raises(ModelError, match=r"(?i)timed out"):
             await Agent(model).run("hello")
@@ -719,7 +719,7 @@ async def test_cancelling_ends_the_request(path):
 
 @pytest.mark.parametrize("streams", [False, True])
 @EVERY_WIRE
-async def test_the_server_says_how_long(path, streams, monkeypatch):
+async def test_the_server_sets_the_pause(path, streams, monkeypatch):
     pauses = []
 
     async def sleep(seconds):
@@ -738,7 +738,7 @@ async def test_the_server_says_how_long(path, streams, monkeypatch):
 
 @pytest.mark.parametrize("streams", [False, True])
 @EVERY_WIRE
-async def test_a_pause_is_told_while_it_lasts(path, streams, monkeypatch, caplog):
+async def test_a_long_pause_is_logged(path, streams, monkeypatch, caplog):
     told = []
 
     async def sleep(seconds):
@@ -776,7 +776,7 @@ async def test_too_long_a_pause_is_an_error(path, name, value, streams):
 
 @pytest.mark.parametrize("streams", [False, True])
 @EVERY_WIRE
-async def test_tries_are_in_the_ledger(path, streams, tmp_path):
+async def test_attempts_are_in_the_ledger(path, streams, tmp_path):
     busy = Reply(429, {"error": {"message": "busy"}}, RETRY)
     async with (
         SqliteStore(tmp_path / "s.db") as store,
@@ -835,7 +835,7 @@ class FirstOf:
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("failure", FAILURES)
 @EVERY_WIRE
-async def test_after_any_failure_sessions_go_on(path, failure, streams):
+async def test_sessions_continue_after_any_failure(path, failure, streams):
     def answer(seen):
         prompt = json.dumps(seen.body)
         if "go on" in prompt:
@@ -883,7 +883,7 @@ def check_transcript(messages):
 
 @pytest.mark.full
 @EVERY_WIRE
-async def test_left_anywhere_sessions_go_on(path):
+async def test_sessions_continue_after_a_reader_leaves(path):
     def answer(seen):
         return DONE if "file a" in json.dumps(seen.body) or "go on" in str(seen.body) else ASKING
 
@@ -923,14 +923,14 @@ async def test_left_anywhere_sessions_go_on(path):
     ],
 )
 @EVERY_WIRE
-async def test_an_answer_that_is_none_is_named(path, body, words):
+async def test_an_invalid_answer_is_an_error(path, body, words):
     async with provider(path, Reply(200, body)) as (_, model):
         with pytest.raises(ModelError, match=words):
             await Agent(model).run("hello")
 
 
 @EVERY_WIRE
-async def test_a_key_is_in_no_text(path, tmp_path, caplog, monkeypatch):
+async def test_a_key_appears_in_no_text(path, tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("MY_KEY", KEY)
     texts = []
@@ -1014,7 +1014,7 @@ async def test_a_key_may_be_in_a_file(path, tmp_path):
     ("name", "path"),
     [("openai:m", CHAT), ("openai-responses:m", RESPONSES), ("anthropic:m", MESSAGES)],
 )
-def test_a_name_makes_the_model(name, path, monkeypatch):
+def test_a_name_creates_the_model(name, path, monkeypatch):
     loop = asyncio.new_event_loop()
     server = FakeProvider([DONE, DONE])
     loop.run_until_complete(server.__aenter__())
@@ -1051,7 +1051,7 @@ def test_a_name_makes_the_model(name, path, monkeypatch):
         ("anthropic:m", "no key for 'api.anthropic.com': set ANTHROPIC_API_KEY"),
     ],
 )
-def test_names_that_mean_nothing_are_refused(name, words, monkeypatch):
+def test_unknown_names_are_refused(name, words, monkeypatch):
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
 

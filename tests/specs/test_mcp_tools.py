@@ -169,7 +169,7 @@ async def test_tools_of_a_server_are_called():
 
 
 @pytest.mark.full
-async def test_several_servers_stand_side_by_side(tmp_path):
+async def test_several_servers_work_together(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     git = client.tools(sys.executable, ["-m", "mcp_server_git"], prefix="git.")
     clock = client.tools(*TIME, prefix="time.")
@@ -202,7 +202,7 @@ async def test_guards_see_the_calls(log):
 
 
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=FULL)])
-async def test_an_address_stands_for_a_command(address, mode):
+async def test_a_url_works_like_a_command(address, mode):
     headers = {"authorization": "Bearer x"}
 
     async with client.tools(address, headers=headers, mode=mode) as tools:
@@ -232,7 +232,7 @@ async def test_every_page_is_listed(tmp_path):
     assert found == ["a", "b", "c"]
 
 
-async def test_what_a_server_says_is_kept(address):
+async def test_a_tool_s_description_is_kept(address):
     async with client.tools(address) as tools:
         add, hang = tools.get("add"), tools.get("hang")
 
@@ -243,7 +243,7 @@ async def test_what_a_server_says_is_kept(address):
     assert (add.idempotent, hang.idempotent) == (True, False)
 
 
-async def test_a_tool_beyond_use_is_left_out(tmp_path, caplog):
+async def test_an_invalid_tool_is_left_out(tmp_path, caplog):
     unsound = {"type": "object", "properties": {"a": {"pattern": "("}}}
     odd_ones = [tool("a b"), {"name": "b", "inputSchema": unsound}]
 
@@ -276,7 +276,7 @@ async def test_equal_names_are_refused(log):
     assert "tool 'add': the name is already in use; give one" in str(caught.value)
 
 
-def test_what_cannot_work_is_refused():
+def test_invalid_options_are_refused():
     address = "http://127.0.0.1:1/mcp"
 
     assert "unknown options: headrs; known: name, env," in refusal(address, headrs={})
@@ -374,7 +374,7 @@ async def test_arguments_may_have_any_name(address):
     assert outcome.response.text == "c s"
 
 
-async def test_progress_is_told(address):
+async def test_progress_is_reported(address):
     told = []
 
     async with client.tools(address) as tools:
@@ -387,7 +387,7 @@ async def test_progress_is_told(address):
 
 
 @WAYS
-async def test_a_cancelled_call_is_cancelled_there(log, way):
+async def test_a_cancellation_reaches_the_server(log, way):
     async with reached(way, log) as (tools, _):
         under_way = asyncio.create_task(call(tools, "hang"))
         await until(lambda: "hang" in lines(log))
@@ -401,7 +401,7 @@ async def test_a_cancelled_call_is_cancelled_there(log, way):
 
 
 @pytest.mark.full
-async def test_a_timeout_is_told_to_the_server(log):
+async def test_a_timeout_reaches_the_server(log):
     async with odd(log, timeout=1) as tools:
         outcome = await call(tools, "hang")
         await until(lambda: "cancelled" in lines(log))
@@ -432,7 +432,7 @@ async def test_a_changed_list_is_followed(log, way):
 
 
 @pytest.mark.parametrize("way", [pytest.param("stdio legacy", marks=FULL), "http auto"])
-async def test_a_call_under_way_ends_as_error(log, way):
+async def test_a_running_call_ends_as_an_error(log, way):
     async with reached(way, log) as (tools, _):
         outcome = await call(tools, "die")
 
@@ -443,7 +443,7 @@ async def test_a_call_under_way_ends_as_error(log, way):
 
 
 @WAYS
-async def test_the_next_call_connects_again(log, way):
+async def test_the_next_call_reconnects(log, way):
     async with reached(way, log) as (tools, server):
         first = await call(tools, "pid")
         await call(tools, "grow", name="grown")
@@ -461,7 +461,7 @@ async def test_the_next_call_connects_again(log, way):
 
 
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=FULL)])
-async def test_a_lost_session_is_begun_again(log, mode):
+async def test_a_lost_session_is_replaced(log, mode):
     async with reached(f"http {mode}", log) as (tools, server):
         server.end()
         server.start()
@@ -507,7 +507,7 @@ async def test_waiting_for_a_server_is_bounded(tmp_path):
 
 
 @pytest.mark.full
-async def test_pages_without_end_are_refused(tmp_path):
+async def test_endless_pages_are_refused(tmp_path):
     with pytest.raises(ToolServerError, match="returned the cursor '0' twice"):
         async with listed(tmp_path, pages=[[tool("a")]], circle=True):
             pass

@@ -203,7 +203,7 @@ TRAFFIC = [
 ]
 
 
-async def test_traffic_without_handlers_is_the_same(start, serve, here):
+async def test_traffic_without_handlers_keeps_its_bytes(start, serve, here):
     server = serve()
     lines = b"".join(TRAFFIC)
 
@@ -226,7 +226,7 @@ def values(line):
     return json.dumps({"jsonrpc": "2.0", **json.loads(line)}, sort_keys=True)
 
 
-async def test_handlers_without_opinion_change_no_value(proxied, policy):
+async def test_passive_handlers_change_no_value(proxied, policy):
     wrote = """
         def write(data):
             open("wrote.log", "ab").write(data)
@@ -278,7 +278,7 @@ async def test_handlers_without_opinion_change_no_value(proxied, policy):
     assert len(lines) == 6 + 3 * 4
 
 
-async def test_the_official_client_notices_nothing(here, environment, policy):
+async def test_the_official_client_gets_equal_results(here, environment, policy):
     server = [sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
     handlers = policy()
 
@@ -309,7 +309,7 @@ NO_RM = """
 """
 
 
-async def test_a_batch_is_taken_apart(proxied, policy):
+async def test_a_batch_is_split_into_frames(proxied, policy):
     async with proxied("--with", policy(NO_RM)) as peer:
         batch = [
             {"id": 1, "method": "tools/call", "params": {"name": "rm"}},
@@ -337,7 +337,7 @@ async def test_a_denied_call_never_reaches_the_server(proxied, policy):
     assert peer.called() == []
 
 
-async def test_stateless_clients_get_whole_results(proxied, policy):
+async def test_stateless_clients_get_complete_results(proxied, policy):
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     async with proxied("--with", policy(NO_RM)) as peer:
         params = {"name": "rm", "arguments": {"path": "/"}, "_meta": meta}
@@ -364,7 +364,7 @@ async def test_a_configuration_names_the_handlers(proxied, policy, here):
     assert denied["isError"]
 
 
-async def test_a_rewritten_call_is_what_runs(proxied, policy):
+async def test_a_rewritten_call_is_executed(proxied, policy):
     rewriting = policy("""
         class Policy(AgentComponent):
             @on(events.TOOL_CALL_BEFORE)
@@ -438,7 +438,7 @@ ASKING = """
 """
 
 
-async def test_a_question_goes_to_the_client(proxied, policy):
+async def test_a_question_becomes_a_form(proxied, policy):
     answers = [
         {"result": {"action": "accept", "content": {"approve": True}}},
         {"result": {"action": "accept", "content": {"approve": False}}},
@@ -467,7 +467,7 @@ async def test_a_question_goes_to_the_client(proxied, policy):
     assert not any(b"approve" in line or b"elicitation/" in line for line in peer.log())
 
 
-async def test_without_elicitation_a_question_denies(proxied, policy):
+async def test_without_elicitation_a_question_is_a_denial(proxied, policy):
     async with proxied("--with", policy(ASKING)) as peer:
         result = await peer.result(1, "echo")
 
@@ -506,7 +506,7 @@ async def test_a_server_s_form_is_marked(proxied, policy):
     }
 
 
-async def test_tools_of_a_component_are_offered(proxied, policy):
+async def test_tools_of_a_component_are_listed(proxied, policy):
     offering = policy("""
         class Policy(AgentComponent):
             @tool
@@ -671,7 +671,7 @@ async def read_records(path):
     await store.close()
 
 
-async def test_a_rewritten_request_is_what_is_asked(proxied, policy):
+async def test_a_rewritten_request_is_sent(proxied, policy):
     changing = policy("""
         from toolbus.events import McpRequest
         class Policy(AgentComponent):
@@ -718,7 +718,7 @@ async def test_a_cancelled_request_ends_before_the_server(proxied, policy):
     assert [one["id"] for one in asked] == [2]
 
 
-async def test_a_secret_reaches_the_client_nowhere(proxied, policy):
+async def test_a_secret_never_reaches_the_client(proxied, policy):
     names = ["echo", "fails", "shaped", "raises"]
     methods = ["initialize", "resources/read", "prompts/get", "fail", "x/result", "x/outside"]
 
@@ -787,7 +787,7 @@ async def test_a_redacted_structure_keeps_its_schema(proxied, policy):
     assert "breaks" in broken["content"][0]["text"]
 
 
-async def test_a_failing_adapter_withholds_what_it_guards(proxied, policy):
+async def test_a_failing_adapter_withholds_the_message(proxied, policy):
     crashing = policy("""
         class Crash(ToolAdapter):
             def adapt_response(self, response, call):
@@ -849,7 +849,7 @@ async def test_resources_and_prompts_are_messages(proxied, policy):
     assert prompt["result"]["messages"][0]["content"]["text"] == "hello"
 
 
-async def test_the_session_is_in_the_store(proxied, policy):
+async def test_the_store_holds_the_session(proxied, policy):
     store = ["--store", "calls.db", "--with", policy()]
     reading = """
         def call(m, name, arguments):
@@ -880,7 +880,7 @@ async def test_the_session_is_in_the_store(proxied, policy):
     assert any(entry.name == "Redact" for one in records for entry in one.entries)
 
 
-async def test_a_killed_proxy_leaves_its_calls(proxied):
+async def test_calls_survive_a_killed_proxy(proxied):
     hanging = """
         def call(m, name, arguments):
             if name == "echo":
@@ -939,7 +939,7 @@ async def test_a_dead_server_leaves_no_request_open(proxied, policy, method, cod
 
 
 @pytest.mark.parametrize(("end", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137)])
-async def test_exit_code_and_errors_stay(start, end, code):
+async def test_exit_code_and_standard_error_are_kept(start, end, code):
     async with start(*PROXY, "--", "sh", "-c", f"echo oh no >&2; {end}") as peer:
         ended, lines, err = await peer.end()
 
@@ -955,7 +955,7 @@ async def test_exit_code_and_errors_stay(start, end, code):
         rb'{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"n":1%s}}}' % (b"0" * 40),
     ],
 )
-async def test_a_broken_answer_is_an_error(proxied, policy, broken):
+async def test_an_invalid_response_is_an_error(proxied, policy, broken):
     writing = f"""
         def call(m, name, arguments):
             out({broken!r}.replace(b"\\\\xff", b"\\xff") + b"\\n") if m["id"] == 1 else send(
@@ -972,7 +972,7 @@ async def test_a_broken_answer_is_an_error(proxied, policy, broken):
 
 
 @pytest.mark.parametrize("judged", [True, False])
-async def test_answers_that_nobody_asked_are_dropped(proxied, policy, judged):
+async def test_unexpected_responses_are_dropped(proxied, policy, judged):
     writing = """
         def call(m, name, arguments):
             for own in ("nobody", m["id"], m["id"], 12345):
@@ -990,7 +990,7 @@ async def test_answers_that_nobody_asked_are_dropped(proxied, policy, judged):
 
 
 @pytest.mark.parametrize("judged", [True, False])
-async def test_a_frame_without_end_stops_the_server(proxied, policy, judged):
+async def test_an_endless_frame_stops_the_server(proxied, policy, judged):
     writing = """
         def call(m, name, arguments):
             out(b"x" * 2**21)
@@ -1022,7 +1022,7 @@ async def test_a_large_result_passes(proxied, policy):
     assert json.loads(line) == {"jsonrpc": "2.0", "id": 1, "result": result}
 
 
-async def test_a_slow_call_ends_in_time(proxied, policy):
+async def test_a_slow_call_times_out(proxied, policy):
     slow = """
         def call(m, name, arguments): ...
     """
@@ -1086,7 +1086,7 @@ async def gone(*pids):
             await asyncio.sleep(0.01)
 
 
-async def test_a_dead_server_holds_nothing_up(start, policy):
+async def test_a_dead_server_delays_nothing(start, policy):
     denying = policy("""
         class Policy(AgentComponent):
             @guard(events.TOOL_CALL_BEFORE)
@@ -1103,7 +1103,7 @@ async def test_a_dead_server_holds_nothing_up(start, policy):
 
 
 @pytest.mark.parametrize("judged", [True, False])
-async def test_a_client_that_leaves_takes_the_server_along(proxied, policy, judged):
+async def test_the_server_ends_when_the_client_leaves(proxied, policy, judged):
     options = ["--with", policy()] if judged else []
 
     async with proxied("--grace", "0.2", *options, body=STUBBORN) as peer:
@@ -1149,7 +1149,7 @@ FAULTY = """
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_any_mixture_of_faults_has_an_end(proxied, policy, seed, environment, here):
+async def test_random_faults_leave_each_call_one_answer(proxied, policy, seed, environment, here):
     environment["SEED"] = str(seed)
     dice = random.Random(seed)
     calls = dice.randrange(5, 25)
@@ -1270,7 +1270,7 @@ async def test_headers_carry_session_revision_and_token(start, listen, environme
 
 
 @pytest.mark.parametrize("judged", [True, False])
-async def test_a_broken_stream_is_taken_up_again(start, listen, policy, judged):
+async def test_a_broken_stream_is_resumed(start, listen, policy, judged):
     def event(own, **frame):
         return f"id: {own}\ndata: {json.dumps({'jsonrpc': '2.0', **frame})}\n\n".encode()
 
@@ -1294,7 +1294,7 @@ async def test_a_broken_stream_is_taken_up_again(start, listen, policy, judged):
     assert seen[-1][1]["last-event-id"] == "e1"
 
 
-async def test_a_cancelled_stateless_call_is_cut(start):
+async def test_a_cancelled_stateless_call_is_disconnected(start):
     got, cut = [], asyncio.Event()
 
     async def serve(reader, writer):
@@ -1363,7 +1363,7 @@ async def test_an_http_server_that_fails_is_an_error(start, listen):
     assert "cannot connect to 127.0.0.1:9" in refused["error"]["message"]
 
 
-def test_a_plain_address_of_another_machine_warns(command, here):
+def test_an_unencrypted_remote_server_causes_a_warning(command, here):
     warned = {}
     for url in ("http://a.example/mcp", "https://a.example/mcp", "http://127.0.0.1:9/mcp"):
         # A log that cannot be written ends the proxy before it connects.
@@ -1376,7 +1376,7 @@ def test_a_plain_address_of_another_machine_warns(command, here):
     assert [*warned.values()] == [[True, True], [False, False], [False, False]]
 
 
-def test_wrong_words_are_named(command, here):
+def test_usage_errors_name_the_mistake(command, here):
     (here / "agent.py").write_text(f"{POLICY}agent = Agent(ScriptedModel([]))\n")
 
     ends = {

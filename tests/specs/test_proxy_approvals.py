@@ -165,7 +165,7 @@ async def test_a_client_without_forms_reads_the_handle(till):
     assert len(till.effects()) == 1
 
 
-async def test_a_held_call_goes_on_with_the_answer(till):
+async def test_a_held_call_continues_with_the_answer(till):
     async with till.proxy(hold="50") as client:
         results = []
         for own, verdict in enumerate(({}, {"approve": False, "reason": "too much"}), 1):
@@ -177,7 +177,7 @@ async def test_a_held_call_goes_on_with_the_answer(till):
     assert len(till.effects()) == 1
 
 
-async def test_of_form_and_store_one_answer_counts(till):
+async def test_the_first_answer_of_form_and_store_counts(till):
     async with till.proxy(elicits=True) as client:
         client.send(id=1, method="tools/call", params={"name": "pay", "arguments": {}})
         while (form := await client.frame()).get("method") != "elicitation/create":
@@ -209,7 +209,7 @@ async def test_a_cancelled_call_withdraws_its_question(till):
     assert [each.state for each in await till.questions()] == ["withdrawn"]
 
 
-async def test_what_a_form_cannot_show_waits(till):
+async def test_an_oversized_question_waits_in_the_store(till):
     async with till.proxy(elicits=True) as client:
         arguments = {"text": "x" * 20_000}
         params = {"name": "pay", "arguments": arguments}
@@ -243,7 +243,7 @@ async def test_a_secret_is_approved_without_being_shown(till):
 
 
 @pytest.mark.full
-async def test_the_configuration_says_how_long(till):
+async def test_the_configuration_limits_the_wait(till):
     rest = '[[component]]\nuse = "./guard.py:Till"\n'
     (till.here / "brief.toml").write_text(f"[approvals]\nwait = 0\nexpires_after = 1\n{rest}")
 
@@ -260,7 +260,7 @@ async def test_the_configuration_says_how_long(till):
 
 
 @pytest.mark.full
-async def test_a_tool_listed_otherwise_asks_anew(till):
+async def test_a_changed_tool_asks_again(till):
     async with till.proxy() as client:
         await client.ask(1, "tools/list", {})
         await pay(client, 2)
@@ -276,7 +276,7 @@ async def test_a_tool_listed_otherwise_asks_anew(till):
 
 
 @pytest.mark.full
-async def test_what_was_shown_is_sent(till):
+async def test_the_approved_arguments_are_sent(till):
     changing = "dict.__setitem__(ctx.value.arguments, 'amount', 6); return"
     (till.here / "guard.py").write_text(GUARD.replace("return", changing))
 
@@ -290,7 +290,7 @@ async def test_what_was_shown_is_sent(till):
     assert effect["arguments"] == question.arguments == {"amount": 6}
 
 
-async def test_the_yes_comes_with_the_same_call(till):
+async def test_the_repeated_call_carries_the_yes(till):
     async with till.proxy() as client:
         asking = await pay(client, 1, **stateless())
         state, wanted = asking["requestState"], asking["inputRequests"]
@@ -309,7 +309,7 @@ async def test_the_yes_comes_with_the_same_call(till):
     assert (done.state, done.answered_by, anew.state) == ("done", "client", "pending")
 
 
-async def test_a_no_silence_and_a_changed_state(till):
+async def test_denial_silence_and_a_forged_state(till):
     async with till.proxy() as client:
         asking = await pay(client, 1, **stateless())
         state, (key,) = asking["requestState"], asking["inputRequests"]
@@ -332,7 +332,7 @@ async def test_a_no_silence_and_a_changed_state(till):
 
 
 @pytest.mark.full
-async def test_what_the_server_asks_goes_through(till):
+async def test_the_server_s_own_question_passes(till):
     answered, brought = [], {}
     async with till.proxy() as client:
         for own in range(1, 9):
@@ -355,7 +355,7 @@ async def test_what_the_server_asks_goes_through(till):
 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
-async def test_the_official_client_asks_its_person(till, mode):
+async def test_the_official_client_asks_its_user(till, mode):
     shown = []
 
     async def say_yes(_context, params):
@@ -395,7 +395,7 @@ async def post(url, token, own):
 
 
 @pytest.mark.full
-async def test_over_http_each_client_has_its_own(till):
+async def test_over_http_each_client_has_its_questions(till):
     command = till.command("--approval-wait", "0", "--listen", "127.0.0.1:0")
     pipes = {"stdin": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.PIPE}
     process = await asyncio.create_subprocess_exec(
@@ -439,7 +439,7 @@ def contradictions(facts, mode):
 NAMED = ("--session", "work")
 
 
-async def test_the_next_proxy_goes_on(till):
+async def test_the_next_proxy_continues_the_session(till):
     async with till.proxy(*NAMED, client="one") as client:
         waits = await pay(client, 1)
     question = await till.asked()
@@ -457,7 +457,7 @@ async def test_the_next_proxy_goes_on(till):
 
 
 @pytest.mark.full
-async def test_nobody_else_attaches(till):
+async def test_no_other_client_attaches(till):
     shutil.copy(till.here / "server.py", till.here / "other.py")
     others = [
         (("--session", "play"), {"client": "one"}),
@@ -485,7 +485,7 @@ async def test_nobody_else_attaches(till):
 
 
 @pytest.mark.full
-async def test_who_leaves_keeps_the_question(till):
+async def test_a_question_outlives_its_client(till):
     async with till.proxy(*NAMED, hold="50") as client:
         client.send(id=1, method="tools/call", params={"name": "pay", "arguments": {}})
         await till.asked()
@@ -524,7 +524,7 @@ def test_a_name_needs_a_store(command):
     [("sqlite", "approve"), ("sqlite", "deny"), ("postgres", "approve")],
     indirect=["killed"],
 )
-def test_kills_leave_no_second_run(killed, mode):
+def test_no_kill_causes_a_second_run(killed, mode):
     kills = killed.kills("kill_proxy.py", mode)
 
     steps = {facts["step"] for facts in kills}

@@ -203,7 +203,7 @@ def quiet(tmp_path):
     return ["--timeout", "1", "--with", f"{tmp_path / 'quiet.py'}:Quiet"]
 
 
-async def test_two_hundred_faults_have_an_end(tmp_path, environment, quiet, thorough):
+async def test_two_hundred_faults_leave_calls_answered(tmp_path, environment, quiet, thorough):
     turns = asyncio.Semaphore(4)
 
     async def run(seed):
@@ -259,7 +259,7 @@ async def test_a_killed_proxy_leaves_no_grandchildren(tmp_path, environment, lis
     assert rest == []
 
 
-async def test_a_signal_has_its_name(tmp_path, environment):
+async def test_a_signal_is_named(tmp_path, environment):
     (tmp_path / "dying.py").write_text(
         "import os, sys\n"
         "for line in sys.stdin:\n"

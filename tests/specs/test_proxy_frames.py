@@ -122,7 +122,7 @@ async def answers(wire, *owns):
     return found
 
 
-async def test_a_carriage_return_makes_no_frame(through):
+async def test_a_carriage_return_starts_no_frame(through):
     rm = call(99, "rm")
     lines = [
         f'{{"jsonrpc":"2.0","id":1,"method":"ping","params":\r{rm}\r}}',
@@ -144,7 +144,7 @@ async def test_a_carriage_return_makes_no_frame(through):
     assert len([one for one in read(wire) if one.get("method") != "tools/list"]) == len(lines) + 1
 
 
-async def test_known_members_have_one_case(through):
+async def test_members_in_another_case_are_refused(through):
     rm = '{"name":"rm","arguments":{}}'
     lines = [
         f'{{"id":1,"method":"ping","Method":"tools/call","params":{rm}}}',
@@ -170,7 +170,7 @@ async def test_known_members_have_one_case(through):
     assert [one["method"] for one in read(wire)] == ["ping"]
 
 
-async def test_arguments_have_no_names_alike(through):
+async def test_arguments_have_no_ambiguous_names(through):
     async with through("Guarding") as wire:
         wire.write(call(1, path="ok", Path="/etc").encode())
         wire.write(call(2, deep=[{"pa\u212ah": "ok", "pakh": "/etc"}]).encode())
@@ -192,7 +192,7 @@ ROUNDED = [
 ]
 
 
-async def test_arguments_have_no_number_that_readers_round(through):
+async def test_arguments_have_no_rounded_numbers(through):
     numbers = dict(enumerate([*FINE, *ROUNDED]))
 
     async with through("Guarding") as wire:
@@ -208,7 +208,7 @@ async def test_arguments_have_no_number_that_readers_round(through):
     assert len(called(wire)) == len(FINE)
 
 
-async def test_members_of_a_server_have_one_case(through):
+async def test_a_server_s_members_in_another_case_vanish(through):
     alike = """
         fine = {"type": "text", "text": "fine"}
         bad = {"type": "text", "text": "hidden"}
@@ -239,7 +239,7 @@ async def test_members_of_a_server_have_one_case(through):
     assert b"hidden" not in b"".join(wire.lines)
 
 
-async def test_a_line_is_one_to_every_reader(through):
+async def test_a_line_is_one_for_every_reader(through):
     ends = "\r \n \r\n \x85 \u2028 \u2029 \v \f \x1c \x1d \x1e"
     plain = """
         def call(m):
@@ -274,7 +274,7 @@ TOLD = """
 """
 
 
-async def test_what_a_server_asks_is_shown_whole(through):
+async def test_handlers_see_a_server_s_whole_request(through):
     async with through("Redaction", TOLD) as wire:
         wire.write(call(1).encode())
         await answers(wire, 1)
@@ -312,7 +312,7 @@ HALVES = """
 
 
 @pytest.mark.parametrize(("component", "half"), [(None, "\ud83d"), ("Redaction", "\ufffd")])
-async def test_half_a_character_stops_no_call(through, component, half):
+async def test_an_unpaired_surrogate_stops_no_call(through, component, half):
     async with through(component, HALVES) as wire:
         wire.write(call(1, said="a \ud83d b", **{"\udc00": 1}).encode())
         wire.write(f"[{call('two', said=chr(0xDFFF))}]".encode())
@@ -339,7 +339,7 @@ ODD = [
 ]  # fmt: skip
 
 
-async def test_bytes_that_cannot_pass_are_answered(through):
+async def test_refused_bytes_are_answered(through):
     async with through("Guarding") as wire:
         for line in ODD:
             wire.write(line)
@@ -352,7 +352,7 @@ async def test_bytes_that_cannot_pass_are_answered(through):
     assert sorted(one["method"] for one in read(wire)) == ["ping", "tools/call", "tools/list"]
 
 
-async def test_answers_that_are_no_json_are_errors(through):
+async def test_invalid_json_from_a_server_is_an_error(through):
     broken = """
         SAID = ['"result":{"content":[],"structuredContent":{"n":NaN}}}', '"result":{"n":1e999}}',
                 '"result":{"content":[', '"error":{"code":1,"message":"\\x01"}}']
@@ -426,7 +426,7 @@ NO_IDS = [
 ]
 
 
-async def test_ids_that_nobody_reads_are_null(through):
+async def test_unreadable_ids_become_null(through):
     lines = [f'{{"jsonrpc":"2.0","id":{own},"method":"ping"}}' for own in NO_IDS]
     lines += [f"[{line}]" for line in lines[:-1]]
     said = []
@@ -496,7 +496,7 @@ SCHEMA = """
 """
 
 
-async def test_prose_in_a_schema_is_seen(through):
+async def test_handlers_see_prose_in_a_schema(through):
     async with through("Redaction", SCHEMA) as wire:
         listed = (await wire.ask(1, "tools/list"))["result"]["tools"]
 
@@ -532,7 +532,7 @@ HELLO = """
 """
 
 
-async def test_prose_in_a_handshake_is_seen(through):
+async def test_handlers_see_prose_in_a_handshake(through):
     async with through("Redaction", HELLO) as wire:
         begun = (await wire.ask(1, "initialize"))["result"]
         found = (await wire.ask(2, "server/discover"))["result"]
@@ -566,7 +566,7 @@ NAMED = """
 """
 
 
-async def test_prose_for_a_name_is_refused(through):
+async def test_prose_in_place_of_names_is_refused(through):
     async with through("Redaction", NAMED) as wire:
         params = {"name": "echo", "arguments": {}, "_meta": {"progressToken": "t-1"}}
         await wire.ask(1, "tools/call", params)

@@ -136,7 +136,7 @@ LISTING = """
 
 
 @pytest.mark.parametrize("options", [[], ["--with", "policy.py:Policy"]], ids=["plain", "judged"])
-async def test_names_begin_with_the_server_s(grouped, here, options):
+async def test_names_have_the_server_s_prefix(grouped, here, options):
     numbers = '{"n":123456789012345678901,"x":1.0}'
     line = '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a_rm","arguments":%s}}'
     ref = {"ref": {"type": "ref/prompt", "name": "a_p2"}, "argument": {"name": "x", "value": "y"}}
@@ -175,7 +175,7 @@ RESOURCES = """
 """
 
 
-async def test_resources_go_to_who_lists_them(grouped):
+async def test_resources_go_to_their_only_server(grouped):
     uris = ["x://b", "x://a", "b://one/two/end?q=1", "a://1/end"]
 
     async with grouped(a=RESOURCES, b=RESOURCES, c="") as wire:
@@ -192,7 +192,7 @@ async def test_resources_go_to_who_lists_them(grouped):
     assert [one["uri"] for one in listed] == ["x://a", "b://stolen/end", "x://b"]
 
 
-async def test_one_handshake_speaks_for_all(grouped, here):
+async def test_one_handshake_covers_all_servers(grouped, here):
     a = 'CAN = {"tools": {"listChanged": False}, "logging": {}, "x": {}}'
     b = 'CAN = {"resources": {"subscribe": True}, "tasks": {}}\nVERSION = "2025-06-18"'
 
@@ -234,7 +234,7 @@ ASKING = """
 
 
 @pytest.mark.parametrize("options", [[], ["--with", "policy.py:Policy"]], ids=["plain", "judged"])
-async def test_what_servers_ask_is_kept_apart(grouped, here, options):
+async def test_requests_of_servers_are_kept_apart(grouped, here, options):
     async with grouped(*options, a=ASKING, c=ASKING) as wire:
         for name in "ac":
             await wire.ask(name, "tools/call", {"name": f"{name}_rm"})
@@ -262,7 +262,7 @@ async def test_what_servers_ask_is_kept_apart(grouped, here, options):
         assert progress == {"progressToken": 5, "progress": 1}
 
 
-async def test_progress_and_cancellation_find_their_server(grouped, here):
+async def test_progress_and_cancellation_reach_their_server(grouped, here):
     working = """
         def take(m, method, params):
             send(method="notifications/progress", params={"progressToken": "t", "progress": 1})
@@ -351,7 +351,7 @@ async def test_a_stateless_client_has_two_servers(grouped, here, options):
     assert len(asked(here, "b", "tools/call")) == (1 if options else 2)
 
 
-async def test_one_old_server_keeps_all_to_handshakes(grouped, here):
+async def test_one_old_server_limits_the_group(grouped, here):
     async with grouped(begun=False, a=STATELESS, b="") as wire:
         refused = await wire.ask(1, "server/discover", OWN)
         begun = await wire.ask(2, "initialize", CLIENT)
@@ -392,7 +392,7 @@ LISTENING = f"""{STATELESS}
 """
 
 
-async def test_one_subscription_is_at_all_servers(grouped, here):
+async def test_a_subscription_reaches_all_servers(grouped, here):
     wanted = {
         "toolsListChanged": True,
         "promptsListChanged": False,
@@ -467,7 +467,7 @@ RELATED = "io.modelcontextprotocol/related-task"
 
 
 @pytest.mark.parametrize("options", [[], ["--with", "policy.py:Policy"]], ids=["plain", "judged"])
-async def test_a_task_is_asked_for_where_it_runs(grouped, here, options):
+async def test_a_task_is_polled_at_its_server(grouped, here, options):
     b = TASKS.replace('"list": {}, ', "")
 
     async with grouped(*options, a=TASKS, b=b, c="") as wire:
@@ -494,7 +494,7 @@ async def test_a_task_is_asked_for_where_it_runs(grouped, here, options):
         assert not asked(here, "a", method)
 
 
-async def test_a_task_of_the_stateless_revision_is_too(grouped, here):
+async def test_stateless_tasks_belong_to_their_server(grouped, here):
     tasks = f"""{STATELESS}
     CAN = {{"tools": {{}}, "extensions": {{"io.modelcontextprotocol/tasks": {{}}, "x/y": {{}}}}}}
     def take(m, method, params):
@@ -549,7 +549,7 @@ class Only(AgentComponent):
 """
 
 
-async def test_a_task_s_result_is_judged_as_its_call_s(grouped, here):
+async def test_handlers_see_a_task_s_result(grouped, here):
     (here / "only.py").write_text(ONLY)
     later = TASKS.replace('name + " result"', '"a secret"')
     told = f"""{STATELESS}
@@ -578,7 +578,7 @@ async def test_a_task_s_result_is_judged_as_its_call_s(grouped, here):
     assert (state["taskId"], state["status"], notice["taskId"]) == ("b_t1", "completed", "b_t1")
 
 
-async def test_no_server_reaches_a_neighbour_s_task(grouped, here):
+async def test_no_server_reaches_another_server_s_task(grouped, here):
     evil = """
     RELATED = "io.modelcontextprotocol/related-task"
     def take(m, method, params):
@@ -647,7 +647,7 @@ FAILING = {
 MISSING = '[[server]]\nname = "missing"\ncommand = "/no/such/thing"\n'
 
 
-async def test_who_does_not_begin_is_left_out(grouped):
+async def test_a_server_that_fails_to_start_is_skipped(grouped):
     async with grouped(toml=MISSING, **FAILING, good="") as wire:
         tools = (await wire.ask(1, "tools/list"))["result"]["tools"]
         called = [
@@ -672,7 +672,7 @@ async def test_who_does_not_begin_is_left_out(grouped):
     assert code == 0
 
 
-async def test_who_dies_is_told_of(grouped):
+async def test_a_dead_server_is_reported(grouped):
     dying = """
         def take(m, method, params):
             os._exit(7)
@@ -692,7 +692,7 @@ async def test_who_dies_is_told_of(grouped):
     assert "exit code 7" in again["error"]["message"]
 
 
-async def test_without_any_server_there_is_no_handshake(grouped):
+async def test_without_any_server_the_handshake_fails(grouped):
     async with grouped(begun=False, toml=MISSING, a="sys.exit(3)") as wire:
         begun = await wire.ask(0, "initialize", CLIENT)
 
@@ -717,7 +717,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("table", WRONG)
-def test_wrong_servers_are_named(command, here, table):
+def test_invalid_server_settings_are_named(command, here, table):
     (here / "toolbus.toml").write_text(f"[[server]]\n{table}\n")
 
     wrong = command("proxy", "--config", "toolbus.toml")
@@ -734,7 +734,7 @@ def test_wrong_servers_are_named(command, here, table):
     assert "[[server]]" in neither.stderr
 
 
-async def test_a_server_may_be_at_an_address(grouped, here, environment):
+async def test_a_server_in_a_group_may_be_remote(grouped, here, environment):
     def take(_method, _target, _headers, body):
         m = json.loads(body or b"{}")
         if "id" not in m:
@@ -775,7 +775,7 @@ async def test_a_server_may_be_at_an_address(grouped, here, environment):
     assert code == 0
 
 
-async def test_a_server_sees_no_neighbour_s_secrets(grouped, here, environment):
+async def test_a_server_sees_no_other_server_s_secrets(grouped, here, environment):
     telling = "def take(m, method, params): return text(json.dumps(dict(os.environ)))"
     secrets = {"A_KEY": "k-1", "B_KEY": "k-2", "NODE_OPTIONS": "--x"}
     tokens = {"TOOLBUS_PROXY_TOKEN": "t-1", "TOOLBUS_LISTEN_TOKEN": "t-2"}
@@ -805,7 +805,7 @@ async def test_a_server_sees_no_neighbour_s_secrets(grouped, here, environment):
     assert not [secret for secret in (*secrets.values(), *tokens.values()) if secret in said]
 
 
-def test_a_variable_that_is_not_set_is_named(command, here):
+def test_an_unset_variable_is_named(command, here):
     table = '[[server]]\nname = "a"\ncommand = "true"\nenv = { KEY = "env:NOT_SET" }\n'
     (here / "toolbus.toml").write_text(table)
 
@@ -874,7 +874,7 @@ async def test_a_subscription_over_http_is_a_stream(here, environment, options):
 
 
 @pytest.mark.full  # Real servers.
-async def test_two_real_servers_stand_behind_one(here, environment):
+async def test_two_real_servers_form_a_group(here, environment):
     (here / "work").mkdir()
     (here / "work/note.txt").write_text("the secret of today")
     servers = {name: SERVERS[name](here / "work", "") for name in ("everything", "filesystem")}

@@ -288,7 +288,7 @@ def alive(pid):
 # --- an address ---------------------------------------------------------------------------------
 
 
-async def test_one_line_tells_the_address(listening):
+async def test_one_line_names_the_address(listening):
     async with listening("--path", "/here", "--", sys.executable, ODD, "odd.log") as web:
         begun = await web.begin()
         code, logged = await web.end()
@@ -314,7 +314,7 @@ def test_without_h11_the_extra_is_named(command, here, tmp_path):
     assert [ended.stderr.count("\n") for ended in refused] == [1, 1]
 
 
-def test_wrong_addresses_are_named(command):
+def test_invalid_addresses_are_named(command):
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         ends = {
@@ -370,7 +370,7 @@ async def elicited(_context, _params):
 
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
-async def test_the_official_client_notices_no_relay(odd, listening, policy, mode):
+async def test_a_relay_gives_the_official_client_equal_results(odd, listening, policy, mode):
     async with AsyncExitStack() as stack:
         direct = await stack.enter_async_context(odd())
         plain = await stack.enter_async_context(listening("--", direct.url))
@@ -451,7 +451,7 @@ async def test_requests_and_answers_keep_their_bytes(raw, listening):
         ]
 
 
-async def test_host_is_new_and_origin_passes(raw, listening):
+async def test_host_is_replaced_and_origin_passes(raw, listening):
     said = answer(b'{"jsonrpc":"2.0","id":1,"result":{}}', keep_alive="timeout=5", x_kept="yes")
     about = {"origin": "http://localhost:3000", "connection": "x-drop, keep-alive", "x-drop": "1",
              "keep-alive": "5", "te": "trailers", "proxy-authorization": "Basic x"}  # fmt: skip
@@ -539,7 +539,7 @@ async def test_headers_repeat_a_rewritten_call(raw, listening, policy):
     assert json.loads(seen[1][2])["params"]["arguments"]["region"] == "süd"
 
 
-async def test_stateless_calls_share_a_list(raw, listening, policy):
+async def test_stateless_calls_share_a_tool_list(raw, listening, policy):
     def take(_method, _headers, body):
         tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
         return answer(frame(json.loads(body)["id"], result={"tools": tools, "content": []}))
@@ -567,7 +567,7 @@ HIDE = """
 """
 
 
-async def test_a_stateless_task_is_its_client_s(raw, listening, policy):
+async def test_a_stateless_task_belongs_to_its_client(raw, listening, policy):
     def take(_method, _headers, body):
         asked = json.loads(body)
         done = {"content": [{"type": "text", "text": "a canary"}]}
@@ -636,7 +636,7 @@ async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, h
     assert not judged or (here / "saw.log").read_text().count("saw done") == 1
 
 
-async def test_a_closed_connection_is_closed_behind(odd, raw, listening, handlers, here):
+async def test_a_closed_connection_closes_the_server_s(odd, raw, listening, handlers, here):
     ends = []
 
     async def hang(reader, writer):
@@ -667,7 +667,7 @@ async def test_a_closed_connection_is_closed_behind(odd, raw, listening, handler
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_guard_asks_over_the_stream(raw, listening, policy, approved):
+async def test_a_guard_s_question_uses_the_stream(raw, listening, policy, approved):
     def take(_method, _headers, body):
         asked = json.loads(body)
         if "id" not in asked:
@@ -720,7 +720,7 @@ async def bytes_of(web, body):
         (answer(status="307 Over There", location="http://127.0.0.1:9/"), "the server redirected"),
     ],
 )
-async def test_a_server_that_fails_answers(raw, listening, handlers, said, words):
+async def test_a_failing_server_leaves_an_error(raw, listening, handlers, said, words):
     def take(_method, _headers, body):
         listed = json.loads(body)["method"] == "tools/list"
         return answer(frame(json.loads(body)["id"], result={"tools": []})) if listed else said
@@ -747,7 +747,7 @@ async def test_a_server_that_fails_answers(raw, listening, handlers, said, words
     assert "cannot connect to 127.0.0.1:9" in frames_in(refused)[0]["error"]["message"]
 
 
-async def test_a_relay_forgets_unused_sessions(raw, listening, policy, here):
+async def test_a_relay_drops_idle_sessions(raw, listening, policy, here):
     def take(_method, _headers, body):
         if b"initialize" not in body:
             return answer(frame(1, result={"messages": []}))
@@ -785,7 +785,7 @@ def dispatched(body):
     return found, lines
 
 
-async def test_judged_events_are_written_anew(raw, listening, policy):
+async def test_filtered_events_are_rewritten(raw, listening, policy):
     text = {"content": [{"type": "text", "text": f"a {SECRET}"}]}
     own = frame(1, result=text)
     note = frame(None, "notifications/message", params={"level": "info", "data": "n"})
@@ -823,7 +823,7 @@ async def test_judged_events_are_written_anew(raw, listening, policy):
     assert dispatched(got[5].content)[0][0][0] is None
 
 
-async def test_judged_answers_are_written_anew(raw, listening, policy):
+async def test_filtered_responses_are_rewritten(raw, listening, policy):
     quiet = """\
         class Quiet(AgentComponent):
             @on(events.MESSAGE_APPEND_BEFORE)
@@ -858,7 +858,7 @@ async def test_judged_answers_are_written_anew(raw, listening, policy):
     assert got[5].content == b""
 
 
-async def test_what_is_compressed_is_refused(raw, listening, handlers):
+async def test_compressed_bodies_are_refused(raw, listening, handlers):
     result = {"content": [{"type": "text", "text": "hidden"}]}
     stored = gzip.compress(frame(1, result=result), 0)
     squeezed = gzip.compress(call(1, "echo"))
@@ -910,7 +910,7 @@ async def test_only_three_methods_pass(raw, listening, handlers):
     assert preflight.status_code == 200
 
 
-async def test_headers_that_contradict_are_refused(raw, listening, policy):
+async def test_contradicting_headers_are_refused(raw, listening, policy):
     def take(_method, _headers, body):
         return answer(frame(json.loads(body)["id"], result={"tools": [], "content": []}))
 
@@ -952,7 +952,7 @@ async def test_headers_that_contradict_are_refused(raw, listening, policy):
     assert "mcp-name" not in called[1]
 
 
-async def test_only_known_headers_come_back(raw, listening, policy):
+async def test_only_known_headers_are_returned(raw, listening, policy):
     said = []
     asks = (
         f'Bearer realm="{SECRET}", error="invalid_token", error_description="{SECRET}", '
@@ -998,7 +998,7 @@ SCHEMAS = [
 
 
 @pytest.mark.parametrize("properties", SCHEMAS)
-async def test_a_schema_makes_no_header(raw, listening, policy, properties):
+async def test_a_schema_injects_no_header(raw, listening, policy, properties):
     rewrite = """\
         class Policy(Policy):
             @on(events.TOOL_CALL_BEFORE)
@@ -1032,7 +1032,7 @@ BaseEventLoop.create_connection = fail
 """
 
 
-async def test_a_task_that_fails_answers(raw, listening, policy, here, environment):
+async def test_a_failed_task_leaves_an_error(raw, listening, policy, here, environment):
     (here / "broken").touch()
     options = policy(BROKEN)
 
@@ -1068,7 +1068,7 @@ async def test_a_task_that_fails_answers(raw, listening, policy, here, environme
     assert "unforeseen" in told
 
 
-async def test_a_refused_batch_has_an_answer(raw, listening):
+async def test_a_refused_batch_is_answered(raw, listening):
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no batch"}}
     refusals = [
         answer(json.dumps(error).encode(), status="400 Bad Request"),
@@ -1119,7 +1119,7 @@ def ids_in(reply):
 
 @pytest.mark.parametrize("kind", ["relay", "plain bridge", "judged bridge"])
 @pytest.mark.parametrize("in_batch", [False, True])
-async def test_a_batch_has_all_its_answers(raw, listening, policy, here, *, kind, in_batch):
+async def test_a_batch_gets_all_its_responses(raw, listening, policy, here, *, kind, in_batch):
     (here / "late.py").write_text(LATE)
     released, held = asyncio.Event(), here / "held.log"
 
@@ -1313,7 +1313,7 @@ async def test_a_stale_connection_is_noticed(listening):
     assert [len(one) for one in connections] == [2] * 20
 
 
-async def test_no_effect_comes_twice(listening):
+async def test_no_request_with_effects_is_repeated(listening):
     def take(number, method, body):
         closes = number == 1 and (method == "GET" or b'"id": 2' in body)
         return None if closes else served(number, method, body)
@@ -1333,7 +1333,7 @@ async def test_no_effect_comes_twice(listening):
     assert seen == [["POST", "POST"], ["POST", "GET"], ["GET", "POST"]]
 
 
-async def test_answers_stay_with_their_requests(listening, handlers):
+async def test_responses_stay_with_their_requests(listening, handlers):
     def take(number, method, body):
         asked = json.loads(body or b"{}")
         said = served(number, method, body)
@@ -1410,7 +1410,9 @@ def saying(here):
 
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
-async def test_the_official_client_notices_no_bridge(listening, handlers, here, environment, mode):
+async def test_a_bridge_gives_the_official_client_equal_results(
+    listening, handlers, here, environment, mode
+):
     (here / "straight").mkdir()
     straight = await lived(
         Client(
@@ -1489,7 +1491,7 @@ async def test_a_handler_s_exit_fails_one_call(listening, policy):
     assert texts == ["4", "4"]
 
 
-async def test_a_lost_stream_goes_on(listening, handlers, saying, here):
+async def test_a_lost_stream_is_resumed(listening, handlers, saying, here):
     async with listening(*handlers, "--", *saying) as web:
         await web.begin()
         async with web.stream("POST", call(1, "steps", {"progressToken": "p"})) as reply:
@@ -1512,7 +1514,7 @@ async def test_a_lost_stream_goes_on(listening, handlers, saying, here):
     assert (here / "saying.log").read_text().count('"steps"') == 1
 
 
-async def test_what_the_server_says_finds_a_way(listening, saying, here):
+async def test_the_server_s_messages_reach_a_stream(listening, saying, here):
     async with listening("--", *saying) as web:
         await web.begin()
         async with AsyncExitStack() as stack:
@@ -1544,7 +1546,7 @@ async def first_of(items, count):
         yield await anext(items)
 
 
-async def test_stateless_clients_have_a_process_each(listening, handlers, here):
+async def test_each_stateless_client_has_a_process(listening, handlers, here):
     async with listening(*handlers, "--", sys.executable, ODD, "odd.log") as web:
 
         async def ask(name, meta=None, who="a", **arguments):
@@ -1577,7 +1579,7 @@ async def test_stateless_clients_have_a_process_each(listening, handlers, here):
     assert other.status_code == 405
 
 
-async def test_a_dead_process_takes_its_session_along(listening, handlers, here):
+async def test_a_dead_process_ends_its_session(listening, handlers, here):
     async with listening(*handlers, "--", sys.executable, ODD, "odd.log") as web:
         await web.begin()
         hanging = asyncio.create_task(web.answer(1, "hang"))
@@ -1639,7 +1641,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_faults_at_random_have_an_end(listening, handlers, here, seed):
+async def test_random_faults_leave_calls_answered(listening, handlers, here, seed):
     (here / "faulty.py").write_text(FAULTY)
     chance, answered, stayed = random.Random(seed), {}, []
     deeds = ["well"] * 6 + ["die", "cut", "twice", "late", "late", "never"]
@@ -1714,7 +1716,7 @@ async def test_sessions_have_an_end(listening, here):
     assert noted(here).count("ended") == 3
 
 
-async def test_what_ends_keeps_its_place(listening, here):
+async def test_an_ending_process_keeps_its_slot(listening, here):
     (here / "stubborn.py").write_text(STUBBORN + SAYING + "time.sleep(600)\n")
     options, most = ["--max-sessions", "2", "--grace", "0.2"], 0
 
@@ -1746,7 +1748,7 @@ async def until_begun(web):
 # --- who may come in ----------------------------------------------------------------------------
 
 
-async def test_strange_names_and_pages_are_refused(raw, listening):
+async def test_unknown_hosts_and_origins_are_refused(raw, listening):
     said = answer(frame(1, result={}))
     options = ["--allow-host", "Tools.example", "--allow-origin", "https://app.example"]
     async with raw(lambda *_: said) as (url, seen), listening(*options, "--", url) as web:
@@ -1789,7 +1791,7 @@ async def test_each_side_has_its_token(raw, listening):
 
 
 @pytest.mark.parametrize("token", [None, "proxy-4242"])
-async def test_without_a_token_credentials_pass(raw, listening, token):
+async def test_without_a_token_client_credentials_pass(raw, listening, token):
     given = {} if token is None else {"TOOLBUS_PROXY_TOKEN": token}
     said = answer(frame(1, result={}))
     async with raw(lambda *_: said) as (url, seen), listening("--", url, **given) as web:
@@ -1829,7 +1831,7 @@ async def said_to(url, data):
 
 
 @pytest.mark.parametrize("kind", ["relay", "bridge"])
-async def test_headers_are_read_strictly(raw, listening, saying, here, kind):
+async def test_headers_are_parsed_strictly(raw, listening, saying, here, kind):
     forbidden = [
         "origin: http://[::1].evil.example", "origin: http://[::1]evil",
         "origin: http://localhost:x@evil.example", "origin: http://localhost@evil.example",
@@ -1863,7 +1865,7 @@ async def test_headers_are_read_strictly(raw, listening, saying, here, kind):
     assert not (here / "saying.log").exists()
 
 
-async def test_wrong_requests_have_their_status(listening, saying):
+async def test_invalid_requests_have_their_status(listening, saying):
     async with listening("--", *saying) as web:
         await web.begin()
         ping, own = frame(1, "ping"), web.session
@@ -1907,7 +1909,7 @@ async def test_wrong_requests_have_their_status(listening, saying):
     }  # fmt: skip
 
 
-async def test_who_is_slow_or_long_goes(listening, raw, saying):
+async def test_slow_and_oversized_clients_are_disconnected(listening, raw, saying):
     unread = []
 
     async def endless(_, writer):
@@ -1970,7 +1972,7 @@ async def test_who_is_slow_or_long_goes(listening, raw, saying):
     assert (long.status_code, unsaid, begun.status_code) == (413, 413, 200)
 
 
-async def test_too_long_a_body_is_told(listening, saying):
+async def test_an_oversized_body_gets_413(listening, saying):
     head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     size = 50 * 2**20
     async with listening("--max-frame", "1", "--", *saying) as web:
@@ -2080,7 +2082,7 @@ async def test_fifty_megabytes_pass(raw, listening, handlers, saying):
     assert kinds == ["application/json", "text/event-stream"]
 
 
-async def test_a_batch_comes_in_portions(raw, listening, policy):
+async def test_a_batch_is_sent_in_portions(raw, listening, policy):
     under_way, most = [0], [0]
 
     def take(_method, _headers, body):
@@ -2111,7 +2113,7 @@ print(os.getpid(), file=open("pids.log", "a"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-async def test_a_signal_ends_all_of_it(listening, handlers, raw, here, number):
+async def test_a_signal_ends_all_requests_and_processes(listening, handlers, raw, here, number):
     (here / "stubborn.py").write_text(STUBBORN + SAYING + "time.sleep(600)\n")
     options = ["--grace", "1", *handlers]
 

@@ -86,7 +86,7 @@ def rows(text):
     return [match.groupdict() for match in found]
 
 
-async def test_a_line_tells_how_it_ended(logged, here):
+async def test_a_line_names_the_outcome(logged, here):
     names = ("works", "fails", "refuses", "rm")
 
     async with logged("--log", "calls.log", "--with", "policy.py:Policy") as wire:
@@ -129,7 +129,7 @@ ODD = [
 ]
 
 
-async def test_without_handlers_bytes_still_pass(logged, here):
+async def test_without_handlers_bytes_pass_unchanged(logged, here):
     heard = []
 
     for options in ([], ["--log"]):
@@ -148,7 +148,7 @@ async def test_without_handlers_bytes_still_pass(logged, here):
     assert (none, count) == (0, 6)
 
 
-async def test_nothing_secret_stands_in_it(logged, here):
+async def test_the_log_contains_no_secret(logged, here):
     forged = f"{SECRET}\ntime=2026-01-01T00:00:00.000Z session=x outcome=ok {SECRET}"
     asked = [
         ("tools/call", {"name": forged, "arguments": {forged: forged}}),
@@ -169,7 +169,7 @@ async def test_nothing_secret_stands_in_it(logged, here):
     assert len(text.splitlines()) == len(asked)
 
 
-def test_only_its_owner_reads_the_file(command, here):
+def test_only_the_owner_reads_the_file(command, here):
     (here / "open.log").write_text("")
     (here / "open.log").chmod(0o644)
     (here / "link.log").symlink_to("elsewhere.log")

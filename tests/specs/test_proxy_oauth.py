@@ -59,7 +59,7 @@ async def test_a_header_reaches_the_server_alone(environment, tmp_path):
     assert SECRET not in repr((failed, words, logged, web.said, answered.text, answered.headers))
 
 
-def test_a_wrong_header_is_refused_unseen(command):
+def test_an_invalid_header_is_refused_without_its_value(command):
     wrong = {
         f"X-Key: a\r\nX-Evil: {SECRET}": "line breaks",
         f"X-Key {SECRET}": "NAME: VALUE",
@@ -210,7 +210,7 @@ async def issuer_of(web):
     return said.json()["authorization_servers"][0]
 
 
-async def test_a_token_is_asked_for_the_server(environment, tmp_path):
+async def test_a_token_is_requested_for_the_server(environment, tmp_path):
     refusal = http({"error": "invalid_grant", "error_description": "Ignore all"}, status="400 No")
     async with (
         stub_server() as (origin, seen),
@@ -418,7 +418,7 @@ async def test_only_the_owner_reads_a_login(private, folder, command, tmp_path):
     assert list((tmp_path / "folder").glob("*.json")) == []
 
 
-async def test_a_login_is_renewed_when_it_ends(private, folder):
+async def test_an_expired_login_is_renewed(private, folder):
     given = []
 
     def take(asking):
@@ -451,7 +451,7 @@ async def test_a_login_is_renewed_when_it_ends(private, folder):
     assert "-4242" not in said + both[0][1] + both[1][1]
 
 
-async def test_a_login_reaches_no_other_address(private, folder):
+async def test_a_login_reaches_no_other_server(private, folder):
     async with stub_server() as (other, strayed):
         moved = http(status="307 No", location=f"{other}/mcp")
         async with stub_server() as (origin, seen):
@@ -472,7 +472,7 @@ async def test_a_login_reaches_no_other_address(private, folder):
     assert [one.get("authorization") for _, _, one, _ in strayed] == [None]
 
 
-async def test_foreign_answers_end_a_login(private, folder):
+async def test_invalid_server_responses_end_a_login(private, folder):
     broken = http({"access_token": ["token-4242"], "refresh_token": 424_242_4242})
     cases = [
         ({"server": {"issuer": "https://bank.example/as"}}, "issuer mismatch"),
@@ -499,7 +499,7 @@ async def test_foreign_answers_end_a_login(private, folder):
     assert kept(folder) == []
 
 
-async def test_another_answer_is_no_answer(private, folder):
+async def test_a_forged_redirect_is_refused(private, folder):
     got = []
 
     async def browse(address):

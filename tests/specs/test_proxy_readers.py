@@ -45,7 +45,7 @@ def problems(found, word=""):
     return wrong[:20]
 
 
-def test_no_reader_runs_what_was_not_judged(requested):
+def test_no_reader_sees_an_unchecked_call(requested):
     found = requested
 
     assert problems(found, " runs ") == []
@@ -53,13 +53,13 @@ def test_no_reader_runs_what_was_not_judged(requested):
     assert sum(one.read > 0 for one in found) > len(SEEDS) // 6
 
 
-def test_every_hostile_request_has_one_answer(requested):
+def test_every_hostile_request_gets_one_response(requested):
     found = requested
 
     assert [*problems(found, " answers"), *problems(found, " asked")] == []
 
 
-def test_a_relay_sends_on_what_was_judged(go):
+def test_a_relay_forwards_only_checked_calls(go):
     seeds = SEEDS[::3]
 
     with Quiet():
@@ -69,7 +69,7 @@ def test_a_relay_sends_on_what_was_judged(go):
     assert sum(one.read > 0 for one in found) > len(seeds) // 6
 
 
-def test_no_reader_reads_what_was_not_shown(go):
+def test_no_reader_sees_unchecked_text(go):
     with Quiet():
         found = asyncio.run(hunt(answers, SEEDS, go))
 
@@ -77,7 +77,7 @@ def test_no_reader_reads_what_was_not_shown(go):
     assert sum(one.judged > 0 and one.read > 0 for one in found) > len(SEEDS) // 2
 
 
-def test_event_streams_are_read_as_judged(go):
+def test_event_streams_are_read_as_checked(go):
     with Quiet():
         found = asyncio.run(hunt(streams, SEEDS, go))
 

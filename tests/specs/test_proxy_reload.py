@@ -89,7 +89,7 @@ async def test_new_sessions_get_the_new_configuration(private, tmp_path, file, p
     assert after == [["rm"], ["cp"]]
 
 
-async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, person):
+async def test_an_invalid_configuration_changes_nothing(private, tmp_path, file, person):
     async with (
         http_stub(take) as (origin, _),
         listening(private, tmp_path / "here", "--config", file, "--", f"{origin}/mcp") as web,
@@ -117,7 +117,7 @@ async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, pers
     assert web.said.count("unknown setting") == 1
 
 
-async def test_a_client_on_pipes_is_told(private, tmp_path, file):
+async def test_a_session_on_pipes_logs_a_warning(private, tmp_path, file):
     piped = {"env": private, "stderr": asyncio.subprocess.PIPE, "cwd": tmp_path / "here"}
     call = {"name": "rm", "arguments": {}}
     async with (

@@ -136,7 +136,7 @@ WAYS = pytest.mark.parametrize("way", ["pipes", "http"])
 
 
 @WAYS
-async def test_a_handshake_gives_nothing_away(front, way):
+async def test_a_handshake_leaks_nothing(front, way):
     async with front("Redaction", way) as client:
         hello = (await client.ask(1, "initialize"))["result"]
         found = (await client.ask(2, "server/discover"))["result"]
@@ -152,7 +152,7 @@ async def test_a_handshake_gives_nothing_away(front, way):
 
 
 @WAYS
-async def test_lists_give_nothing_away(front, way):
+async def test_lists_leak_nothing(front, way):
     async with front("Redaction", way) as client:
         await client.ask(1, "initialize")
         listed = {
@@ -180,7 +180,7 @@ CALLED = ["tell", "fail", "shape", "asks", "error"]
 
 
 @WAYS
-async def test_answers_give_nothing_away(front, way):
+async def test_responses_leak_nothing(front, way):
     async with front("Redaction", way) as client:
         await client.ask("i", "initialize")
         answers = [await client.ask(own, method) for own, method in enumerate(ASKED)]
@@ -201,7 +201,7 @@ async def test_answers_give_nothing_away(front, way):
 
 
 @WAYS
-async def test_what_a_server_says_unasked_gives_nothing_away(front, way):
+async def test_notifications_and_requests_leak_nothing(front, way):
     async with front("Redaction", way) as client:
         await client.ask(1, "initialize")
         await client.ask(2, "tools/list")
@@ -222,7 +222,7 @@ DOUBLES = ["result", "block", "escaped", "deep", "error", "spaced"]
 
 
 @WAYS
-async def test_what_hides_behind_its_double_is_gone(front, way):
+async def test_a_duplicate_member_is_removed(front, way):
     async with front("Watching", way) as client:
         await client.ask("i", "initialize")
         await client.ask("l", "tools/list")
@@ -241,7 +241,7 @@ async def test_what_hides_behind_its_double_is_gone(front, way):
     assert answers[4]["error"] == {"code": 1, "message": "no"}
 
 
-async def test_what_programs_need_survives_a_careless_handler(front):
+async def test_structure_survives_a_careless_handler(front):
     async with front("Cutting") as client:
         hello = (await client.ask(1, "initialize"))["result"]
         (tool,) = (await client.ask(2, "tools/list"))["result"]["tools"]
@@ -264,7 +264,7 @@ CALLS = [
 ]  # fmt: skip
 
 
-async def test_a_call_behind_its_double_is_judged(front, tmp_path):
+async def test_a_duplicate_member_hides_no_call(front, tmp_path):
     async with front("Guarding") as client:
         await client.ask("l", "tools/list")
         answers = []

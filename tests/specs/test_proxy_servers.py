@@ -140,7 +140,7 @@ def is_message(line):
 
 
 @pytest.mark.parametrize("name", SERVERS)
-async def test_handlers_without_opinion_leave_real_traffic(record, name):
+async def test_passive_handlers_keep_real_traffic(record, name):
     heard = await record(name, "quiet")
 
     # What the proxy itself asks for has ids of its own.
@@ -178,7 +178,7 @@ def timeless(value):
 
 
 @pytest.mark.parametrize("name", SERVERS)
-async def test_direct_and_through_are_the_same(record, name):
+async def test_results_through_the_proxy_are_equal(record, name):
     direct, *through = [await record(name, mode) for mode in ("direct", "bare", "quiet")]
 
     answers = [
