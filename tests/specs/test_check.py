@@ -127,7 +127,7 @@ async def test_a_changed_letter_is_found(command, path):
     assert (session["messages"], session["records"]) == (39, 40)
     (lost,) = session["lost"]
     assert (lost["kind"], lost["first"], lost["last"]) == ("message", 7, 7)
-    assert "session 's': message 7 cannot be read: it is damaged: its checksum" in text
+    assert "session 's': message 7 cannot be read: it is damaged: the checksum" in text
 
 
 async def test_a_destroyed_page_is_found(command, path):
@@ -174,8 +174,8 @@ async def test_wrong_counts_are_found(command, path):
 
     assert code == 1
     assert found["problems"] == [
-        "session 's': it counts 40 messages, and 41 are there",
-        "the index of calls has 0, and the messages have 1",
+        "session 's': it counts 40 messages, but has 41",
+        "the index of calls has 0 entries, and the messages have 1",
     ]
 
 
@@ -231,9 +231,9 @@ async def test_two_answers_to_a_call_are_found(command, path):
     assert found["problems"] == [
         "session 'twice': call '1' is answered 2 times, by messages 3 and 7",
         "session 'twice': call '3' is answered 2 times, by messages 9 and 10",
-        "session 'twice': message 8 stands between call '3' and its answer",
+        "session 'twice': message 8 is between call '3' and its answer",
     ]
-    stray = "session 'twice': message 11 answers call '9', which no message asks for"
+    stray = "session 'twice': message 11 answers call '9', which no message requests"
     assert found["notes"] == [stray]
     assert (found["sessions"][0]["unanswered"], found["sessions"][0]["unasked"]) == (0, 1)
 
@@ -287,10 +287,10 @@ async def test_another_file_is_wrong_use(command, path):
 
     for name, why in (
         ("missing.db", "there is no such file"),
-        (".", "it is a directory"),
-        ("text.db", "it is no store"),
-        ("other.db", "it is another application's database"),
-        ("newer.db", "it has version 9, newer than 6; update toolbus"),
+        (".", "expected a file, got a directory"),
+        ("text.db", "not a store"),
+        ("other.db", "the database is of another application"),
+        ("newer.db", "version 9 is newer than 6; update toolbus"),
     ):
         done = command("check", folder / name)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -303,7 +303,7 @@ async def test_an_empty_file_is_damage(command, path):
     done = command("check", path)
 
     assert done.returncode == 1
-    assert "it is empty: nothing was ever stored in it, or all of it was cut off" in done.stdout
+    assert "the file is empty: it was never written, or all of it was cut off" in done.stdout
 
 
 async def test_the_others_keep_order_and_ids(command, path):
@@ -451,7 +451,7 @@ async def test_nothing_is_overwritten(command, path):
     for new in (taken, path):
         done = command("check", path, "--recover", new)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"error: store '{new}': there is a file already")
+        assert done.stderr.startswith(f"error: store '{new}': the file exists already")
 
     assert trace(path.parent) == before
 
@@ -480,7 +480,7 @@ async def test_a_recovery_that_fails_leaves_nothing(command, path):
 
     assert (nowhere.returncode, nothing.returncode) == (2, 2)
     assert "there is no folder" in nowhere.stderr
-    assert "it is no store" in nothing.stderr
+    assert "not a store" in nothing.stderr
     assert trace(path.parent) == before
 
 

@@ -236,7 +236,7 @@ def test_an_unwritable_file_is_named(public_folder, capfd):
     Path("folder").mkdir(mode=0o555)
     Path("ours.py").write_text(COMPONENT)
     wrong = {
-        ("forget", "a.db", "s"): "store 'a.db': it is read-only, and this would write to it",
+        ("forget", "a.db", "s"): "store 'a.db': the file is read-only; make it writable",
         ("export", "a.db", "-o", "folder/x"): "folder/x: cannot create a file in the folder",
         ("replay", "a.db", "--with", "ours.py", "--check", "folder/x", "--update"): "folder/x: ca",
     }

@@ -185,7 +185,7 @@ async def test_a_wrong_copy_is_reported():
     source, target = MemoryStore(), Losing()
     await fill(source)
 
-    with pytest.raises(StoreError, match="'s': what was read back of it is not what was copied"):
+    with pytest.raises(StoreError, match="'s': the copy differs from the original when read back"):
         await copy(source, target)
 
 
@@ -307,7 +307,10 @@ async def test_another_session_of_that_id_stays():
     await other.append("s", user("another"))
     await copy(source, longer)
     await longer.append("s", user("more"))
-    for target, why in ((other, "its entry 2 is another one there"), (longer, "gone on there")):
+    for target, why in (
+        (other, "its entry 2 differs in the target"),
+        (longer, "more entries in the target"),
+    ):
         before = contents(target)
 
         with pytest.raises(StoreError, match=why):

@@ -665,8 +665,8 @@ async def test_other_files_are_explained(path, refusal, words):
     reasons = [refusal(name, file, *more, code=code) for file, code in files]
 
     assert reasons[0] == "store 'none.db': there is no such file; give the path of a store"
-    assert "it is no SQLite database" in reasons[1]
-    assert "it has version 99, newer than" in reasons[2]
+    assert "not an SQLite database" in reasons[1]
+    assert "version 99 is newer than" in reasons[2]
 
 
 async def test_unknown_ids_name_the_nearest(path, refusal):

@@ -26,8 +26,8 @@ MANY = 300 if os.environ.get("TOOLBUS_TESTS") == "long" else 20
 """How many kills, and how many ends of a program, are tried."""
 
 OTHERS = (
-    "another agent runs in it, or ended without saying so; wait for its end, or 30 seconds, "
-    "or give another `session_id`"
+    "another agent uses the session, or ended without releasing it; wait for its end, "
+    "or 30 seconds, or give another `session_id`"
 )
 
 
@@ -173,7 +173,9 @@ async def test_who_was_overtaken_writes_nothing(tmp_path, monkeypatch):
             with pytest.raises(SessionBusyError) as caught:
                 await run
 
-            assert "another agent took it over, and nothing was written" in str(caught.value)
+            assert "another agent took over the session, and nothing was written" in str(
+                caught.value
+            )
             assert await store.read("s") == stood
             assert check_pairs(stood) == []
             assert [(one.status, one.again) for one in told] == [
@@ -223,7 +225,7 @@ async def test_a_run_elsewhere_is_respected(tmp_path):
             before = await store.read("s")
             agent, model = agent_of(store, "me too")
 
-            with pytest.raises(SessionBusyError, match="another agent runs in it"):
+            with pytest.raises(SessionBusyError, match="another agent uses the session"):
                 await agent.run("and now?")
 
             assert model.requests == []

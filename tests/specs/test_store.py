@@ -420,7 +420,7 @@ async def test_a_newer_file_is_refused(path):
 
     reason = refusal(path)
 
-    assert reason == "it has version 7, newer than 6; update toolbus"
+    assert reason == "version 7 is newer than 6; update toolbus"
 
 
 async def test_a_damaged_file_is_refused(path, tmp_path):
@@ -431,7 +431,7 @@ async def test_a_damaged_file_is_refused(path, tmp_path):
 
     reasons = refusal(text), refusal(path)
 
-    way_out = "it is no SQLite database, or damaged; give another path or restore it"
+    way_out = "not an SQLite database, or damaged; give another path or restore it"
     assert reasons == (way_out, way_out)
 
 
@@ -441,7 +441,7 @@ def test_a_foreign_database_is_refused(path):
 
     reason = refusal(path)
 
-    assert reason == "it is another application's database; give another path"
+    assert reason == "the database is of another application; give another path"
 
 
 async def test_a_locked_file_is_refused(path):
@@ -479,7 +479,7 @@ async def test_a_changed_letter_is_named(path):
     path.write_bytes(data)
 
     async with SqliteStore(path) as store:
-        with pytest.raises(StoreError, match="message 2 of session 's' is damaged: its checksum"):
+        with pytest.raises(StoreError, match="message 2 of session 's' is damaged: the checksum"):
             await store.read("s")
 
 
@@ -497,8 +497,8 @@ async def test_half_a_character_is_named(path):
         assert len(await store.read("s")) == 1
 
     assert len(set(reasons)) == 1
-    assert "has half a character in it, '\\ud83d'" in reasons[0]
-    assert reasons[0].endswith("take it out, or give another id")
+    assert "contains a lone surrogate, '\\ud83d'" in reasons[0]
+    assert reasons[0].endswith("remove it, or give another id")
 
 
 @pytest.fixture

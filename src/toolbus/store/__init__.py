@@ -1,4 +1,4 @@
-"""The stores of sessions: in memory, in an SQLite file, on a PostgreSQL server."""
+"""Stores of sessions: in memory, in an SQLite file, on a PostgreSQL server."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The copy of a session in another store: whole, continued where it stopped, proved by a digest."""
+"""The copy of a session to another store: complete, resumable, and verified by a digest."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow, StoreReader
 
 _BATCH, _BATCH_BYTES = 128, 2**22
-"""How many entries are appended at the same time, and the bytes of them after which no more are."""
+"""The most entries appended at the same time, and the bytes after which no more are added."""
 
 _VALUES = 16
-"""How many originals go into one append."""
+"""The most originals of one append."""
 
 
 class SessionCopy(Struct, frozen=True, kw_only=True):
     """The outcome of the copy of one session.
 
-    "unchanged": it was there already. *digest* is the SHA-256 of all that it holds, as it was read
-    back from the copy. *reason* says why it failed.
+    "unchanged" is a session that was copied before. *digest* is the SHA-256 of its contents, read
+    back from the copy. *reason* is the reason of a failure.
     """
 
     session: str
@@ -49,7 +49,7 @@ class SessionCopy(Struct, frozen=True, kw_only=True):
 
 
 class StoredEntry(NamedTuple):
-    """The message and records of one append; *size* and *digest* are of its JSON."""
+    """The message and records of one append, with the *size* and the *digest* of their JSON."""
 
     message: Message | None
     records: tuple[DispatchRecord, ...]
@@ -66,7 +66,7 @@ class SessionContents(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all of it, in hex."""
+        """The SHA-256 of the contents, in hex."""
         states = [_digest("state", name, body) for name, body in self.states.items()]
         return sha256(b"".join([*self.entries, *self.originals.values(), *states])).hexdigest()
 
@@ -87,9 +87,9 @@ def _digest(kind: str, name: str, body: bytes) -> bytes:
 
 
 def read_entries(reader: StoreReader, session: SessionRow) -> Iterator[StoredEntry]:
-    """Give the entries of a session in their order; raises `DecodeError` for a damaged one.
+    """Yield the entries of a session in order; raises `DecodeError` for a damaged one.
 
-    Up to the messages that *session* counts, without those that are written meanwhile.
+    Messages written after *session* was read are excluded.
     """
     batches, end = reader.record_batches(session.key), session.messages
     batch = next(batches, None)
@@ -101,9 +101,9 @@ def read_entries(reader: StoreReader, session: SessionRow) -> Iterator[StoredEnt
         beside = waiting.pop() if waiting and waiting[-1].with_message else None
         yield from [_entry(session, None, other) for other in waiting]
         yield _entry(session, row, beside)
-    for leftover in reader.record_batches(session.key, end, end + 1):
-        if not leftover.with_message:
-            yield _entry(session, None, leftover)
+    for unattached in reader.record_batches(session.key, end, end + 1):
+        if not unattached.with_message:
+            yield _entry(session, None, unattached)
 
 
 def _entry(session: SessionRow, row: MessageRow | None, batch: RecordBatch | None) -> StoredEntry:
@@ -116,12 +116,12 @@ def _entry(session: SessionRow, row: MessageRow | None, batch: RecordBatch | Non
 async def copy_session(
     source: StoreReader, session: SessionRow, target: Store, progress: Callable[[int], None]
 ) -> SessionCopy:
-    """Copy *session* of *source* into *target*, or go on where an earlier copy was interrupted.
+    """Copy *session* of *source* to *target*, or resume an interrupted copy.
 
-    *progress* is called with the number of entries that are there. No row of *target* is changed:
-    raises `StoreError` if the session there is not the beginning of this session, or if the copy
-    that is read back differs; `SessionBusyError` while another writer has the session there;
-    `DecodeError` for a damaged row here.
+    *progress* is called with the number of copied entries. Existing rows of *target* never change:
+    raises `StoreError` if its session is not a prefix of this session, or if the copy that is read
+    back differs; `SessionBusyError` while another writer has the session in *target*;
+    `DecodeError` for a damaged row of *source*.
     """
     contents = read_contents(source, session)
     with target.reader() as reader:
@@ -139,7 +139,7 @@ async def copy_session(
     with target.reader() as reader:
         copy = reader.session(session.id)
         if copy is None or read_contents(reader, copy).digest != contents.digest:
-            reason = "what was read back of it is not what was copied; check both stores"
+            reason = "the copy differs from the original when read back; check both stores"
             raise StoreError(session.id, reason)
     return SessionCopy(
         session=copy.id,
@@ -153,16 +153,16 @@ async def copy_session(
 
 
 def _check_beginning(session_id: str, there: list[bytes], entries: list[bytes]) -> None:
-    """Raise `StoreError` if the entries that are *there* are not the first of *entries*."""
+    """Raise `StoreError` unless *there*, the entries of the target, are a prefix of *entries*."""
     for number, (known, entry) in enumerate(zip(there, entries, strict=False), 1):
         if known != entry:
-            raise _conflict(session_id, f"its entry {number} is another one there")
+            raise _conflict(session_id, f"its entry {number} differs in the target")
     if len(there) > len(entries):
-        raise _conflict(session_id, "it has gone on there")
+        raise _conflict(session_id, "it has more entries in the target")
 
 
 def _conflict(session_id: str, reason: str) -> StoreError:
-    way_out = "nothing more of it was copied; copy it into another store, or forget it there"
+    way_out = "nothing more of it was copied; copy it to another store, or forget it in the target"
     return StoreError(session_id, f"{reason}; {way_out}")
 
 
@@ -178,7 +178,7 @@ def _next_batch(entries: Iterator[StoredEntry]) -> list[StoredEntry]:
 
 
 class _Copier:
-    """Appends to one session, as its writer in *target*."""
+    """The writer of one session in *target*, which copies it from *source*."""
 
     def __init__(self, source: StoreReader, session: SessionRow, target: Store) -> None:
         self._source, self._session, self._target = source, session, target
@@ -191,10 +191,10 @@ class _Copier:
         self._position = await self._target.open_session(session_id, self._holder, LEASE_SECONDS)
         if self._position.length != length:
             await self.keep(0)
-            raise _conflict(session_id, "it has gone on there")
+            raise _conflict(session_id, "it has more entries in the target")
 
     async def keep(self, seconds: float) -> None:
-        """Keep the lease for *seconds* from now on."""
+        """Extend the lease to *seconds* from now."""
         await self._target.extend_lease(self._session.id, self._holder, seconds)
 
     async def copy(
@@ -203,7 +203,7 @@ class _Copier:
         """Append what *contents* has and *there* lacks; raises as `copy_session`."""
         done, end = len(there.entries), len(contents.entries)
         moment = self._session.updated_ns
-        # The first append makes the session, and says when that was.
+        # The first append creates the session, at its original time.
         await self._append(AppendRequest(written_ns=self._session.created_ns))
         entries = islice(read_entries(self._source, self._session), done, end)
         while batch := _next_batch(entries):
@@ -220,14 +220,14 @@ class _Copier:
             await self._copy_state(name, there.states.get(name), body)
 
     async def _append_all(self, batch: list[StoredEntry]) -> None:
-        """Append entries at the same time, each where those before it end."""
+        """Append entries concurrently, each at the position where the previous one ends."""
         appends, moment = [], self._session.updated_ns
         for entry in batch:
             request = AppendRequest(message=entry.message, records=entry.records, written_ns=moment)
             appends.append(self._append(request))
             epoch, length = self._position.epoch, self._position.length
             self._position = Position(epoch, length + len(request.messages))
-        # All of them come to their end, so that none is under way when one has failed.
+        # Wait for all of them, so that none is pending when one has failed.
         for result in await asyncio.gather(*appends, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
@@ -241,4 +241,4 @@ class _Copier:
         moment = self._session.updated_ns
         swap = self._target.swap_state
         if old != new and not await swap(self._session.id, name, old, new, written_ns=moment):
-            raise _conflict(self._session.id, f"its state {name!r} changes there")
+            raise _conflict(self._session.id, f"its state {name!r} was changed in the target")

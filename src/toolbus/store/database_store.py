@@ -1,4 +1,4 @@
-"""The base of stores in a database: one thread writes, another reads."""
+"""The base class of stores in a database: one thread writes, another reads."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _MAX_BATCH = 512
 
 
 class DatabaseWrites(Protocol):
-    """The work of the thread that writes; *commits* is how many transactions it has written."""
+    """The work of the writing thread; *commits* is the number of its transactions."""
 
     commits: int
 
     def serve(self, jobs: Sequence[Any]) -> Sequence[Any]:
-        """Do *jobs* and return the result of each, or why it failed."""
+        """Do *jobs*; return the result or the error of each."""
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection to the database."""
 
 
 class DatabaseStore:
-    """Sessions in the database *where*: one thread does jobs by *writes*, another asks *reads*.
+    """Sessions in the database *where*: one thread does jobs by *writes*, another queries *reads*.
 
     Without *writes* the store is read-only.
     """
@@ -63,11 +63,11 @@ class DatabaseStore:
 
     @property
     def commits(self) -> int:
-        """The number of transactions that this store has written."""
+        """The number of transactions that this store has committed."""
         return self._writes.commits if self._writes else 0
 
     async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
-        """Make *holder* the session's writer, under a new epoch; return where it stands."""
+        """Make *holder* the session's writer, under a new epoch; return the session's position."""
         position: Position = await self._write(OpenSessionJob(session_id, holder, seconds))
         return position
 
@@ -100,7 +100,7 @@ class DatabaseStore:
         return await self._query(query)
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
-        """Return the values that the session kept, by their digests."""
+        """Return the original values of the session, sorted by digest."""
 
         def query(reader: SqlReader) -> tuple[Original, ...]:
             session = reader.session(session_id)
@@ -109,11 +109,11 @@ class DatabaseStore:
         return await self._query(query)
 
     async def forget_originals(self, session_id: str) -> int:
-        """Delete the values that the session kept; return how many."""
+        """Delete the original values of the session; return their number."""
         return int(await self._write(ForgetRowsJob(session_id, "originals")))
 
     async def forget_states(self, session_id: str) -> int:
-        """Delete what components keep for the session; return how many values."""
+        """Delete the states of the session; return their number."""
         return int(await self._write(ForgetRowsJob(session_id, "states")))
 
     async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class DatabaseStore:
         return tuple(await self._write(ForgetSessionsJob(before_ns, limit)))
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
-        """Return the JSON that is kept for the session under *name*, or None."""
+        """Return the session's state *name*, as JSON; None if there is none."""
 
         def query(reader: SqlReader) -> bytes | None:
             state = reader.state(session_id, name)
@@ -138,11 +138,11 @@ class DatabaseStore:
         *,
         written_ns: int | None = None,
     ) -> bool:
-        """Put *new* where *old* stands; return False if another value stands there."""
+        """Replace the state *name* by *new* if it equals *old*; return whether it did."""
         return bool(await self._write(SwapStateJob(session_id, name, old, new, written_ns)))
 
     async def close(self) -> None:
-        """Wait for the writes that were begun, then let go of the database."""
+        """Wait for pending writes, then close the connections to the database."""
         await self._reader.close()
         if self._writer:
             await self._writer.close()
@@ -159,7 +159,7 @@ class DatabaseStore:
 
     async def _write(self, job: Job) -> Any:
         if self._writer is None:
-            raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
+            raise StoreError(self._where, "the store is read-only; leave out `read_only=True`")
         return await self._writer.submit(job)
 
     async def _read_after(self, session_id: str, number: int) -> tuple[Message, ...]:
@@ -184,6 +184,6 @@ class DatabaseStore:
 
 
 def _answer_queries(reader: SqlReader, queries: Sequence[SqlQuery[Any]]) -> list[Any]:
-    """Return the answer of *reader* to each query: the work of the thread that reads."""
+    """Return the result of each query on *reader*: the work of the reading thread."""
     with reader.snapshot():
         return [query(reader) for query in queries]

@@ -1,4 +1,4 @@
-"""The jobs of a store's writer: each is done whole, or not at all."""
+"""The jobs of a store's writer; each is atomic."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
 
 
 class AppendJob(NamedTuple):
-    """The values of an `append`."""
+    """The arguments of an `append`."""
 
     session_id: str
     request: AppendRequest
 
 
 class TransactionJob(NamedTuple):
-    """Any other work of an SQLite store's writer."""
+    """Any other *work* in a transaction of an SQLite store's writer."""
 
     work: Callable[[Writes], JobResult]
 
 
 class ForgetRowsJob(NamedTuple):
-    """A *table* whose rows of the session are to be deleted."""
+    """The deletion of the session's rows in *table*."""
 
     session_id: str
     table: Literal["originals", "states"]
 
 
 class ForgetSessionsJob(NamedTuple):
-    """The values of a `forget_sessions`."""
+    """The arguments of a `forget_sessions`."""
 
     before_ns: int
     limit: int
 
 
 class SwapStateJob(NamedTuple):
-    """The values of a `swap_state`."""
+    """The arguments of a `swap_state`."""
 
     session_id: str
     name: str
@@ -51,7 +51,7 @@ class SwapStateJob(NamedTuple):
 
 
 class OpenSessionJob(NamedTuple):
-    """The values of an `open_session`."""
+    """The arguments of an `open_session`."""
 
     session_id: str
     holder: str
@@ -59,7 +59,7 @@ class OpenSessionJob(NamedTuple):
 
 
 class ExtendLeaseJob(NamedTuple):
-    """The values of an `extend_lease`."""
+    """The arguments of an `extend_lease`."""
 
     session_id: str
     holder: str

@@ -1,4 +1,4 @@
-"""The right to write a session: the lease that refuses early, and the fence that decides."""
+"""The right to write a session: a lease refuses a second writer early, an epoch at each append."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Position
 
 LEASE_SECONDS = 30.0
-"""Seconds of a lease without an extension: the session of a stopped machine rests so long."""
+"""Seconds of a lease without an extension: the session of a failed machine is free afterwards."""
 
-# An agent that is killed is known to have ended; one whose disk is full may not be able to say so.
+# The end of a killed agent is detected; an agent on a full disk may be unable to release its lease.
 _RUNNING = (
-    "another agent runs in it, or ended without saying so; wait for its end, or "
+    "another agent uses the session, or ended without releasing it; wait for its end, or "
     f"{LEASE_SECONDS:.0f} seconds, or give another `session_id`"
 )
 _TAKEN = (
-    "another agent took it over, and nothing was written; "
-    "run again to go on with what it left in the store"
+    "another agent took over the session, and nothing was written; "
+    "run again to continue from its last message"
 )
 
 
 class Lease(NamedTuple):
-    """The writer of a session: *holder* in *process*, under *epoch*, until *until_ns* at least."""
+    """The lease of a session to *holder* in *process*, under *epoch*, until *until_ns* at least."""
 
     epoch: int = 0
     holder: str = ""
@@ -36,9 +36,9 @@ class Lease(NamedTuple):
     until_ns: int = 0
 
     def taken(self, job: OpenSessionJob, process: str, now_ns: int) -> Lease:
-        """Return the lease of the next epoch for the holder that *job* names, in *process*.
+        """Return the lease of the next epoch for the holder in *job*, which runs in *process*.
 
-        Raises `SessionBusyError` while this lease of another holder lasts, and its process does.
+        Raises `SessionBusyError` while this lease is another holder's, unless its process ended.
         """
         is_held = self.holder != job.holder and self.until_ns > now_ns
         if is_held and not is_gone(self.process):
@@ -46,7 +46,7 @@ class Lease(NamedTuple):
         return Lease(self.epoch + 1, job.holder, process, after_seconds(now_ns, job.seconds))
 
     def extended(self, job: ExtendLeaseJob, now_ns: int) -> Lease:
-        """Return the lease with the new end of *job*; unchanged for another holder."""
+        """Return the lease with the new end from *job*; unchanged for any other holder."""
         if self.holder != job.holder:
             return self
         until_ns = after_seconds(now_ns, job.seconds)
@@ -54,18 +54,18 @@ class Lease(NamedTuple):
 
 
 def after_seconds(now_ns: int, seconds: float) -> int:
-    """Return the time of *seconds* after *now_ns*, in nanoseconds as that."""
+    """Return the time *seconds* after *now_ns*, in nanoseconds."""
     return now_ns + round(seconds * 1e9)
 
 
 def check_position(session_id: str, expected: Position | None, actual: Position) -> None:
-    """Raise `SessionBusyError` if the session is not where its writer expects it to be."""
+    """Raise `SessionBusyError` if *actual* differs from the position that the writer expects."""
     if expected is not None and expected != actual:
         raise SessionBusyError(session_id, _TAKEN, actual.epoch, actual.length)
 
 
 def this_process() -> str:
-    """Return a name of this process for other processes that open the same store."""
+    """Return the name of this process, for other processes that open the same store."""
     return f"{_machine()}:{os.getpid()}"
 
 
@@ -80,16 +80,16 @@ def is_gone(process: str) -> bool:
         return True
     except OSError:
         return False
-    # One that was killed stays listed until its parent has asked for it.
+    # A killed process is a zombie until its parent reaps it.
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
     return False
 
 
 def _machine() -> str:
-    """Return a name of the namespace in which a number means one process."""
+    """Return the name of the namespace in which a process id is unique."""
     name = os.uname().nodename
-    # Containers may share a name, and each counts its processes from 1.
+    # Containers may share a host name, and each numbers its processes from 1.
     with suppress(OSError):
         name += f"/{Path('/proc/self/ns/pid').readlink()}"
     return name

@@ -1,4 +1,4 @@
-"""A store that lasts as long as the process, and its reader."""
+"""A store in memory, which lasts as long as the process, and its reader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class MemorySession(Struct):
-    """The contents of one session; lists that only grow, so that a reader needs no lock."""
+    """The contents of one session, in lists that only grow, so that readers need no lock."""
 
     key: int
     id: str
@@ -47,14 +47,14 @@ class MemorySession(Struct):
 
     @property
     def records(self) -> int:
-        """The number of its records."""
+        """The number of records."""
         if not self.batches:
             return 0
         latest = self.batches[-1]
         return latest.seq - 1 + len(latest.records)
 
     def add(self, request: AppendRequest, keys: Iterator[int]) -> None:
-        """Add the messages, records and originals of one append; *keys* numbers messages."""
+        """Add the messages, records and originals of *request*; *keys* gives keys of messages."""
         first = len(self.messages) + 1
         rows = [
             MessageRow(next(keys), self.key, seq, message.id, message)
@@ -69,11 +69,11 @@ class MemorySession(Struct):
         self.messages += rows
 
     def sorted_originals(self) -> tuple[Original, ...]:
-        """Return the values that it kept, by their digests."""
+        """Return the original values, sorted by digest."""
         return tuple([original for _, original in sorted(self.originals.copy().items())])
 
     def row(self) -> SessionRow:
-        """Return the summary of it that a reader gives."""
+        """Return the row of the session for readers."""
         counts = (len(self.messages), self.records)
         times = (self.created_ns, self.updated_ns)
         return SessionRow(self.key, self.id, *counts, *times, bool(self.originals))
@@ -99,7 +99,7 @@ class MemoryStore:
         self._lock = Lock()
 
     async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
-        """Make *holder* the session's writer, under a new epoch; return where it stands."""
+        """Make *holder* the session's writer, under a new epoch; return the session's position."""
         with self._lock:
             self._check_open()
             opening = OpenSessionJob(session_id, holder, seconds)
@@ -138,17 +138,17 @@ class MemoryStore:
         return tuple([record for batch in batches for record in batch.records])
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
-        """Return the values that the session kept, by their digests."""
+        """Return the original values of the session, sorted by digest."""
         session = self._session(session_id)
         return () if session is None else session.sorted_originals()
 
     async def forget_originals(self, session_id: str) -> int:
-        """Delete the values that the session kept; return how many."""
+        """Delete the original values of the session; return their number."""
         session = self._session(session_id)
         return 0 if session is None else self._clear(session.originals)
 
     async def forget_states(self, session_id: str) -> int:
-        """Delete what components keep for the session; return how many values."""
+        """Delete the states of the session; return their number."""
         session = self._session(session_id)
         return 0 if session is None else self._clear(session.states)
 
@@ -168,12 +168,12 @@ class MemoryStore:
             return tuple(old)
 
     def discard_session(self, session_id: str) -> None:
-        """Forget all of the session, which must not be in use."""
+        """Delete the whole session, which must not be in use."""
         with self._lock:
             self._sessions.pop(session_id, None)
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
-        """Return the JSON that is kept for the session under *name*, or None."""
+        """Return the session's state *name*, as JSON; None if there is none."""
         session = self._session(session_id)
         return None if session is None else session.states.get(name)
 
@@ -186,7 +186,7 @@ class MemoryStore:
         *,
         written_ns: int | None = None,
     ) -> bool:
-        """Put *new* where *old* stands; return False if another value stands there."""
+        """Replace the state *name* by *new* if it equals *old*; return whether it did."""
         with self._lock:
             session = self._session(session_id)
             if old != (session.states.get(name) if session else None):
@@ -203,7 +203,7 @@ class MemoryStore:
         return MemoryReader(self._sessions, lambda: self._changes)
 
     async def close(self) -> None:
-        """Forget everything."""
+        """Close the store and delete its sessions."""
         self._closed = True
         self._sessions.clear()
 
@@ -236,7 +236,7 @@ class MemoryStore:
         return Position(0 if lease is None else lease.epoch, length)
 
     def _touched(self, session_id: str, written_ns: int | None) -> MemorySession:
-        """Return the session, made if it is not there, with the time of its last write set."""
+        """Return the session, created if necessary, with the time of its last write updated."""
         now_ns = self._clock() if written_ns is None else written_ns
         session = self._sessions.get(session_id)
         if session is None:
@@ -252,49 +252,49 @@ class MemoryStore:
 
 
 class MemoryReader(StoreReader):
-    """Reads the *sessions* of a memory store."""
+    """A reader of the *sessions* of a memory store."""
 
     def __init__(self, sessions: Mapping[str, MemorySession], changes: Callable[[], int]) -> None:
         self._sessions, self._changes = sessions, changes
 
     @property
     def changes(self) -> int:
-        """A number that differs once something was written."""
+        """A number that differs after each write."""
         return self._changes()
 
     def sessions(self) -> Iterator[SessionRow]:
-        """Give all sessions, the oldest first."""
-        # A thread may add one meanwhile: `list` takes a copy in one step.
+        """Yield all sessions, the oldest first."""
+        # Another thread may add a session meanwhile: `list` copies atomically.
         return iter([session.row() for session in list(self._sessions.values())])
 
     def session(self, session_id: str) -> SessionRow | None:
-        """Return the session of that very id."""
+        """Return the session with exactly this id; None if there is none."""
         session = self._sessions.get(session_id)
         return None if session is None else session.row()
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
-        """Give the messages of a session behind the number *after*, in order."""
+        """Yield the messages of a session after number *after*, in order."""
         return iter([row for each in self._of(session) for row in each.messages[after:]])
 
     def record_batches(
         self, session: int, after: int = 0, to: int | None = None
     ) -> Iterator[RecordBatch]:
-        """Give records of a session in the order in which they were written."""
+        """Yield the records of a session in the order of writing."""
         batches = [batch for each in self._of(session) for batch in tuple(each.batches)]
         end = inf if to is None else to
         return iter([batch for batch in batches if after < batch.message_seq <= end])
 
     def originals(self, session: int) -> Iterator[Original]:
-        """Give the values that the session kept, by their digests."""
+        """Yield the original values of the session, sorted by digest."""
         return iter([value for each in self._of(session) for value in each.sorted_originals()])
 
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give the states of the session, by their names."""
+        """Yield the states of the session, sorted by name."""
         states = [item for each in self._of(session) for item in dict(each.states).items()]
         return iter([StateRow(name, body) for name, body in sorted(states)])
 
     def facts(self) -> StoreFacts:
-        """Return that there is nothing that could be wrong."""
+        """Return empty facts: memory has no structure to check."""
         return StoreFacts(0)
 
     def close(self) -> None:

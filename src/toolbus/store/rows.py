@@ -1,4 +1,4 @@
-"""Messages and ledger records as rows of a table, and back."""
+"""The encoding of messages, ledger records and states as rows of a table."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENCODING = 1
-"""The version of a row's body, beside it in the row."""
+"""The version of the encoding, stored in each row."""
 
 
 def message_row(message: Message) -> tuple[str, int, str, int]:
-    """Return id, version, body and checksum of *message*."""
+    """Return the id, version, body and checksum of *message*."""
     body = encode(message)
     return message.id, ENCODING, body.decode(), crc32(body)
 
 
 def batch_row(records: Sequence[DispatchRecord]) -> tuple[int, int, str, int]:
-    """Return number of records, version, body and checksum of the page of *records*."""
+    """Return the number, version, body and checksum of *records*."""
     body = encode(records)
     return len(records), ENCODING, body.decode(), crc32(body)
 
 
 def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set[str]:
-    """Return the ids that *records* speak of and *message*, written with them, does not have."""
+    """Return the ids in *records* except those of *message*, which is written with them."""
     ids = {name for record in records for name in (record.subject, record.call_id)} - {""}
     return ids if message is None else ids - {message.id, *call_ids(message)}
 
 
 def call_ids(message: Message) -> tuple[str, ...]:
-    """Return the ids of the calls that *message* asks for or answers."""
+    """Return the ids of the calls that *message* requests or answers."""
     match message:
         case ToolMessage(tool_call_id=call_id):
             return (call_id,)
@@ -49,23 +49,23 @@ def call_ids(message: Message) -> tuple[str, ...]:
 
 
 def decode_message(version: object, body: bytes, checksum: object) -> Message:
-    """Decode the body of one row; raises `DecodeError`."""
+    """Decode the message of a row; raises `DecodeError`."""
     return _proved(decode, version, body, checksum)
 
 
 def state_row(body: bytes) -> tuple[int, str, int]:
-    """Return version, body and checksum of a state whose JSON is *body*."""
+    """Return the version, body and checksum of a state whose JSON is *body*."""
     return ENCODING, body.decode(), crc32(body)
 
 
 def checked_json(version: object, body: bytes, checksum: object) -> bytes:
-    """Return *body*, the JSON of a state or an original; raises `DecodeError` for damage."""
+    """Return *body*, the JSON of a state or an original; raises `DecodeError` if it is damaged."""
     _proved(_decode_json, version, body, checksum)
     return body
 
 
 def decode_batch(version: object, body: bytes, checksum: object) -> tuple[DispatchRecord, ...]:
-    """Decode the body of one row; raises `DecodeError`."""
+    """Decode the records of a row; raises `DecodeError`."""
     return _proved(_decode_batch, version, body, checksum)
 
 
@@ -81,7 +81,7 @@ def _proved(decode: Callable[[bytes], T], version: object, body: bytes, checksum
         decoded = decode(body)
     except (DecodeError, TypeError) as error:
         raise DecodeError(f"is damaged: {error}; {way_out}") from error
-    # Rows that an older toolbus wrote have no checksum.
+    # Rows of an older toolbus have no checksum.
     if checksum is not None and checksum != crc32(body):
-        raise DecodeError(f"is damaged: its checksum is not that of its body; {way_out}")
+        raise DecodeError(f"is damaged: the checksum does not match; {way_out}")
     return decoded

@@ -1,4 +1,4 @@
-"""The reader of stores in a database: its verbs over rows, the same for each database."""
+"""The reader of a store in an SQL database; subclasses give it statements and a connection."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 IdKind: TypeAlias = Literal["session", "message", "call"]
-"""The kinds of ids."""
+"""The kind of an id."""
 
 FEW = 20
-"""The most candidates for an id that is not known or not unique."""
+"""The most candidates for an unknown or ambiguous id."""
 
 _MANY = 200
 """The most rows that are read at once."""
 
 _BATCH_BYTES = 2**20
-"""The bytes of bodies that are read at once, as far as the rows before allow to guess."""
+"""The approximate bytes of bodies that are read at once, estimated from earlier rows."""
 
 _BODY = -2
-"""The column of the body, in all rows that are read in batches."""
+"""The column of the body in rows that are read in batches."""
 
 _FIRST_KEY, _LAST_KEY = -(2**63), 2**63 - 1
 
@@ -35,7 +35,7 @@ _FIRST_KEY, _LAST_KEY = -(2**63), 2**63 - 1
 class SqlStatements(NamedTuple):
     """The statements that read a store; each finds its rows by an index.
 
-    The rows of a statement have the same columns in every database.
+    Their rows have the same columns in every database.
     """
 
     changes: str
@@ -62,13 +62,13 @@ class SqlStatements(NamedTuple):
 
 
 class SqlReader(StoreReader):
-    """Reads the store *where* by its *statements*, also by the ids of messages and calls.
+    """A reader of the store *where* by its *statements*, also by ids of messages and calls.
 
     Rows are found by an index, so that a lookup in 10,000,000 rows costs no more than in 10,000. A
-    list has at most `FEW` entries unless its verb says otherwise.
+    list has at most `FEW` entries unless documented otherwise.
 
-    *indexed* returns the form of an id in columns of ids, and *unescape* the id of such a form:
-    both are for a database that cannot keep every text there.
+    *indexed* encodes an id for its column, and *unescape* decodes it: both are for a database that
+    cannot store every text there.
     """
 
     def __init__(
@@ -87,35 +87,35 @@ class SqlReader(StoreReader):
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
-        """Show one state of the store inside, where the database can do that."""
+        """Return a context with a consistent snapshot, if the database supports it."""
 
     @property
     def changes(self) -> int:
-        """A number that differs once another connection has written; cheap to ask for."""
+        """A number that differs after writes of other connections; cheap to read."""
         return int(self._rows(self._statements.changes)[0][0])
 
     def sessions(self) -> Iterator[SessionRow]:
-        """Give all sessions, the oldest first."""
+        """Yield all sessions, the oldest first."""
         after = -1
         while rows := self._rows(self._statements.sessions_after, after, _MANY):
             yield from map(self._session_row, rows)
             after = rows[-1][0]
 
     def session(self, session_id: str) -> SessionRow | None:
-        """Return the session of that very id."""
+        """Return the session with exactly this id; None if there is none."""
         rows = self._rows(self._statements.session, self._indexed(session_id))
         return self._session_row(rows[0]) if rows else None
 
     def session_of(self, key: int) -> SessionRow:
-        """Return the session of a message or page; raises `StoreError` if it is lost."""
+        """Return the session of a message or batch; raises `StoreError` if it is lost."""
         for row in self._rows(self._statements.session_of_key, key):
             return self._session_row(row)
         raise StoreError(self._where, f"session {key} is lost; see `toolbus check`")
 
     def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
-        """Return a few ids that begin with *prefix*, each once, in the order of code points.
+        """Return a few unique ids that begin with *prefix*, in the order of code points.
 
-        For messages and calls also ids that only ledger records mention.
+        Ids of messages and calls include ids that only ledger records mention.
         """
         start = self._indexed(prefix)
         rows = self._rows(self._statements.ids_from[kind], start, FEW)
@@ -125,9 +125,9 @@ class SqlReader(StoreReader):
         return sorted([name for name in names if name.startswith(prefix)])[:FEW]
 
     def ids_near(self, kind: IdKind, name: str) -> list[str]:
-        """Return ids next to *name* in the order of code points: candidates for a misspelt id.
+        """Return the ids next to *name* in the order of code points: candidates for a misspelt id.
 
-        Of sessions also a few hundred of the newest.
+        Ids of sessions include a few hundred of the newest.
         """
         middle = self._indexed(name)
         rows = self._rows(self._statements.ids_before[kind], middle, FEW)
@@ -137,12 +137,12 @@ class SqlReader(StoreReader):
         return list(dict.fromkeys([self._unescape(near) for (near,) in rows]))
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
-        """Give the messages of a session behind the number *after*, in order."""
+        """Yield the messages of a session after number *after*, in order."""
         statement, seq = self._statements.messages_after, slice(2, 3)
         return map(self._message_row, self._batches(statement, (session,), (after,), seq))
 
     def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
-        """Return a few messages of the id *name*, in the order in which they were written."""
+        """Return a few messages with the id *name*, in the order of writing."""
         values = (self._indexed(name), session, FEW)
         rows = self._rows(self._statements.messages_of_id, *values)
         return [self._message_row(row) for row in rows]
@@ -150,10 +150,10 @@ class SqlReader(StoreReader):
     def messages_of_call(
         self, name: str, session: int | None, before: MessageRow | None = None
     ) -> list[MessageRow]:
-        """Return the last few messages that ask for the call *name* or answer it, in order.
+        """Return the last few messages that request or answer the call *name*, in order.
 
-        With *before* only messages before that one. Without a *session* the very first message,
-        too, so that ids in several sessions are noticed.
+        With *before*, only earlier messages. Without a *session*, the list includes the very first
+        message, so that ids in several sessions are noticed.
         """
         call_id, end = self._indexed(name), before.key if before else _LAST_KEY
         rows = self._rows(self._statements.of_call_before, call_id, session, end, FEW)
@@ -162,7 +162,7 @@ class SqlReader(StoreReader):
         return [self._message_row(row) for row in reversed(rows)]
 
     def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
-        """Return the first message of its session behind *row* that speaks of the call *name*."""
+        """Return the next message after *row*, in its session, that is about the call *name*."""
         values = (self._indexed(name), row.session, row.key, 1)
         rows = self._rows(self._statements.of_call_after, *values)
         return self._message_row(rows[0]) if rows else None
@@ -170,7 +170,7 @@ class SqlReader(StoreReader):
     def record_batches(
         self, session: int, after: int = 0, to: int | None = None
     ) -> Iterator[RecordBatch]:
-        """Give records of a session in the order in which they were written."""
+        """Yield the records of a session in the order of writing."""
         within, start = (session, _LAST_KEY if to is None else to), (after, _LAST_KEY)
         rows = self._batches(self._statements.batches_after, within, start, slice(1, 3))
         return map(batch_from_row, rows)
@@ -181,10 +181,10 @@ class SqlReader(StoreReader):
         return next((batch for batch in batches if batch.with_message), None)
 
     def batches_mentioning(self, name: str, behind: MessageRow | None = None) -> list[RecordBatch]:
-        """Return pages that speak of the id *name*, but for those of its own message.
+        """Return the batches that mention the id *name*, except those of its own message.
 
-        At most a few hundred, of any session: pages of messages that were added to the store
-        behind the message *behind*, and the newest pages without a message.
+        At most a few hundred, of any session: batches of messages that were stored after the
+        message *behind*, and the newest batches without a message.
         """
         indexed, after = self._indexed(name), behind.key if behind else 0
         rows = self._rows(self._statements.unattached_of_id, indexed, _MANY)
@@ -192,12 +192,12 @@ class SqlReader(StoreReader):
         return [batch_from_row(row) for row in rows]
 
     def original(self, session: int, digest: str) -> bytes | None:
-        """Return the JSON of the value of *digest*, if the session kept it."""
+        """Return the session's original value with *digest*, as JSON; None if there is none."""
         rows = self._rows(self._statements.original, session, self._indexed(digest))
         return rows[0][0] if rows else None
 
     def originals(self, session: int) -> Iterator[Original]:
-        """Give the values that the session kept, by their digests."""
+        """Yield the original values of the session, sorted by digest."""
         statement, digests = self._statements.originals_after, slice(1, 2)
         for body, digest in self._batches(statement, (session,), ("",), digests):
             yield Original(digest=self._unescape(digest), body=body)
@@ -209,13 +209,13 @@ class SqlReader(StoreReader):
         return state_from_row(name, *rows[0]) if rows else None
 
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give the states of the session, by their names."""
+        """Yield the states of the session, sorted by name."""
         for (name,) in self._rows(self._statements.state_names, session):
             for row in self._rows(self._statements.state_of_key, session, name):
                 yield state_from_row(self._unescape(name), *row)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
-        """Give the states whose names begin with *prefix*, with the ids of sessions."""
+        """Yield the states whose names begin with *prefix*, with the ids of sessions."""
         start, name_and_session = (self._indexed(prefix), -1), slice(0, 2)
         rows = self._batches(self._statements.states_from, (), start, name_and_session)
         for indexed, _, session_id, *state in rows:
@@ -228,8 +228,8 @@ class SqlReader(StoreReader):
     def _batches(
         self, statement: str, within: tuple[object, ...], after: tuple[object, ...], place: slice
     ) -> Iterator[Any]:
-        """Give the rows of *statement* behind *after*, the values that a row has in *place*."""
-        # Few at first, for some want to see the next one only.
+        """Yield the rows of *statement* after the values *after* of the columns *place*."""
+        # Few at first: some callers need only the next row.
         limit = 4
         while rows := self._rows(statement, *within, *after, limit):
             yield from rows
@@ -255,7 +255,7 @@ class SqlReader(StoreReader):
 
 
 def batch_from_row(row: tuple[Any, ...]) -> RecordBatch:
-    """Return the page of a row of the ledger, with its damage if it cannot be read."""
+    """Return the records of a row of the ledger, or their damage."""
     session, place, seq, with_message, version, body, checksum = row
     batch = RecordBatch(session, place, seq, bool(with_message), ())
     try:
@@ -265,7 +265,7 @@ def batch_from_row(row: tuple[Any, ...]) -> RecordBatch:
 
 
 def state_from_row(name: str, version: object, body: bytes, checksum: object) -> StateRow:
-    """Return the state *name* of a row, with its damage if it cannot be read."""
+    """Return the state *name* of a row, or its damage."""
     try:
         return StateRow(name, checked_json(version, body, checksum))
     except DecodeError as error:

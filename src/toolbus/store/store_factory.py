@@ -1,4 +1,4 @@
-"""Stores by their addresses: the path of a file, or a PostgreSQL server's."""
+"""Factories of stores and readers, by address: the path of a file, or a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SERVICE = "service="
 
 
 def is_postgres(address: str | os.PathLike[str]) -> bool:
-    """Return whether *address* is a PostgreSQL server's: `postgresql://…` or `service=…`.
+    """Return whether *address* is a PostgreSQL database: `postgresql://…` or `service=…`.
 
-    An address without a scheme is the path of a file, as `./service=x` is. Raises
-    `WrongPathError` for other schemes.
+    An address without a scheme is the path of a file, such as `./service=x`. Raises
+    `WrongPathError` for any other scheme.
     """
     if not isinstance(address, str):
         return False
@@ -36,12 +36,12 @@ def is_postgres(address: str | os.PathLike[str]) -> bool:
     if scheme[1] in _POSTGRES:
         return True
     ways = "the path of a file, postgresql://HOST/DATABASE or service=NAME"
-    # The rest of it may hold a password.
-    raise WrongPathError(scheme[0], f"no store has addresses of this kind; give {ways}")
+    # The rest of the address may contain a password.
+    raise WrongPathError(scheme[0], f"unknown scheme of a store; give {ways}")
 
 
 def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> Store:
-    """Open the store at *address*, which is made if it is not there; with *read_only* neither.
+    """Open the store at *address*, and create it if it does not exist; not with *read_only*.
 
     Raises `StoreError` if it cannot be opened, also for a missing extra. The caller closes it.
 
@@ -53,15 +53,15 @@ def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> S
     if is_postgres(address):
         store: Store = _postgres("store").PostgresStore(os.fspath(address), read_only=read_only)
         return store
-    from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
+    from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - only for files
 
     return SqliteStore(address, read_only=read_only)
 
 
 def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> SqlReader:
-    """Open the store at *address* to look into it; nothing is made or changed.
+    """Open a reader of the store at *address*; it creates and changes nothing.
 
-    With *live* another program may write meanwhile. Raises as `open_store`.
+    With *live*, other programs may write meanwhile. Raises as `open_store`.
 
     >>> asyncio.run(open_store("agent.db").close())
     >>> with open_reader("agent.db") as reader:
@@ -71,7 +71,7 @@ def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> SqlRe
     if is_postgres(address):
         reader: SqlReader = _postgres("reader").PostgresReader(os.fspath(address))
         return reader
-    from toolbus.store.sqlite.sqlite_reader import SqliteReader  # noqa: PLC0415 - not for all
+    from toolbus.store.sqlite.sqlite_reader import SqliteReader  # noqa: PLC0415 - only for files
 
     return SqliteReader(address, live=live)
 

@@ -1,4 +1,4 @@
-"""The readers of stores: all that is kept, a few rows at a time."""
+"""The reader of a store: its base class, and the rows that it yields."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class SessionRow(NamedTuple):
     """A session; times are nanoseconds since the epoch.
 
-    *key* is the store's own number of it, by which the verbs of a reader name it: an older session
-    has a lower key.
+    *key* is the store's own number of the session, the argument of the reader's methods: an older
+    session has a lower key.
     """
 
     key: int
@@ -33,7 +33,7 @@ class SessionRow(NamedTuple):
 
     @property
     def info(self) -> SessionInfo:
-        """The session's line in the list of sessions."""
+        """The session's entry in the list of sessions."""
         times = {"created_ns": self.created_ns, "updated_ns": self.updated_ns}
         return SessionInfo(id=self.id, messages=self.messages, **times)
 
@@ -41,7 +41,8 @@ class SessionRow(NamedTuple):
 class MessageRow(NamedTuple):
     """The message number *seq* of a session, or None and its *damage*: "is damaged: …".
 
-    *key* is the store's own number of it; in one session it grows with *seq*, which begins at 1.
+    *key* is the store's own number of the message; within a session it grows with *seq*, which
+    begins at 1.
     """
 
     key: int
@@ -53,20 +54,19 @@ class MessageRow(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """Why it cannot be read, "" if it can."""
+        """The reason why it cannot be read, or ""."""
         return f"message {self.seq} {self.damage}" if self.damage else ""
 
     def problem_in(self, session_id: str) -> str:
-        """Return the problem, with the session where it is."""
+        """Return the problem, with its session."""
         return f"message {self.seq} of session {session_id!r} {self.damage}"
 
 
 class RecordBatch(NamedTuple):
-    """Records that were written together, before the message number *place* of a session.
+    """The records of one append: *seq* is the number of the first.
 
-    *seq* is the number of the first record; *damage* says why there are none: "is damaged: …".
-    Records that came with a message have its number as their place; records that came without one
-    have the number of the next message, also if it is still to come.
+    *message_seq* is the number of the message that they were written with, or of the next message,
+    which may not exist yet. *damage* is the reason why *records* is empty: "is damaged: …".
     """
 
     session: int
@@ -78,23 +78,23 @@ class RecordBatch(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """Why they cannot be read, "" if they can."""
+        """The reason why they cannot be read, or ""."""
         return f"record {self.seq} {self.damage}" if self.damage else ""
 
     def problem_in(self, session_id: str) -> str:
-        """Return the problem, with the session where it is."""
+        """Return the problem, with its session."""
         return f"record {self.seq} of session {session_id!r} {self.damage}"
 
 
 class StateRow(NamedTuple):
-    """The JSON that is kept for a session under *name*, or None and its *damage*."""
+    """The state *name* of a session, as JSON in *body*, or None and its *damage*."""
 
     name: str
     body: bytes | None
     damage: str = ""
 
     def problem_in(self, session_id: str) -> str:
-        """Return the problem, with the session where it is."""
+        """Return the problem, with its session."""
         return f"state {self.name!r} of session {session_id!r} {self.damage}"
 
 
@@ -102,23 +102,23 @@ R = TypeVar("R", MessageRow, RecordBatch, StateRow)
 
 
 def whole(row: R, session_id: str) -> R:
-    """Return *row* of the session; raises `DecodeError` if it is damaged."""
+    """Return *row* of a session; raises `DecodeError` if it is damaged."""
     if row.damage:
         raise DecodeError(row.problem_in(session_id))
     return row
 
 
 def whole_messages(rows: Iterable[MessageRow], session_id: str) -> tuple[Message, ...]:
-    """Return the messages of *rows*; raises `DecodeError` that names the first damaged row."""
+    """Return the messages of *rows*; raises `DecodeError` for the first damaged row."""
     messages = [whole(row, session_id).message for row in rows]
     return tuple([message for message in messages if message is not None])
 
 
 class StoreFacts(NamedTuple):
-    """Facts of a whole store: the *version* of its tables, its size in *bytes*, 0 if unknown.
+    """Facts about a whole store: the *version* of its tables, its size in *bytes*, 0 if unknown.
 
-    *problems* are the faults that the database finds in its own structure. A file also tells its
-    *pages*, and how many *calls* its index of calls has.
+    *problems* are the faults that the database finds in its own structure. For a file, *pages* is
+    its number of pages, and *calls* the size of its index of calls.
     """
 
     version: int
@@ -129,14 +129,14 @@ class StoreFacts(NamedTuple):
 
 
 class StoreReader(ABC):
-    """Reads a store for a person, and changes nothing; the right to read is enough.
+    """A synchronous reader of a store; it needs only the right to read.
 
-    One thread at a time uses it, outside of event loops: each verb waits for its rows. An iterator
-    reads a few rows at a time (bounded in number and in bytes), however long the session is. A
-    verb sees every commit before its call. A store that cannot be read raises `StoreError`; a
-    single damaged row is not an error, and has its `damage`.
+    Use it in one thread at a time, outside of event loops: each method waits for its rows. An
+    iterator reads a few rows at a time (bounded in number and in bytes), however long the session
+    is. A method sees all commits before its call. An unreadable store raises `StoreError`; a
+    damaged row is not an error, and has its `damage`.
 
-    The abstract verbs are enough for a store of your own: the other ones go through all rows.
+    For a store of your own implement the abstract methods: the others search through all rows.
 
     >>> store = MemoryStore()
     >>> asyncio.run(store.append("s1", AppendRequest(message=UserMessage(content="hello"))))
@@ -148,43 +148,43 @@ class StoreReader(ABC):
     @property
     @abstractmethod
     def changes(self) -> int:
-        """A number that changes when another program or store has written; cheap to ask for."""
+        """A number that differs after writes of other programs or stores; cheap to read."""
 
     @abstractmethod
     def sessions(self) -> Iterator[SessionRow]:
-        """Give all sessions, the oldest first."""
+        """Yield all sessions, the oldest first."""
 
     @abstractmethod
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
-        """Give the messages of a session behind the number *after*, in order."""
+        """Yield the messages of a session after number *after*, in order."""
 
     @abstractmethod
     def record_batches(
         self, session: int, after: int = 0, to: int | None = None
     ) -> Iterator[RecordBatch]:
-        """Give records of a session in the order in which they were written.
+        """Yield the records of a session in the order of writing.
 
-        Only records of the places *after* + 1 to *to*; None is the end of the session.
+        Only batches with a `message_seq` from *after* + 1 to *to*; None is the end of the session.
         """
 
     @abstractmethod
     def originals(self, session: int) -> Iterator[Original]:
-        """Give the values that the session kept, by their digests."""
+        """Yield the original values of the session, sorted by digest."""
 
     @abstractmethod
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give the states of the session, by their names."""
+        """Yield the states of the session, sorted by name."""
 
     @abstractmethod
     def facts(self) -> StoreFacts:
-        """Return the facts of the store, after the database has looked through its structure.
+        """Return facts about the store, with the database's own check of its structure.
 
-        Takes as long as this look. Rows are not decoded: `toolbus check` does that by the verbs.
+        This may take long. Rows are not decoded: `toolbus check` reads them by the other methods.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the reader."""
 
     def __enter__(self) -> Self:
         return self
@@ -193,11 +193,11 @@ class StoreReader(ABC):
         self.close()
 
     def session(self, session_id: str) -> SessionRow | None:
-        """Return the session of that very id."""
+        """Return the session with exactly this id; None if there is none."""
         return next((row for row in self.sessions() if row.id == session_id), None)
 
     def original(self, session: int, digest: str) -> bytes | None:
-        """Return the JSON of the value of *digest*, if the session kept it."""
+        """Return the session's original value with *digest*, as JSON; None if there is none."""
         originals = self.originals(session)
         return next((each.body for each in originals if each.digest == digest), None)
 
@@ -208,9 +208,9 @@ class StoreReader(ABC):
         return next((state for state in states if state.name == name), None)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
-        """Give the states whose names begin with *prefix*, each with its session's id.
+        """Yield the states of all sessions whose names begin with *prefix*, with the session's id.
 
-        Of all sessions, by name in the order of code points, then the older session first.
+        They are sorted by name in the order of code points, then with the older session first.
         """
         states = [
             (state.name, session.key, session.id, state)
@@ -222,7 +222,7 @@ class StoreReader(ABC):
 
 
 def first_folder(reader: StoreReader, session: int) -> str:
-    """Return where a session began to work, "" if its first records do not say so."""
+    """Return the folder in which a session began, "" if its first records do not name it."""
     batch = next(iter(reader.record_batches(session)), None)
     scopes = [] if batch is None else [record.scope for record in batch.records]
     return next((folder for each in scopes if (folder := each.project or each.folder)), "")

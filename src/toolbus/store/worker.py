@@ -1,4 +1,4 @@
-"""A daemon thread that serves jobs in batches, and answers each to the loop that waits."""
+"""A daemon thread that serves jobs in batches, and returns each answer to the awaiting loop."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ if TYPE_CHECKING:
 
 J = TypeVar("J")
 A = TypeVar("A")
-"""The type of a job, and of its answer."""
+"""The types of a job and of its answer."""
 
 Order: TypeAlias = tuple[J, Future[A]]
-"""A job, and the promise of its answer."""
+"""A job, and the future of its answer."""
 
 _PAUSE = 0.02
-"""Seconds between two rounds of a job that cannot be done yet."""
+"""Seconds before a job that cannot be done yet is tried again."""
 
 
 class NotYetError(Exception):
-    """The answer to a job that cannot be done yet: it comes first in the next round."""
+    """The answer to a job that cannot be done yet: it is the first of the next batch."""
 
 
 class Worker(Generic[J, A]):
-    """Hands the jobs that wait, up to *limit* at once, to *serve* in a thread of its own.
+    """A thread that passes waiting jobs, up to *limit* at once, to *serve*.
 
     *serve* returns one answer per job, in order; an exception is raised where the answer is
-    awaited, but for a `NotYetError`, for which *serve* sets the bound. *end* runs in the thread as
-    its last act: after `close`, or when the worker is forgotten. No cancellation reaches a job.
+    awaited. A `NotYetError` makes the job wait instead, for as long as *serve* returns it. *end*
+    runs last in the thread: after `close`, or when the worker is garbage-collected. Cancellation
+    does not reach a job.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Worker(Generic[J, A]):
         self._name, self._lock, self._closed = name, Lock(), False
         self._queue: SimpleQueue[Order[J, A] | None] = SimpleQueue()
         self._ended: Future[None] = _promise()
-        # The thread knows the queue and not the worker, so a forgotten worker can be collected.
+        # The thread has no reference to the worker, so that the worker can be garbage-collected.
         run = (self._queue, serve, end, limit, self._ended)
         self._thread = Thread(target=_run, args=run, name=name, daemon=True)
         self._thread.start()
@@ -57,7 +58,7 @@ class Worker(Generic[J, A]):
 
     @property
     def is_closed(self) -> bool:
-        """Whether jobs are taken no more."""
+        """Whether the worker accepts no more jobs."""
         return self._closed
 
     async def submit(self, job: J) -> A:
@@ -109,7 +110,7 @@ def _run(
 def _take(
     queue: SimpleQueue[Order[J, A] | None], limit: int, seconds: float | None
 ) -> list[Order[J, A] | None]:
-    """Return the orders that wait when the first has come, or after *seconds*; None ends."""
+    """Return waiting orders once there is one, or after *seconds*; None among them ends."""
     taken: list[Order[J, A] | None] = []
     with suppress(Empty):
         taken.append(queue.get(timeout=seconds))
@@ -124,7 +125,7 @@ def _answer(
     """Answer *orders*; return the orders that cannot be done yet."""
     try:
         answers = serve([job for job, _ in orders])
-    except Exception as error:  # noqa: BLE001 - the thread must live, and the callers must know
+    except Exception as error:  # noqa: BLE001 - the thread must go on, and callers get the error
         answers = [error] * len(orders)
     waiting = []
     for (job, promise), answer in zip(orders, answers, strict=True):

@@ -1,4 +1,4 @@
-"""Ledger records on their way into a store: they wait for a message to be written with."""
+"""A queue of ledger records, which are written to a store together with the next message."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 MAX_WAITING = 1_000
-"""How many records wait at most for a store that fails."""
+"""The most records that wait for a failing store."""
 
 
 class WriteBehind:
-    """The records of a session that no message has taken along yet; at most *limit*, or any number.
+    """The waiting records of a session: at most *limit*, or any number.
 
-    One commit writes a message and all that wait, so the ledger costs no commits of its own.
+    One commit writes a message and all waiting records, so the ledger needs no commits of its own.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self._waiting: deque[DispatchRecord] = deque(maxlen=limit)
 
     def add(self, record: DispatchRecord) -> None:
-        """Let *record* wait for the next write."""
+        """Queue *record* for the next write."""
         if len(self._waiting) == self._waiting.maxlen:
             logger.warning("a ledger record is lost: too many wait for the next message")
         self._waiting.append(record)
 
     @contextmanager
     def taking(self) -> Iterator[tuple[DispatchRecord, ...]]:
-        """Take the waiting records, to be written inside; if that fails, they wait on."""
-        # Another thread may dispatch, and so add, meanwhile: what is not taken waits on.
+        """Return a context with the waiting records; if it fails, they are queued again."""
+        # Another thread may add records meanwhile, which stay in the queue.
         records = tuple([self._waiting.popleft() for _ in range(len(self._waiting))])
         try:
             yield records
         except Exception:
-            # Of a store that goes on failing, no more is kept than memory keeps anyway.
+            # A store that keeps failing must not fill the memory.
             self._waiting.extendleft(reversed(records[-MAX_WAITING:]))
             raise
 
     async def flush(self, write: Callable[[], Coroutine[None, None, None]], loss: str) -> None:
-        """Have *write* take the waiting records, if any; a failure is only logged, as *loss*."""
+        """Call *write* if records wait; log a failure as *loss*."""
         if self._waiting:
             try:
                 await shield_until_done(write)

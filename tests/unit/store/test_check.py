@@ -387,22 +387,22 @@ def sql(data, *statements):
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE messages SET id = 'z' WHERE key = 5", "its id is not what its body says"),
-        ("UPDATE messages SET seq = 0 WHERE key = 5", "message 2 cannot be read: no row of it"),
+        ("UPDATE messages SET id = 'z' WHERE key = 5", "its id differs from the id in its body"),
+        ("UPDATE messages SET seq = 0 WHERE key = 5", "message 2 cannot be read: no row is found"),
         ("UPDATE messages SET version = 9 WHERE key = 5", "has version 9, expected 1"),
-        ("UPDATE sessions SET messages = 9 WHERE key = 1", "it counts 9 messages, and 24 are"),
+        ("UPDATE sessions SET messages = 9 WHERE key = 1", "it counts 9 messages, but has 24"),
         ("UPDATE sessions SET records = 30 WHERE key = 1", "records 25 to 30 cannot be read"),
-        ("DELETE FROM sessions WHERE key = 2", "session 'b' is missing in the list of sessions"),
-        ("DELETE FROM messages WHERE key = 5", "message 2 cannot be read: no row of it"),
+        ("DELETE FROM sessions WHERE key = 2", "session 'b' is missing in the table of sessions"),
+        ("DELETE FROM messages WHERE key = 5", "message 2 cannot be read: no row is found"),
         (
             "INSERT INTO calls VALUES ('x', 1)",
-            "the index of calls has 49, and the messages have 48",
+            "the index of calls has 49 entries, and the messages have 48",
         ),
-        ("DROP INDEX messages_by_id", "the table or index 'messages_by_id' cannot be found"),
-        ("DROP TABLE ledger", "the table or index 'ledger' cannot be found"),
-        ("DROP TABLE sessions", "the table or index 'sessions' cannot be found"),
-        ("PRAGMA application_id = 7", "its application id is 0x7"),
-        ("PRAGMA user_version = 0", "its version is 0, which no release wrote"),
+        ("DROP INDEX messages_by_id", "the table or index 'messages_by_id' is missing"),
+        ("DROP TABLE ledger", "the table or index 'ledger' is missing"),
+        ("DROP TABLE sessions", "the table or index 'sessions' is missing"),
+        ("PRAGMA application_id = 7", "the application id 0x7 is not"),
+        ("PRAGMA user_version = 0", "version 0 is not of any release"),
     ],
 )
 def test_what_disagrees_is_told_and_put_right(whole, statement, problem):
@@ -427,9 +427,9 @@ def test_rows_that_fit_no_table_are_told(whole):
     with stored(sql(data, "UPDATE sessions SET created_ns = 'soon' WHERE key = 1")) as path:
         report = checked(path)
 
-    reason = "a row has a value of another type"
-    assert f"the table 'sessions' cannot be read whole: {reason}" in report.problems
-    assert "session 'a' is missing in the list of sessions" in report.problems
+    reason = "a row has a value of the wrong type"
+    assert f"a part of the table 'sessions' cannot be read: {reason}" in report.problems
+    assert "session 'a' is missing in the table of sessions" in report.problems
 
 
 def test_free_pages_are_no_rows(whole):
@@ -509,7 +509,7 @@ def test_a_file_that_changes_meanwhile_is_told(whole):
         def disturb(done, pages):
             path.write_bytes(data + bytes(PAGE))
 
-        with pytest.raises(StoreError, match="somebody wrote to it while it was read"):
+        with pytest.raises(StoreError, match="another program wrote to it while it was read"):
             check_file(str(path), disturb)
 
 

@@ -448,7 +448,7 @@ async def test_the_worker_outlives_a_failure_of_what_it_serves():
 def test_a_file_that_is_no_database_is_refused(path, data, read_only):
     path.write_bytes(data)
 
-    assert refused(path, read_only=read_only).startswith("it is no SQLite database, or damaged")
+    assert refused(path, read_only=read_only).startswith("not an SQLite database, or damaged")
 
 
 async def test_a_store_cut_to_its_header_is_refused(path):
@@ -471,14 +471,14 @@ def test_another_applications_database_is_refused(path, tmp_path, mode, closed):
     if not path.exists():
         shutil.copyfile(source, path)
 
-    assert refused(path) == "it is another application's database; give another path"
+    assert refused(path) == "the database is of another application; give another path"
 
 
 def test_a_database_marked_by_another_application_is_refused(path):
     with raw(path) as other:
         other.execute("PRAGMA application_id = 7")
 
-    assert "another application's" in refused(path)
+    assert "another application" in refused(path)
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -496,7 +496,7 @@ async def test_a_newer_version_is_refused(path, tmp_path, read_only, closed):
 
     reason = refused(path, read_only=read_only)
     version = schema.VERSION
-    assert reason == f"it has version {version + 1}, newer than {version}; update toolbus"
+    assert reason == f"version {version + 1} is newer than {version}; update toolbus"
 
 
 def test_an_unfinished_write_of_another_program_is_left_alone(path, tmp_path):
@@ -519,7 +519,7 @@ def test_an_unfinished_write_of_another_program_is_left_alone(path, tmp_path):
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_directory_is_refused(tmp_path, read_only):
-    with pytest.raises(StoreError, match="is a directory; give the path of a file in it"):
+    with pytest.raises(StoreError, match="got a directory; give the path of a file in it"):
         SqliteStore(tmp_path, read_only=read_only)
 
 
@@ -603,7 +603,7 @@ async def test_a_read_only_file_is_refused_and_can_be_read(public_path):
         async with SqliteStore(public_path, read_only=True) as store:
             assert await ids(store) == ["m1"]
 
-    assert reason == "it is read-only, and this would write to it; make it writable"
+    assert reason == "the file is read-only; make it writable"
 
 
 async def test_a_read_only_folder_is_refused_and_can_be_read(public_path):
@@ -647,7 +647,7 @@ async def test_a_file_that_changes_under_a_reader_without_locks_is_told(public_p
 
     await make(public_path, "m2")
 
-    with pytest.raises(StoreError, match="somebody wrote to it while it was read"):
+    with pytest.raises(StoreError, match="another program wrote to it while it was read"):
         await reader.read("s")
     await reader.close()
 
@@ -656,7 +656,7 @@ async def test_an_unreadable_file_is_refused(public_path):
     await make(public_path, "m1")
     public_path.chmod(0)
 
-    with unprivileged(), pytest.raises(StoreError, match="it is not readable"):
+    with unprivileged(), pytest.raises(StoreError, match="the file is not readable"):
         SqliteStore(public_path)
 
 
@@ -761,7 +761,7 @@ def test_a_store_for_reading_is_not_made(path):
     with pytest.raises(StoreError, match="there is no such file"):
         SqliteStore(path, read_only=True)
     path.write_bytes(b"")
-    assert refused(path, read_only=True) == "it is empty; give the path of a store"
+    assert refused(path, read_only=True) == "the file is empty; give the path of a store"
 
 
 # --- damage that is found later ------------------------------------------------------------------
@@ -1083,7 +1083,7 @@ async def test_what_a_reader_still_sees_is_not_called_gone(path):
             told, appended = await asyncio.gather(*forgetting, return_exceptions=True)
 
         assert isinstance(told, StoreError)
-        assert "another reader needs a log that holds it" in told.reason
+        assert "a log that another reader needs still contains them" in told.reason
         assert appended is None
         assert await store.forget_originals("s") == 0
         assert b"value of" not in Path(f"{path}-wal").read_bytes()
@@ -1100,7 +1100,7 @@ async def test_a_file_from_before_the_first_release_is_refused(path, version):
     before = contents(path)
 
     for read_only in (True, False):
-        with pytest.raises(StoreError, match=f"has version {version}, which no release wrote; see"):
+        with pytest.raises(StoreError, match=f"version {version} is not of any release; see"):
             SqliteStore(path, read_only=read_only)
     assert contents(path) == before
 

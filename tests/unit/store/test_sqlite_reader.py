@@ -128,7 +128,7 @@ async def test_a_damaged_state_is_given_with_its_damage(path):
         found = [row for _, row in reader.states_like("question:")]
 
     assert [row.body for row in found] == [None, b'"hello"']
-    assert "is damaged: its checksum" in found[0].damage
+    assert "is damaged: the checksum" in found[0].damage
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def test_another_scheme_is_refused_without_its_rest(scheme):
         open_store(f"{scheme}://user:canary@host/db")
 
     assert "canary" not in str(refused.value)
-    assert str(refused.value).startswith(f"store '{scheme}://': no store has addresses of this")
+    assert str(refused.value).startswith(f"store '{scheme}://': unknown scheme of a store")
 
 
 def test_without_the_extra_it_is_named(monkeypatch):

@@ -196,14 +196,14 @@ class OwnFile(Struct, frozen=True, kw_only=True):
         return text == self.content
 
     def install(self, text: str | None) -> Installed:
-        """Return the content; raises `ConfigurationError` if the file is somebody else's."""
+        """Return the content; raises `ConfigurationError` if the file is not ours."""
         if text is not None:
-            reason = "it is there and was not written by toolbus; move it away, and try again"
+            reason = "the file exists and is not from toolbus; move it away, and try again"
             raise ConfigurationError(reason, str(self.path))
         return Installed(self.content, tuple(self.content.splitlines()), RecordedFile())
 
     def remove(self, text: str, before: RecordedFile | None) -> str | None:  # noqa: ARG002
-        """Return None for a file of ours, it goes; another's file as it is."""
+        """Return None, to remove a file of ours; any other file stays unchanged."""
         return None if self.is_present(text) else text
 
 

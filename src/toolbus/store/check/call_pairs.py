@@ -1,4 +1,4 @@
-"""The calls of a session with their answers, and the order in which each has one beside it."""
+"""The calls of a session with their answers, and the repair of calls with none or several."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """The message number *seq* as an answer; not *true* if it says only that there is none."""
+    """The message number *seq* as an answer; not *true* if it only marks an interrupted call."""
 
     seq: int
     key: int
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
 
 
 class PairedCall(NamedTuple):
-    """A call, the message that asks for it, and its answers in order."""
+    """A call, the message that requests it, and its answers in order."""
 
     id: str
     seq: int
@@ -40,9 +40,9 @@ class PairedCall(NamedTuple):
 class CallPairs:
     """The calls and answers of one session, whose messages are added in order.
 
-    *strays* are the numbers of answers to calls that no message asks for, with the calls' ids.
-    *is_conversation* is whether a user speaks; without a user, as in a proxy's record, calls may
-    overlap.
+    *strays* are the numbers of answers without a requesting message, with the calls' ids.
+    *is_conversation* is whether there is a user's message; without one, as in a proxy's session,
+    calls may overlap.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class CallPairs:
         self._answered: dict[str, PairedCall] = {}
 
     def add(self, row: MessageRow) -> None:
-        """Take the next message, if it can be read."""
+        """Add the next message, if it is readable."""
         match row.message:
             case None:
                 return
@@ -71,7 +71,7 @@ class CallPairs:
         self._others.append(row.seq)
 
     def _answer(self, call_id: str, answer: Answer) -> None:
-        """Take *answer* for that to the first call that waits, else to the latest answered."""
+        """Match *answer* to the first waiting call, else to the latest answered one."""
         waiting = self._waiting[call_id]
         call = waiting.popleft() if waiting else self._answered.get(call_id)
         if call is None:
@@ -87,47 +87,47 @@ class CallPairs:
 
     @cached_property
     def _next_others(self) -> dict[int, int]:
-        """The number of the message that may not stand before an answer, by that of its call."""
+        """The number of the next message of any other kind, which must follow a call's answer."""
         return dict(pairwise(self._others)) if self.is_conversation else {}
 
     def _divider(self, call: PairedCall, answer: Answer) -> int | None:
-        """Return the number of the first message that stands between *call* and *answer*."""
+        """Return the number of the first message between *call* and *answer*, None if none."""
         other = self._next_others.get(call.seq)
         return None if other is None or other > answer.seq else other
 
     def problems(self) -> Iterator[str]:
-        """Say which calls have several answers, and which are apart from theirs."""
+        """Yield the calls with several answers, and the calls separated from their answers."""
         for call in self.calls:
             if len(call.answers) > 1:
                 places = " and ".join([str(answer.seq) for answer in call.answers])
                 times = f"{len(call.answers)} times, by messages {places}"
                 yield f"call {call.id!r} is answered {times}"
             if call.answers and (other := self._divider(call, call.answers[0])):
-                yield f"message {other} stands between call {call.id!r} and its answer"
+                yield f"message {other} is between call {call.id!r} and its answer"
 
     def notes(self) -> Iterator[str]:
-        """Say which answers no message asks for; the question may have been lost long ago."""
+        """Yield the answers without a request, which may have been lost long ago."""
         for seq, call_id in self.strays:
-            yield f"message {seq} answers call {call_id!r}, which no message asks for"
+            yield f"message {seq} answers call {call_id!r}, which no message requests"
 
     @cached_property
     def left_out(self) -> dict[int, PairedCall]:
-        """The calls that keep another answer, by the keys of the messages that go."""
+        """The keys of messages with surplus answers, each with its call."""
         answers = [(answer, call) for call in self.calls for answer in call.answers]
         return {answer.key: call for answer, call in answers if answer is not call.best}
 
     @cached_property
     def _asking(self) -> dict[int, int]:
-        """The key of the message that asked, by that of the answer that belongs behind it."""
+        """The keys of the best answers, each with the key of the requesting message."""
         answered = [call for call in self.calls if call.answers and self.is_conversation]
         return {call.best.key: call.key for call in answered}
 
     def position(self, key: int) -> tuple[int, int]:
-        """Return the sort key of the message *key* that puts answers behind their calls."""
+        """Return the sort key of the message *key* that places answers right after their calls."""
         return self._asking.get(key, key), key
 
     def repairs(self) -> Iterator[str]:
-        """Say which messages are left out of the mended order, and which have moved."""
+        """Yield the messages that the repaired order leaves out, and those that it moves."""
         for call in self.calls:
             for answer in call.answers:
                 if answer.key in self.left_out:

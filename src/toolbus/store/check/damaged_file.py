@@ -1,4 +1,4 @@
-"""A store's file, which may be damaged: its rows, as far as SQLite gives them."""
+"""The reader of a store's file that may be damaged: it yields all rows that SQLite can read."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from toolbus.store.sqlite.files import Connection, Header
     from toolbus.store.store_reader import StateRow
 
-# SQLite quotes what it finds in a damaged file, and that is not always text.
+# SQLite quotes the content of a damaged file, which may not be text.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _ELSEWHERE = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")
-"""The beginnings of SQLite's codes for what is not wrong with the file itself."""
+"""The prefixes of SQLite's codes for failures outside of the file."""
 
 _MAGIC = b"SQLite format 3\0"
 _NAMES = frozenset(re.findall(r"(?:TABLE|INDEX) IF NOT EXISTS (\w+)", " ".join(schema.TABLES)))
-"""The tables and indexes of a file of this version."""
+"""The tables and indexes of the current version."""
 
 _OLD_NAMES = frozenset({"sessions", "messages", "calls", "ledger"})
-"""The tables that a file of any version has."""
+"""The tables of every version."""
 
 _MIN_ROW = 32
-"""No row of a message or of a record takes fewer bytes, so there are no more keys than that."""
+"""The fewest bytes of a row, which bounds the number of keys in the file."""
 
 _TRIES = 20_000
-"""How many parts of a table are tried behind one another: some seconds."""
+"""The most ranges of keys that are tried in a table: this takes some seconds."""
 
 _SESSION = "coalesce(CAST(session AS INTEGER), 0)"
-# The columns behind the key and the session, in the types that the tables promise: a damaged row
-# may have others, and then a number that is told as lost, or a body that its checksum disowns.
+# The columns after key and session, cast to the types of the tables: a damaged row may have other
+# types, which give a number reported as lost, or a body with a wrong checksum.
 _COLUMNS = {
     "messages": "coalesce(CAST(seq AS INTEGER), 0), id, version, CAST(body AS BLOB), checksum",
     "ledger": """coalesce(CAST(place AS INTEGER), 0), coalesce(CAST(seq AS INTEGER), 0),
@@ -64,10 +64,10 @@ _COLUMNS = {
 
 @contextmanager
 def open_damaged(where: str) -> Iterator[DamagedFile]:
-    """Open the file *where* to read it, and change nothing; raises `StoreError` for no store.
+    """Open the file *where* for reading; raises `StoreError` if it is not a store.
 
-    Not for a process that has the file open: closing the file here would take that process's own
-    locks on it, as POSIX has it.
+    A process that has the file open must not call this: closing the file here would release the
+    locks of that process, by POSIX.
     """
     file = checked_path(where, read_only=True)
     with file.open("rb") as stream:
@@ -82,10 +82,10 @@ def open_damaged(where: str) -> Iterator[DamagedFile]:
 
 
 class DamagedFile:
-    """Reads the file *where*, of *size* bytes, by the verbs of a `StoreReader`.
+    """A reader of the file *where*, of *size* bytes, with methods of a `StoreReader`.
 
-    Raises `WrongPathError` for a file in which SQLite finds nothing and which lacks the head of
-    SQLite's files, too (*has_head*), and for another application's or a newer file.
+    Raises `WrongPathError` for a file that SQLite cannot read and that lacks the magic header of
+    SQLite (*has_head*), and for a file of another application or of a newer version.
     """
 
     def __init__(self, where: str, connection: Connection, size: int, *, has_head: bool) -> None:
@@ -100,10 +100,10 @@ class DamagedFile:
             if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
                 raise
             if not has_head:
-                reason = "it is no store, or its head is gone: then restore it from a copy"
+                reason = "not a store, or its header is lost: then restore it from a copy"
                 raise WrongPathError(where, reason) from error
-            why = f"SQLite cannot read anything of it ({error})"
-            self._problems = [f"{why}; restore it from a copy"]
+            reason = f"SQLite cannot read the file at all ({error})"
+            self._problems = [f"{reason}; restore it from a copy"]
         tables = [table for table in _COLUMNS if table in self._names]
         self._keys = {table: self._find_keys(table) for table in tables}
         self._sessions = self._read_sessions() if "sessions" in self._names else {}
@@ -122,7 +122,7 @@ class DamagedFile:
         self._max_keys = pages * page_size // _MIN_ROW + 1
 
     def facts(self) -> StoreFacts:
-        """Return SQLite's facts and problems of the file, with the tables not read whole."""
+        """Return SQLite's facts about the file, its problems, and the partly unreadable tables."""
         calls = None
         if "calls" in self._names:
             calls = next((n for (n,) in self._execute("calls", "SELECT count(*) FROM calls")), None)
@@ -130,11 +130,11 @@ class DamagedFile:
         return StoreFacts(self._version, self._size, problems, self._pages, calls)
 
     def sessions(self) -> list[SessionRow]:
-        """Return all sessions, the oldest first; a session not in the list is given a name."""
+        """Return all sessions, the oldest first; a session lost from the table gets a name."""
         return sorted(self._sessions.values())
 
     def messages(self, session: int) -> Iterator[MessageRow]:
-        """Give the messages of a session, in the order in which they were written."""
+        """Yield the messages of a session, in the order of writing."""
         for key, (seq, name, *body) in self._rows("messages", session):
             try:
                 yield MessageRow(key, session, seq, name, decode_message(*body))
@@ -142,28 +142,28 @@ class DamagedFile:
                 yield MessageRow(key, session, seq, name, None, str(error))
 
     def record_batches(self, session: int) -> Iterator[RecordBatch]:
-        """Give all records of a session; pages without a message come first."""
+        """Yield all records of a session; batches without a message come first."""
         return (batch for _, batch in self.keyed_batches(session))
 
     def keyed_batches(self, session: int) -> Iterator[tuple[int, RecordBatch]]:
-        """Give all records of a session by the key of their message, or a negative number.
+        """Yield all records of a session with the key of their message, or a negative key.
 
-        Of pages without a message each has a lower number than the one before it.
+        Negative keys of batches without a message decrease with each batch.
         """
         for key, (place, seq, *body) in self._rows("ledger", session):
             yield key, batch_from_row((session, place, seq, key > 0, *body))
 
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give the states of the session."""
+        """Yield the states of the session."""
         return (state_from_row(*row) for _, row in self._rows("states", session))
 
     def originals(self, session: int) -> Iterator[Original]:
-        """Give the values that the session kept."""
+        """Yield the original values of the session."""
         rows = self._rows("originals", session)
         return (Original(digest=digest, body=body) for _, (digest, body) in rows)
 
     def _rows(self, table: str, session: int) -> Iterator[tuple[int, Any]]:
-        """Give the rows of the session by their keys, in order, as far as SQLite gives them."""
+        """Yield the readable rows of the session with their keys, in order."""
         query = (
             f"SELECT {_COLUMNS[table]} FROM {table} NOT INDEXED WHERE key = ? AND {_SESSION} = ?"
         )
@@ -172,7 +172,7 @@ class DamagedFile:
                 yield key, row
 
     def _execute(self, table: str, query: str, *values: object) -> list[Any]:
-        """Return the rows of *query*, none if *table* is damaged there."""
+        """Return the rows of *query*; [] if *table* is damaged there."""
         try:
             return self._connection.execute(query, values).fetchall()
         except _ERRORS as error:
@@ -180,27 +180,27 @@ class DamagedFile:
             return []
 
     def _note(self, table: str, reason: object) -> None:
-        self._unread.setdefault(table, f"the table {table!r} cannot be read whole: {reason}")
+        self._unread.setdefault(table, f"a part of the table {table!r} cannot be read: {reason}")
 
     def _find_keys(self, table: str) -> dict[int, set[int]]:
-        """Return the keys of the rows in *table* by their sessions."""
+        """Return the keys of the rows in *table* by session."""
         keys: dict[int, set[int]] = defaultdict(set)
         for key, session in self._scan(table, f"key, {_SESSION}"):
             keys[session].add(key)
         return dict(keys)
 
     def _read_sessions(self) -> dict[str, SessionRow]:
-        """Return the rows of the list of sessions by their ids."""
+        """Return the rows of the table of sessions by id."""
         sessions: dict[str, SessionRow] = {}
         for row in self._scan("sessions", "key, id, messages, records, created_ns, updated_ns"):
             if [*map(type, row)] == [int, str, int, int, int, int]:
                 sessions.setdefault(row[1], SessionRow._make((*row, False)))
             else:
-                self._note("sessions", "a row has a value of another type")
+                self._note("sessions", "a row has a value of the wrong type")
         return sessions
 
     def _name_lost_sessions(self) -> None:
-        """Add the sessions of which there are rows, and none in the list of sessions."""
+        """Add the sessions that have rows but are missing in the table of sessions."""
         listed = {session.key for session in self._sessions.values()}
         for key in sorted({key for keys in self._keys.values() for key in keys} - listed):
             records = [record for batch in self.record_batches(key) for record in batch.records]
@@ -208,22 +208,22 @@ class DamagedFile:
             times = [record.started_ns for record in records] or [0]
             row = SessionRow(key, name, 0, 0, min(times), max(times), has_originals=False)
             self._sessions[name] = row
-            self._problems.append(f"session {name!r} is missing in the list of sessions")
+            self._problems.append(f"session {name!r} is missing in the table of sessions")
 
-    def _lost_name(self, key: int, told_names: list[str]) -> str:
-        """Return the name of a lost session, from the index or else *told_names*."""
+    def _lost_name(self, key: int, recorded_names: list[str]) -> str:
+        """Return the name of a lost session, from the index or else *recorded_names*."""
         query = """SELECT CAST(id AS TEXT) FROM sessions INDEXED BY sqlite_autoindex_sessions_1
             WHERE +key = ?"""
-        names = [*[name for (name,) in self._execute("sessions", query, key)], *told_names]
+        names = [*[name for (name,) in self._execute("sessions", query, key)], *recorded_names]
         known = (name for name in names if name and name not in self._sessions)
         return next(known, f"recovered-{key}")
 
     def _scan(self, table: str, columns: str) -> Iterator[Any]:
-        """Give the rows of *table*, of which the first column is the key; some may come twice.
+        """Yield the rows of *table*, whose first column is the key; some may come twice.
 
-        A part of the keys is read from the first one up to an error, then from the last one down to
-        an error: each end may be behind a row whose damaged key misleads the other. The keys
-        between are halved again and again, so each part that SQLite finds is read.
+        A range of keys is read upwards from its first key until an error, then downwards from its
+        last key until an error: a damaged key may mislead either direction. The keys in between are
+        halved again and again, so that each readable part is reached.
         """
         parts, tries = deque([(-(2**63), 2**63 - 1)]), 0
         while parts and tries < _TRIES:
@@ -235,7 +235,7 @@ class DamagedFile:
                 try:
                     for row in self._connection.execute(query, (low, high, self._max_keys)):
                         yield row
-                        # A damaged key is no guide.
+                        # A damaged key may be outside of the range.
                         if low <= row[0] <= high:
                             low, high = (row[0] + 1, high) if order == "ASC" else (low, row[0] - 1)
                 except _ERRORS as error:
@@ -249,33 +249,33 @@ class DamagedFile:
 
 
 def _opening_problems(connection: Connection) -> list[str]:
-    """Return why SQLite does not open the file as it is, and have it read the file all the same."""
+    """Return why SQLite cannot open the file normally, and make it tolerate damage."""
     problems: list[str] = []
     try:
         read_header(connection)
     except _ERRORS as error:
-        problems.append(f"SQLite does not open it: {error}")
-    # Then SQLite also reads a file that was cut, and passes over tables it cannot make out.
+        problems.append(f"SQLite cannot open the file: {error}")
+    # With this SQLite also reads a truncated file, and skips tables with an invalid definition.
     connection.execute("PRAGMA writable_schema = ON")
-    # One state of the file is read, whatever is written meanwhile.
+    # A consistent snapshot is read, regardless of concurrent writes.
     connection.execute("BEGIN")
     return problems
 
 
 def _header_problems(where: str, header: Header, names: set[str]) -> list[str]:
-    """Return the problems of *header* and *names*; refuse another application's or a newer file."""
+    """Return the problems of *header* and *names*; refuse a foreign or a newer file."""
     if header == EMPTY:
-        return ["it is empty: nothing was ever stored in it, or all of it was cut off"]
+        return ["the file is empty: it was never written, or all of it was cut off"]
     is_ours = header.application_id == schema.APPLICATION_ID
     if not is_ours and "messages" not in names:
-        raise WrongPathError(where, "it is another application's database; give another path")
+        raise WrongPathError(where, "the database is of another application; give another path")
     check_version(where, header.version)
     problems: list[str] = []
     if not is_ours:
         number = f"{header.application_id:#x}"
-        problems.append(f"its application id is {number}, which is not that of a store")
+        problems.append(f"the application id {number} is not that of a store")
     if header.version < schema.OLDEST:
-        problems.append(f"its version is {header.version}, which no release wrote")
+        problems.append(f"version {header.version} is not of any release")
     needed = _NAMES if header.version == schema.VERSION else _OLD_NAMES
     missing = sorted(needed - names)
-    return problems + [f"the table or index {name!r} cannot be found" for name in missing]
+    return problems + [f"the table or index {name!r} is missing" for name in missing]

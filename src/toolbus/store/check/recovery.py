@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow
 
 _BATCH = 256
-"""How many appends share a transaction."""
+"""The number of appends in a transaction."""
 
 _SAVED = """SELECT count(*), (SELECT count(*) FROM messages), coalesce(sum(records), 0),
     (SELECT count(*) FROM originals), (SELECT count(*) FROM states) FROM sessions"""
@@ -38,11 +38,11 @@ _SAVED = """SELECT count(*), (SELECT count(*) FROM messages), coalesce(sum(recor
 def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
     """Write the readable rows of the store file *where* to the file *new*; return the report.
 
-    *new* is there as a whole or not at all, and *where* is left as it is. Messages and records
-    keep their order and ids; behind lost rows they are numbered anew. A call that has several
-    answers keeps the best, next to it, and the notes say so. Raises `StoreError`, also if
-    nothing can be read, and `WrongPathError` if *new* exists. Not for a process that has the file
-    open, as with `open_damaged`.
+    *new* is created completely or not at all, and *where* does not change. Messages and records
+    keep their order and ids; after lost rows they are renumbered. A call with several answers
+    keeps the best one, right after it, and the notes mention it. Raises `StoreError`, also if
+    nothing is readable, and `WrongPathError` if *new* exists. A process that has the file open
+    must not call this, as with `open_damaged`.
     """
     goal = Path(os.path.realpath(new))
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
@@ -54,8 +54,8 @@ def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
         with open_damaged(where) as file:
             report = check_reader(where, file, progress)
             if report.problems and not report.sessions:
-                why = report.problems[0]
-                reason = f"nothing of it can be recovered, so restore it from a copy: {why}"
+                problem = report.problems[0]
+                reason = f"nothing can be recovered, so restore it from a copy: {problem}"
                 raise StoreError(where, reason)
             jobs = (job for each in file.sessions() for job in _jobs(file, each, repairs))
             saved = _write(jobs, new, part)
@@ -70,13 +70,13 @@ def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
 
 def _check_absent(new: str, goal: Path) -> None:
     if os.path.lexists(goal):
-        raise WrongPathError(new, "there is a file already; give the path of a new one")
+        raise WrongPathError(new, "the file exists already; give the path of a new one")
     if not goal.parent.is_dir():
         raise WrongPathError(new, f"there is no folder {str(goal.parent)!r}; make it first")
 
 
 def _write(jobs: Iterator[AppendJob | SwapStateJob], new: str, part: Path) -> SavedRows:
-    """Do *jobs* in the new store *part*, which numbers and indexes all rows anew."""
+    """Do *jobs* in the new store *part*, which renumbers and indexes all rows."""
     with wrap_errors(new), closing(connect(part, 5.0, "rw")) as target:
         writes = Writes(str(part), target)
         writes.prepare(5.0)
@@ -90,15 +90,15 @@ def _write(jobs: Iterator[AppendJob | SwapStateJob], new: str, part: Path) -> Sa
 def _jobs(
     file: DamagedFile, session: SessionRow, repairs: list[str]
 ) -> Iterator[AppendJob | SwapStateJob]:
-    """Give the jobs that write the readable rows of *session*; add each repair to *repairs*."""
+    """Yield the jobs that write the readable rows of *session*; add each repair to *repairs*."""
     pairing, rows = CallPairs(), list(file.messages(session.key))
     for row in rows:
         pairing.add(row)
-    # Answers that overlap their calls are left as they are unless the session is torn.
+    # The order of overlapping calls is kept unless the session has problems.
     if not any(pairing.problems()):
         pairing = CallPairs()
     repairs += [f"session {session.id!r}: {repair}" for repair in pairing.repairs()]
-    # The first append makes the session, and says when that was.
+    # The first append creates the session, at its original time.
     yield AppendJob(session.id, AppendRequest(written_ns=session.created_ns))
     moment = session.updated_ns
     for request in _entries(rows, dict(file.keyed_batches(session.key)), pairing):
@@ -114,7 +114,7 @@ def _jobs(
 def _entries(
     rows: Sequence[MessageRow], batches: Mapping[int, RecordBatch], pairing: CallPairs
 ) -> Iterator[AppendRequest]:
-    """Give messages with their records, and between them the records without a message."""
+    """Yield messages with their records, and between them the records without a message."""
     entries = {
         key: (batch.message_seq, AppendRequest(records=batch.records))
         for key, batch in batches.items()

@@ -1,4 +1,4 @@
-"""The check of a store: each row is decoded, numbers and counts agree, calls have one answer."""
+"""The check of a store: rows can be decoded, numbers and counts agree, calls have one answer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     Source: TypeAlias = StoreReader | DamagedFile
 
 ProgressCallback: TypeAlias = Callable[[int, int], None]
-"""Called with the number of messages and records that were read, and of all."""
+"""Called with the number of messages and records read so far, and with the total."""
 
 
 class LostRows(Struct, frozen=True, kw_only=True):
-    """The rows of a session from number *first* to *last*, which cannot be read for a *reason*."""
+    """Unreadable rows of a session, from number *first* to *last*, with the *reason*."""
 
     kind: str
     first: int
@@ -47,8 +47,8 @@ class LostRows(Struct, frozen=True, kw_only=True):
 class SessionState(Struct, frozen=True, kw_only=True):
     """The readable rows of one session.
 
-    *states* counts readable states, *unanswered* calls without a result and *unasked* results
-    without a call; a session that was interrupted has some.
+    *states* is the number of readable states, *unanswered* of calls without a result, *unasked* of
+    results without a call; an interrupted session may have some.
     """
 
     id: str
@@ -73,8 +73,8 @@ class SavedRows(Struct, frozen=True):
 class CheckReport(Struct, frozen=True, kw_only=True):
     """The findings of a check; *is_whole* if there are no *problems*.
 
-    *version* is 0 where it cannot be told; *recovered* is the new file of a recovery, and *saved*
-    counts its rows.
+    *version* is 0 if it is unknown; *recovered* is the new file of a recovery, and *saved* has the
+    numbers of its rows.
     """
 
     path: str
@@ -90,15 +90,15 @@ class CheckReport(Struct, frozen=True, kw_only=True):
 
 
 def check_file(where: str, progress: ProgressCallback) -> CheckReport:
-    """Check the store file *where*, and change nothing; raises as `open_damaged`."""
+    """Check the store file *where* without changing it; raises as `open_damaged`."""
     with open_damaged(where) as file:
         return check_reader(where, file, progress)
 
 
 def check_reader(where: str, reader: Source, progress: ProgressCallback) -> CheckReport:
-    """Check all sessions that *reader* gives; rows that are in no session are not found.
+    """Check all sessions of *reader*; rows without a session are not found.
 
-    *where* is the store's name in the report.
+    *where* is the name of the store in the report.
     """
     sessions = list(reader.sessions())
     total = sum([session.messages + session.records for session in sessions])
@@ -109,7 +109,7 @@ def check_reader(where: str, reader: Source, progress: ProgressCallback) -> Chec
     problems = [*facts.problems, *check.problems]
     if facts.calls not in {None, check.calls}:
         problems.append(
-            f"the index of calls has {facts.calls}, and the messages have {check.calls}"
+            f"the index of calls has {facts.calls} entries, and the messages have {check.calls}"
         )
     return CheckReport(
         path=where,
@@ -124,20 +124,20 @@ def check_reader(where: str, reader: Source, progress: ProgressCallback) -> Chec
 
 
 class RowCount:
-    """The rows of one *kind* in a session, which come in the order of their numbers or nearly."""
+    """The rows of one *kind* in a session, added roughly in the order of their numbers."""
 
     def __init__(self, kind: str) -> None:
         self.kind, self.readable = kind, 0
         self._rows: list[tuple[int, int, str]] = []
 
     def add(self, number: int, size: int, damage: str) -> None:
-        """Count *size* rows from *number* on, or a single row with its *damage*."""
+        """Count *size* rows beginning at *number*, or a single row with its *damage*."""
         self._rows.append((number, size, damage))
         self.readable += 0 if damage else size
 
     def lost(self, promised: int) -> Iterator[LostRows]:
-        """Give the rows of the numbers 1 to *promised* that are missing or cannot be read."""
-        due, gone = 1, "no row of it is found"
+        """Yield the rows with numbers 1 to *promised* that are missing or unreadable."""
+        due, gone = 1, "no row is found"
         for number, size, damage in [*sorted(self._rows), (promised + 1, 0, "")]:
             if number > due:
                 yield LostRows(kind=self.kind, first=due, last=number - 1, reason=gone)
@@ -147,10 +147,10 @@ class RowCount:
 
 
 class StoreCheck:
-    """Reads the sessions of *source*, which have *total* messages and records, one by one.
+    """The check of the sessions of *source*, which have *total* messages and records.
 
-    *states* has one entry for each session, *problems* is damage, and *notes* are oddities.
-    *calls* counts the calls that messages ask for or answer.
+    *states* has one entry for each session, *problems* are damage, and *notes* are oddities.
+    *calls* is the number of calls that messages request or answer.
     """
 
     def __init__(self, source: Source, total: int, progress: ProgressCallback) -> None:
@@ -169,8 +169,7 @@ class StoreCheck:
         lost = [*messages.lost(session.messages), *records.lost(session.records)]
         for rows, promised in ((messages, session.messages), (records, session.records)):
             if rows.readable > promised:
-                there = f"{rows.readable} are there"
-                problems.append(f"it counts {promised} {rows.kind}s, and {there}")
+                problems.append(f"it counts {promised} {rows.kind}s, but has {rows.readable}")
         problems += [*map(str, lost), *pairing.problems()]
         self.states.append(
             SessionState(
@@ -189,7 +188,7 @@ class StoreCheck:
     def _read_messages(
         self, session: SessionRow, pairing: CallPairs, count: RowCount
     ) -> Iterator[str]:
-        """Read the messages; give the problems of their ids."""
+        """Read the messages; yield the problems of their ids."""
         for row in self._source.messages(session.key):
             self._advance(1)
             count.add(row.seq, 1, row.damage)
@@ -197,7 +196,7 @@ class StoreCheck:
             if row.message is not None:
                 self.calls += len({*call_ids(row.message)})
                 if row.message.id != row.id:
-                    yield f"message {row.seq}: its id is not what its body says"
+                    yield f"message {row.seq}: its id differs from the id in its body"
 
     def _read_records(self, session: SessionRow, count: RowCount) -> None:
         for batch in self._source.record_batches(session.key):
@@ -209,10 +208,10 @@ class StoreCheck:
         """Read originals and states; return the number of readable states."""
         originals = self._source.originals(session.key)
         values = [(f"original {each.digest!r}", damage_of(each)) for each in originals]
-        states = [(f"state {name!r}", why) for name, _, why in self._source.states(session.key)]
-        for what, damage in (*values, *states):
+        states = [(f"state {row.name!r}", row.damage) for row in self._source.states(session.key)]
+        for name, damage in (*values, *states):
             if damage:
-                place = f"{what} of session {session.id!r}"
+                place = f"{name} of session {session.id!r}"
                 self.problems.append(f"{place} cannot be read: it {damage}")
         return len([damage for _, damage in states if not damage])
 
@@ -222,7 +221,7 @@ class StoreCheck:
 
 
 def damage_of(original: Original) -> str:
-    """Return why *original* cannot be read, "" if it can."""
+    """Return the damage of *original*, "" if it is readable."""
     try:
         checked_json(ENCODING, original.body, None)
     except DecodeError as error:

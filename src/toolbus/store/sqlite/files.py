@@ -1,4 +1,4 @@
-"""The file of a store: whether a path can be one, and how it is opened."""
+"""The file of an SQLite store: the checks of its path and contents, and the ways to open it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.sqlite_errors import GONE, READ_ONLY
 
 Mode = Literal["ro", "rw", "rwc", "still", "copied"]
-"""How to open. "still" and "copied" are for a file that nobody writes, without a log and with one:
-no lock is taken and no file made beside it."""
+"""The mode of opening. "still" and "copied" are for a file that is not written meanwhile, without
+and with a log: they take no lock, and create no file beside it."""
 
 Connection = sqlite3.Connection
 
@@ -40,67 +40,69 @@ _connecting = Lock()
 
 
 def open_files() -> set[Path]:
-    """Return the files that this process has open as stores."""
+    """Return the files of stores that this process has open."""
     with _connecting:
         return {connection.file for connection in _connections}
 
 
-# Who the process acts as, where the system can tell, and not who started it.
+# Whether access is checked for the effective user of the process, if the system supports that.
 _EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def checked_path(where: str, *, read_only: bool) -> Path:
-    """Return the file that *where* leads to; raises `WrongPathError` if it can be no store's."""
+    """Return the real path of *where*; raises `WrongPathError` if it cannot be a store's file."""
     if where == ":memory:":
-        raise WrongPathError(where, "this store keeps a file; for memory use `MemoryStore()`")
+        raise WrongPathError(where, "this store needs a file; use `MemoryStore()` for memory")
     try:
         file = Path(os.path.realpath(where))
         mode = file.stat().st_mode
     except FileNotFoundError:
         return _checked_absence(where, read_only=read_only)
     except (OSError, ValueError) as error:
-        raise WrongPathError(where, f"cannot go there ({error}); give another path") from error
+        raise WrongPathError(where, f"the path is unusable ({error}); give another one") from error
     if S_ISDIR(mode):
-        raise WrongPathError(where, "it is a directory; give the path of a file in it")
+        raise WrongPathError(
+            where, "expected a file, got a directory; give the path of a file in it"
+        )
     # SQLite would wait for ever for the other end of a pipe.
     if not S_ISREG(mode):
-        raise WrongPathError(where, "it is not a regular file; give the path of one")
-    # SQLite would find out too, but only after it made files beside this one.
+        raise WrongPathError(where, "not a regular file; give the path of one")
+    # SQLite would find out too, but only after creating files beside this one.
     if not os.access(file, os.R_OK, effective_ids=_EFFECTIVE):
-        raise WrongPathError(where, "it is not readable; change its permissions")
+        raise WrongPathError(where, "the file is not readable; change its permissions")
     if not (read_only or may_write(file)):
         raise WrongPathError(where, READ_ONLY)
     return file
 
 
 def create_private(file: Path) -> None:
-    """Make *file*, empty and for its owner only, unless it is there or may not be.
+    """Create *file*, empty and private to its owner, unless it exists or cannot be created.
 
-    SQLite gives the files beside it the same permissions, and words what is forbidden.
+    SQLite gives the files beside it the same permissions, and reports a forbidden access.
     """
     with suppress(FileExistsError, PermissionError):
-        # Nothing is followed or written over, whoever puts something there meanwhile.
+        # O_EXCL: a file or symlink that another process creates meanwhile is left alone.
         number = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         os.close(number)
 
 
 def beside(file: Path, end: str) -> Path:
-    """Return the file that SQLite keeps beside *file*: its name and *end*."""
+    """Return the file beside *file* whose name has the suffix *end*."""
     return Path(f"{file}{end}")
 
 
 def may_write(file: Path) -> bool:
-    """Return whether *file* can be written."""
+    """Return whether *file* is writable."""
     return os.access(file, os.W_OK, effective_ids=_EFFECTIVE)
 
 
 def may_write_beside(file: Path) -> bool:
-    """Return whether a file can be made beside *file*."""
+    """Return whether files can be created beside *file*."""
     return os.access(file.parent, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE)
 
 
 def unfinished(file: Path) -> bool:
-    """Return whether a write waits beside *file*, in a log or in a journal.
+    """Return whether a log or journal beside *file* contains an unfinished write.
 
     The journal of a file that was empty does not count: there is nothing to lose. Its header
     is described at https://sqlite.org/fileformat2.html#the_rollback_journal.
@@ -123,9 +125,9 @@ def _checked_absence(where: str, *, read_only: bool) -> Path:
 
 
 class Header(NamedTuple):
-    """The header of a file, and how many *tables* it has.
+    """The header of a file, and its number of *tables*.
 
-    *version* is the version of the tables; an empty file has zeros only.
+    *version* is the version of the tables; for an empty file all are 0.
     """
 
     application_id: int = 0
@@ -137,11 +139,11 @@ EMPTY = Header()
 
 
 def connect(file: Path, timeout: float, mode: Mode) -> Connection:
-    """Return a connection to *file*; each waits *timeout* seconds for the others' locks."""
+    """Return a connection to *file* that waits *timeout* seconds for locks of others."""
     if mode == "copied":
         return _connect_copy(file)
     how = "mode=ro&immutable=1" if mode == "still" else f"mode={mode}"
-    # Made here and used in one thread, but not in the same; transactions begin where we say so.
+    # Created here and used in another thread, by one at a time; transactions begin explicitly.
     connection = sqlite3.connect(
         f"{file.as_uri()}?{how}",
         uri=True,
@@ -157,9 +159,9 @@ def connect(file: Path, timeout: float, mode: Mode) -> Connection:
 
 
 def _connect_copy(file: Path) -> sqlite3.Connection:
-    """Return a connection to a copy of *file* and its log, which is gone when it is closed.
+    """Return a connection to a temporary copy of *file* and its log.
 
-    From beside the file itself SQLite would remove a log in which it finds no commit.
+    SQLite would remove the log of the file itself if it has no commit.
     """
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
@@ -167,7 +169,7 @@ def _connect_copy(file: Path) -> sqlite3.Connection:
             with suppress(FileNotFoundError):
                 shutil.copyfile(beside(file, end), beside(copy, end))
         connection = sqlite3.connect(copy, isolation_level=None, check_same_thread=False)
-        # What was read once stays open without a name, and the index of the log is in memory.
+        # The open files outlive their folder, and the index of the log is kept in memory.
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             read_header(connection)
@@ -175,39 +177,39 @@ def _connect_copy(file: Path) -> sqlite3.Connection:
 
 
 def reading_mode(file: Path) -> Mode:
-    """Return how to read *file*: shared with others where possible.
+    """Return the mode to read *file*, shared with writers if possible.
 
-    SQLite makes files beside one that it reads. Where that is forbidden the file can be read
-    for as long as nobody changes it.
+    SQLite creates files beside a file that it reads. If that is forbidden, the file can be read
+    only as long as it does not change.
     """
     return "ro" if may_write_beside(file) else looking_mode(file)
 
 
 def quiet_mode(file: Path) -> Mode:
-    """Return how to read *file* and leave no file beside it, where that is possible."""
-    # Who closes a writable connection carries the log into the file, and who closes a
-    # read-only one leaves empty files beside it: each is used where it does nothing.
+    """Return the mode to read *file* that leaves no file beside it, if possible."""
+    # Closing a writable connection checkpoints the log, and closing a read-only one leaves empty
+    # files beside it: each is used where it has no effect.
     quiet = may_write(file) and may_write_beside(file) and not unfinished(file)
     return "rw" if quiet else reading_mode(file)
 
 
 def looking_mode(file: Path) -> Mode:
-    """Return how to read *file* without making a file beside it."""
+    """Return the mode to read *file* that creates no file beside it."""
     if beside(file, "-shm").exists():
         return "ro"
     return "copied" if unfinished(file) else "still"
 
 
 class ChangeDetector:
-    """Tells readers without a lock whether *file* was written since this was made."""
+    """The detection of writes to *file*, for readers without a lock."""
 
     def __init__(self, where: str, file: Path) -> None:
         self._where, self._file, self._first = where, file, _state_of(file)
 
     def check(self) -> None:
-        """Raise `StoreError` if the file was written since."""
+        """Raise `StoreError` if the file was written since this object was created."""
         if _state_of(self._file) != self._first:
-            reason = "somebody wrote to it while it was read without a lock; open it again"
+            reason = "another program wrote to it while it was read without a lock; open it again"
             raise StoreError(self._where, reason)
 
 
@@ -217,17 +219,17 @@ def _state_of(file: Path) -> tuple[object, ...]:
 
 
 class FileIdentity:
-    """Tells a writer whether *where* still leads to the files that were opened."""
+    """The check whether *where* still names the opened files, for a writer."""
 
     def __init__(self, where: str) -> None:
         self._where = where
-        # Whole, for the process may go to another folder; a link may lead elsewhere later.
+        # Absolute, since the process may change its folder; a symlink may be changed later.
         path, file = Path(where).absolute(), Path(where).resolve()
         self._paths = (path, *[beside(file, end) for end in ("-wal", "-shm")])
         self._first = [_identity_of(path) for path in self._paths]
 
     def check(self) -> None:
-        """Raise `StoreError` if a file is gone or was replaced."""
+        """Raise `StoreError` if a file was removed or replaced."""
         if [_identity_of(path) for path in self._paths] != self._first:
             raise StoreError(self._where, GONE)
 
@@ -243,8 +245,8 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
 def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
     """Return the version of *file*, 0 if it is empty.
 
-    Raises `StoreError` for a file that is not a store, or is a newer or damaged store, and leaves
-    every byte as it is.
+    Raises `StoreError` for a file that is not a store, or is a newer or damaged store, and changes
+    no byte of it.
     """
     if not file.exists():
         return 0
@@ -253,22 +255,22 @@ def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -
         header = read_header(connection)
     if header == EMPTY:
         if read_only:
-            raise StoreError(where, "it is empty; give the path of a store")
+            raise StoreError(where, "the file is empty; give the path of a store")
         return 0
     if header.application_id != schema.APPLICATION_ID:
-        raise WrongPathError(where, "it is another application's database; give another path")
+        raise WrongPathError(where, "the database is of another application; give another path")
     if header.version < schema.OLDEST:
-        reason = f"it has version {header.version}, which no release wrote; see `toolbus check`"
+        reason = f"version {header.version} is not of any release; see `toolbus check`"
         raise StoreError(where, reason)
     check_version(where, header.version)
     return header.version
 
 
 def check_version(where: str, version: int) -> None:
-    """Raise `WrongPathError` for a file that a newer toolbus wrote."""
+    """Raise `WrongPathError` for a file of a newer toolbus."""
     if version > schema.VERSION:
         newest = schema.VERSION
-        reason = f"it has version {version}, newer than {newest}; update toolbus"
+        reason = f"version {version} is newer than {newest}; update toolbus"
         raise WrongPathError(where, reason)
 
 
@@ -281,8 +283,8 @@ def read_header(connection: sqlite3.Connection) -> Header:
 
 
 def integrity_problems(connection: Connection) -> list[str]:
-    """Return the faults that SQLite finds in the file; raises `KeyboardInterrupt` in between."""
-    # So Python gets a turn now and then, and hears that it was interrupted.
+    """Return the faults that SQLite finds in the file; it may raise `KeyboardInterrupt`."""
+    # The handler lets Python process signals during the check.
     connection.set_progress_handler(lambda: 0, 100_000)
     try:
         rows = connection.execute("PRAGMA integrity_check").fetchall()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 APPLICATION_ID = int.from_bytes(b"tbus", "big")
-"""What the header of every store file says, as `file` and other programs read it."""
+"""The application id in the header of every store file, which `file` and other programs read."""
 
 VERSION = 6
 """The version of the tables, in the file's `user_version`."""
@@ -11,11 +11,11 @@ VERSION = 6
 OLDEST = 3
 """The version of the tables that toolbus 0.1.0, the first release, wrote."""
 
-# What is missing in an older file is made: since 0.1.0 only tables and indexes were added.
-# Column types are loose and no statement needs an SQLite younger than 3.24, so the one that an
-# old Linux brings will do. Messages are rows with a rowid, since their bodies may be large.
-# A `checksum` is the CRC-32 of the body, since SQLite has none on its pages: a letter that changed
-# inside a text would be read as if it had always stood there.
+# Missing parts of an older file are created: since 0.1.0 only tables and indexes were added.
+# Column types are loose and no statement needs an SQLite newer than 3.24, so the SQLite of an old
+# Linux suffices. Messages are rows with a rowid, since their bodies may be large. A `checksum` is
+# the CRC-32 of the body, since SQLite's pages have none: a changed character inside a text would
+# otherwise go unnoticed.
 TABLES = (
     """CREATE TABLE IF NOT EXISTS sessions (
         key INTEGER PRIMARY KEY,
@@ -36,16 +36,16 @@ TABLES = (
         UNIQUE (session, seq)
     )""",
     "CREATE INDEX IF NOT EXISTS messages_by_id ON messages (id)",
-    # Which messages speak of a call: the assistant's that asked, the tool's that answered.
+    # The messages about a call: the assistant's request and the tool's answer.
     """CREATE TABLE IF NOT EXISTS calls (
         id TEXT NOT NULL,
         message INTEGER NOT NULL REFERENCES messages (key),
         PRIMARY KEY (id, message)
     ) WITHOUT ROWID""",
-    # A page holds the records of one append as an array. Its key is that of the message that was
-    # written with them, so that the ledger takes no index of its own; without one, at the end of a
-    # run, it is a negative number. The page came before the message number `place` of its session,
-    # also if that is still to come; `seq` is the number of its first record of `records`.
+    # A row has the records of one append as an array. Its key is the key of the message that was
+    # written with them, so that the ledger needs no index of its own; without a message, as at the
+    # end of a run, it is a negative number. `place` is the number of that message, or of the next
+    # one, which may not exist yet; `seq` is the number of the first of its `records`.
     """CREATE TABLE IF NOT EXISTS ledger (
         key INTEGER PRIMARY KEY,
         session INTEGER NOT NULL REFERENCES sessions (key),
@@ -57,14 +57,14 @@ TABLES = (
         checksum INTEGER
     )""",
     "CREATE INDEX IF NOT EXISTS leftovers ON ledger (session, place, seq) WHERE key < 0",
-    # Which pages speak of an id, besides that of the message that has it: of calls that have no
-    # message of their own, and of messages that were refused.
+    # The rows of the ledger that mention an id, except those of the message with the id: ids of
+    # calls without a message of their own, and of refused messages.
     """CREATE TABLE IF NOT EXISTS mentions (
         id TEXT NOT NULL,
         page INTEGER NOT NULL REFERENCES ledger (key),
         PRIMARY KEY (id, page)
     ) WITHOUT ROWID""",
-    # What sessions that opted in keep of values, as JSON. Nothing refers to it.
+    # The original values, as JSON, of sessions that opted in. No row refers to them.
     """CREATE TABLE IF NOT EXISTS originals (
         key INTEGER PRIMARY KEY,
         session INTEGER NOT NULL REFERENCES sessions (key),
@@ -72,7 +72,7 @@ TABLES = (
         body TEXT NOT NULL,
         UNIQUE (session, digest)
     )""",
-    # The writer of each session, by the id: a session is opened before it has a message.
+    # The writer of each session, by id: a session is opened before it has a message.
     """CREATE TABLE IF NOT EXISTS writers (
         session TEXT PRIMARY KEY,
         epoch INTEGER NOT NULL,
@@ -80,7 +80,7 @@ TABLES = (
         process TEXT NOT NULL,
         until_ns INTEGER NOT NULL
     ) WITHOUT ROWID""",
-    # What components keep for a session, as JSON; each by the name of its own.
+    # The states that components keep for a session, as JSON, by name.
     """CREATE TABLE IF NOT EXISTS states (
         key INTEGER PRIMARY KEY,
         session INTEGER NOT NULL REFERENCES sessions (key),
@@ -96,10 +96,10 @@ TABLES = (
 )
 
 WITH_STATES = 5
-"""The first version of the tables in which components kept anything."""
+"""The first version of the tables with states of components."""
 
 NO_STATES = "CREATE TEMP TABLE states (key, session, name, version, body, checksum)"
-"""The table, in memory, that a reader puts beside the tables of an older file."""
+"""The empty table, in memory, that a reader adds to the tables of an older file."""
 
 COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)
     VALUES (?, ?, ?, ?, ?)

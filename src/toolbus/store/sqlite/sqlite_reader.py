@@ -1,4 +1,4 @@
-"""The reader of a store's file, which leaves every byte of it as it is."""
+"""The reader of a store's SQLite file, which changes no byte of it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from toolbus.store.sqlite.files import Mode
 
-# The newest rows of a table are found by their keys: an order that is cut short is a scan too.
+# The newest rows are found by a range of keys: ORDER BY with LIMIT would count as a scan.
 _SESSION = """SELECT key, id, messages, records, created_ns, updated_ns,
     EXISTS (SELECT 1 FROM originals WHERE session = sessions.key) FROM sessions"""
 _MESSAGE = """SELECT one.key, one.session, one.seq, one.id,
     one.version, CAST(one.body AS BLOB), one.checksum FROM messages AS one"""
-# Some models give the ids of calls again and again.
+# Some models reuse the ids of calls.
 _OF_CALL = f"""{_MESSAGE} JOIN calls ON calls.message = one.key
     WHERE calls.id = ? AND one.session = coalesce(?, one.session)"""
 _PAGE = """SELECT page.session, page.place, page.seq, page.key > 0,
     page.version, CAST(page.body AS BLOB), page.checksum FROM ledger AS page"""
-# A page without a message has an index; that of a message is found by the message.
+# A row of the ledger without a message has an index; any other is found by its message's key.
 _PAGE_OF_MESSAGE = """SELECT page.session, messages.seq AS place, page.seq, true,
     page.version, CAST(page.body AS BLOB), page.checksum
     FROM messages CROSS JOIN ledger AS page ON page.key = messages.key"""
@@ -71,7 +71,7 @@ STATEMENTS = SqlStatements(
             AND page.place >= ?3 AND (page.place, page.seq) > (?3, ?4)
         ORDER BY 2, 3 LIMIT ?5""",
     batches_of_id=f"{_PAGE_OF_ID} AND mentions.page > ? ORDER BY mentions.page LIMIT ?",
-    # The newest have the lowest numbers.
+    # The newest ones have the lowest keys.
     unattached_of_id=f"{_PAGE_OF_ID} AND mentions.page < 0 ORDER BY mentions.page LIMIT ?",
     original="SELECT CAST(body AS BLOB) FROM originals WHERE session = ? AND digest = ?",
     originals_after="""SELECT CAST(body AS BLOB), digest FROM originals
@@ -89,10 +89,10 @@ STATEMENTS = SqlStatements(
 
 
 class SqliteReader(SqlReader):
-    """Reads the SQLite store *path* and changes no byte of it.
+    """A reader of the SQLite store *path*, which changes no byte of it.
 
-    With *live* another process may write meanwhile. *opened_as* is the mode of a store of this
-    process that has the file open. Raises `StoreError` for a file that is not a store.
+    With *live* another process may write meanwhile. *opened_as* is the mode of this process's
+    store, if it has the file open. Raises `StoreError` for a file that is not a store.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SqliteReader(SqlReader):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Show one state of the store inside, whatever is written meanwhile."""
+        """Return a context with a consistent snapshot, regardless of concurrent writes."""
         with wrap_errors(self._where):
             self._connection.execute("BEGIN")
             try:
@@ -126,11 +126,11 @@ class SqliteReader(SqlReader):
                 self._connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def facts(self) -> StoreFacts:
-        """Return version and size of the file, and what SQLite finds wrong with it."""
+        """Return the version and size of the file, and the problems that SQLite finds."""
         with wrap_errors(self._where):
             version = read_header(self._connection).version
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()

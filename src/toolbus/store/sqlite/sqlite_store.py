@@ -1,4 +1,4 @@
-"""A store on disk: one SQLite file, one writer thread, and one commit for all who wait."""
+"""A store in an SQLite file: one writer thread, and one commit for all waiting writes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class SqliteStore(DatabaseStore):
-    """Sessions in the SQLite file *path*, which is made if it is not there.
+    """Sessions in the SQLite file *path*, which is created if it does not exist.
 
     Several stores, also of several processes, may share a file: each waits up to *timeout*
-    seconds for the others' writes. With *read_only* nothing is written and appending raises.
+    seconds for writes of the others. With *read_only* nothing is written and appending raises.
     *clock* returns nanoseconds since the epoch. Raises `StoreError` for a file that cannot be
-    a store, and leaves it as it is.
+    a store, and leaves it unchanged.
 
     >>> async def main():
     ...     async with SqliteStore("agent.db") as store:
@@ -65,7 +65,7 @@ class SqliteStore(DatabaseStore):
 
     @property
     def path(self) -> str:
-        """The file, as it was given."""
+        """The path of the file, as given."""
         return self._where
 
     def reader(self) -> SqliteReader:

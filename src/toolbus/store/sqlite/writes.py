@@ -1,4 +1,4 @@
-"""The work of an SQLite store's writing thread, a transaction at a time."""
+"""The work of an SQLite store's writing thread, one transaction at a time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _UNATTACHED = "SELECT key FROM ledger WHERE key < 0 AND session = ?"
 _BATCH = "SELECT version, CAST(body AS BLOB), checksum FROM ledger WHERE key = ?"
 _DROP_CALL = "DELETE FROM calls WHERE id = ? AND message = ?"
 _DROP_MENTION = "DELETE FROM mentions WHERE id = ? AND page = ?"
-# Without the ids, which an unreadable body keeps to itself, all of the index is searched.
+# For an unreadable body, whose ids are unknown, the whole index is searched.
 _DROP_CALLS = "DELETE FROM calls WHERE message = ?"
 _DROP_MENTIONS = "DELETE FROM mentions WHERE page = ?"
 _DROP_BATCH = "DELETE FROM ledger WHERE key = ?"
@@ -63,7 +63,7 @@ _LASTING = AppendJob, TransactionJob, *_FORGETS, SwapStateJob
 
 
 class Writes:
-    """Does the jobs of the store *where* through *connection*.
+    """The execution of jobs of the store *where* through *connection*.
 
     *clock* returns nanoseconds since the epoch.
     """
@@ -77,12 +77,12 @@ class Writes:
         self._identity = FileIdentity(where)
 
     def prepare(self, timeout: float) -> None:
-        """Make the tables if the file is empty, and bring older tables up to date."""
-        # First of all: so a process killed in here leaves an empty file, never half a store.
+        """Create the tables in an empty file, and upgrade older tables."""
+        # This comes first, so that a process killed in here leaves an empty file, not half a store.
         if self._start_log(monotonic() + timeout) != ("wal",):
-            raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
+            raise StoreError(self._where, "the disk supports no write-ahead log; use a local disk")
         self._synchronize("FULL")
-        # What is deleted shall be gone, and not only no longer be found.
+        # Deleted rows are overwritten, not only unlinked.
         self._execute("PRAGMA secure_delete = ON")
         self._execute("BEGIN IMMEDIATE")
         if is_new := read_header(self._connection).version < schema.VERSION:
@@ -90,14 +90,14 @@ class Writes:
                 self._execute(statement)
         self._execute("COMMIT")
         if is_new:
-            # So the header, which says whose file it is, stands in the file at once.
+            # This writes the header, with the application id, to the file at once.
             self._execute("PRAGMA wal_checkpoint(PASSIVE)")
-        # By now the log is there, and it stays as long as somebody has it open.
+        # By now the log exists, and it stays as long as it is open.
         self._identity = FileIdentity(self._where)
 
     def _start_log(self, until: float) -> object:
-        # Two that open a new file may each hold what the other waits for. SQLite then fails
-        # at once, whatever its timeout, and the one that failed has to come again.
+        # Two processes that open a new file may deadlock. SQLite then fails at once, regardless of
+        # its timeout, and the failed one tries again.
         while True:
             try:
                 return self._execute("PRAGMA journal_mode = WAL").fetchone()
@@ -112,16 +112,16 @@ class Writes:
             self._synchronous = how
 
     def serve(self, jobs: Sequence[Job]) -> list[Exception | JobResult]:
-        """Do *jobs* in one transaction, without each job that fails alone."""
+        """Do *jobs* in one transaction; jobs that fail are rolled back alone."""
         try:
-            # Who holds a lease need not survive the machine: no holder does.
+            # Leases need not survive a crash of the machine, since their holders do not.
             lasting = any(isinstance(job, _LASTING) for job in jobs)
             self._synchronize("FULL" if lasting else "NORMAL")
             self._execute("BEGIN IMMEDIATE")
             results = [self._write(job) for job in jobs]
             self._identity.check()
             self._execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
+        except Exception as error:  # noqa: BLE001 - the callers get the error
             with suppress(sqlite3.Error):
                 self._connection.rollback()
             return [failure_of(self._where, error) for _ in jobs]
@@ -138,7 +138,7 @@ class Writes:
         try:
             result = self._do(job)
         except Exception as error:
-            # A full disk or a failing one may have ended the whole transaction.
+            # A full or failing disk may have ended the whole transaction.
             if not self._connection.in_transaction:
                 raise
             result = failure_of(self._where, error)
@@ -189,7 +189,7 @@ class Writes:
         return self.clock() if written_ns is None else written_ns
 
     def _empty_log(self) -> bool:
-        """Carry all of the log into the file; return False if another reader needs it still."""
+        """Checkpoint and truncate the log; return False if another reader still needs it."""
         with suppress(sqlite3.OperationalError):
             (busy, *_) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
@@ -209,7 +209,7 @@ class Writes:
         return Position(self._lease(session_id).epoch, length)
 
     def has_message(self, session_id: str, message_id: str) -> bool:
-        """Return whether the session has a message of this id."""
+        """Return whether the session has a message with this id."""
         return bool(self._execute(schema.HAS_MESSAGE, (session_id, message_id)).fetchone())
 
     def insert(
@@ -219,7 +219,7 @@ class Writes:
         messages: Sequence[Message],
         records: Sequence[DispatchRecord],
     ) -> int:
-        """Insert *messages*, and *records* as a page of the last one; return the session's key."""
+        """Insert *messages*, and *records* with the last message; return the session's key."""
         counts = (session_id, len(messages), len(records), now_ns, now_ns)
         self._execute(schema.COUNT_UP, counts)
         session, last_seq, last_record = self._execute(schema.COUNTED, (session_id,)).fetchone()
@@ -247,7 +247,7 @@ def forget_sessions(
 ) -> tuple[str, ...]:
     """Delete up to *limit* sessions last written before *before_ns*; return their ids.
 
-    The oldest sessions go first; a session whose lease lasts at *now_ns* stays.
+    The oldest sessions come first; a session under a lease at *now_ns* stays.
     """
     sessions = connection.execute(_OLD, (before_ns, now_ns, limit)).fetchall()
     for key, _ in sessions:
