@@ -118,26 +118,26 @@ class AnswerWait:
             self._waiters.total -= 1
 
     async def wait_for_answer(
-        self, store: Store, question: Question, asked: ApprovalRequest, stops: int
+        self, store: Store, question: Question, request: ApprovalRequest, stops: int
     ) -> Question:
         """Return *question* after its answer, or unanswered after the wait.
 
         A later stop than *stops* ends the wait. A cancellation withdraws the question, unless
         another call of this process waits for it.
         """
-        asking: ContainedTask[None] | None = None
+        prompt: ContainedTask[None] | None = None
         self._waiters.enter(question.id)
         cancelled = None
         try:
-            if (ask := self._prompter(question, asked)) is not None:
-                asking = ContainedTask(partial(self._ask, ask, store, question, asked))
-            return await self._watch(store, question, asking, stops)
+            if (ask := self._prompter(question, request)) is not None:
+                prompt = ContainedTask(partial(self._ask, ask, store, question, request))
+            return await self._watch(store, question, prompt, stops)
         except asyncio.CancelledError as error:
             cancelled = error
             raise
         finally:
-            if asking is not None:
-                asking.cancel()
+            if prompt is not None:
+                prompt.cancel()
             is_last = self._waiters.leave(question.id)
             if is_last and cancelled is not None and not self.has_left:
                 await shield_until_done(partial(self.withdraw, store, question))
@@ -167,7 +167,7 @@ class AnswerWait:
         return approved or await _current(store, question)
 
     async def _watch(
-        self, store: Store, question: Question, asking: ContainedTask[None] | None, stops: int
+        self, store: Store, question: Question, prompt: ContainedTask[None] | None, stops: int
     ) -> Question:
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._seconds, _FIRST_PAUSE
@@ -177,11 +177,11 @@ class AnswerWait:
                 await transition(store, question, "expire")
             elif self.has_left:
                 break
-            elif asking is not None:
+            elif prompt is not None:
                 # Before the store is read, because the answer is written there.
-                if await asking.wait(seconds):
-                    asking.result()  # Raises an exit, or an error of the store.
-                    asking = None
+                if await prompt.wait(seconds):
+                    prompt.result()  # Raises an exit, or an error of the store.
+                    prompt = None
             elif (remaining := deadline - loop.time()) > 0:
                 await asyncio.sleep(min(seconds, remaining))
             else:
@@ -190,18 +190,18 @@ class AnswerWait:
             question = await self.granted(store, await _current(store, question))
         return question
 
-    def _prompter(self, question: Question, asked: ApprovalRequest) -> Callable[[], Any] | None:
+    def _prompter(self, question: Question, request: ApprovalRequest) -> Callable[[], Any] | None:
         if self._asker is not None:
-            return partial(self._asker, question, asked)
+            return partial(self._asker, question, request)
         if self._approver is not None:
-            return partial(self._approver, asked.ask, asked.call, asked.scope)
+            return partial(self._approver, request.ask, request.call, request.scope)
         return None
 
     async def _ask(
-        self, ask: Callable[[], Any], store: Store, question: Question, asked: ApprovalRequest
+        self, ask: Callable[[], Any], store: Store, question: Question, request: ApprovalRequest
     ) -> None:
         """Put *question* to the approver, one at a time, and write the answer to the store."""
-        for passed in asked.earlier:
+        for passed in request.earlier:
             await passed.wait()
         async with self._lock.current():
             if (await _current(store, question)).state != "pending":

@@ -38,7 +38,7 @@ class BoundCall(NamedTuple):
 
     Calls of one *key* attach to the same question. *hidden*: the stored *arguments* differ from
     those of the running call, whose keyed digest is *live*, else "". *filled* are the JSON paths at
-    which the tool gets other values. *runs* is the plain digest of the call, which is not stored,
+    which the tool gets other values. *plain_digest* is the digest of the call, which is not stored,
     *definition* the digest of its tool. *requested* is the storable call as the model wrote it,
     None if it is the same.
     """
@@ -55,7 +55,7 @@ class BoundCall(NamedTuple):
     rules: str
     definition: str
     live: str
-    runs: str
+    plain_digest: str
     hidden: bool
     stays_open: bool
     requested: ToolCall | None = None
@@ -72,7 +72,7 @@ class BoundCall(NamedTuple):
 
     def refusal_of(self, call: ToolCall, tool: ToolSpec | None) -> Deny | None:
         """Return why the approval does not cover *call* with *tool* now; None: it does."""
-        if digest_of(call.name, call.arguments) != self.runs:
+        if digest_of(call.name, call.arguments) != self.plain_digest:
             return CHANGED_CALL
         return None if definition_digest(tool) == self.definition else CHANGED_TOOL
 
@@ -83,16 +83,16 @@ def definition_digest(tool: ToolSpec | None) -> str:
 
 
 async def bind(
-    asked: ApprovalRequest, filled: tuple[str, ...], secret: Callable[[], bytes]
+    request: ApprovalRequest, filled: tuple[str, ...], secret: Callable[[], bytes]
 ) -> BoundCall | Deny:
-    """Return the bound call of *asked*, or a refusal if it cannot be stored or is too large.
+    """Return the bound call of *request*, or a refusal if it cannot be stored or is too large.
 
     *filled* are the paths of the arguments that the tool gets with other values. Values that
     handlers keep out of the store are left out; only then *secret* is called for the key that
     recognises them.
     """
-    call = asked.call or ToolCall(id="", name="", arguments={"prompt": asked.text})
-    copy = await _stored_copy(asked, call)
+    call = request.call or ToolCall(id="", name="", arguments={"prompt": request.text})
+    copy = await _stored_copy(request, call)
     if copy is None:
         return Deny(_NOT_STORED)
     stored, requested = copy.tool_calls[0], copy.tool_calls[1:]
@@ -100,14 +100,14 @@ async def bind(
         return Deny(_NOT_STORED, "its stored copy names another tool")
     if len(canonical([call.arguments, stored.arguments])) > 2 * MAX_BYTES:
         return Deny(_TOO_LARGE)
-    session_id, guard = asked.scope.session_id, "\n".join(asked.guards)
+    session_id, guard = request.scope.session_id, "\n".join(request.guards)
     digest = digest_of(stored.name, stored.arguments)
     hidden = changed(call.arguments, stored.arguments)
     live = live_digest(secret(), session_id, call) if hidden else ""
-    facts = ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live)
+    facts = ("arguments", digest, guard, request.ask.rule, request.ask.rules, live)
     by_facts = hashlib.sha256(canonical(facts)).hexdigest()
     return BoundCall(
-        key=call_key(call.id) if asked.stays_open else by_facts,
+        key=call_key(call.id) if request.stays_open else by_facts,
         session_id=session_id,
         call_id=call.id,
         tool=stored.name,
@@ -115,28 +115,28 @@ async def bind(
         digest=digest,
         prompt=copy.content if isinstance(copy.content, str) else copy.text,
         guard=guard,
-        rule=asked.ask.rule,
-        rules=asked.ask.rules,
-        definition=definition_digest(asked.tool),
+        rule=request.ask.rule,
+        rules=request.ask.rules,
+        definition=definition_digest(request.tool),
         live=live,
-        runs=digest_of(call.name, call.arguments),
+        plain_digest=digest_of(call.name, call.arguments),
         hidden=hidden,
-        stays_open=asked.stays_open,
+        stays_open=request.stays_open,
         requested=requested[0] if requested else None,
         # A hidden value may be a name in a path.
         filled=() if hidden else filled,
     )
 
 
-async def filled_paths(asked: ApprovalRequest) -> tuple[str, ...] | Deny:
+async def filled_paths(request: ApprovalRequest) -> tuple[str, ...] | Deny:
     """Return the JSON paths of the arguments that the tool gets with other values, or a refusal.
 
     Only the paths are kept; the values are filled in again right before the tool runs.
     """
-    call = asked.call
-    if asked.fill is None or call is None:
+    call = request.call
+    if request.fill is None or call is None:
         return ()
-    filled = await asked.fill()
+    filled = await request.fill()
     if isinstance(filled, Deny):
         return filled
     return tuple(changed_paths(call.arguments, filled.arguments))
@@ -163,20 +163,20 @@ def live_digest(secret: bytes, session_id: str, call: ToolCall) -> str:
     return hmac.new(secret, plain, hashlib.sha256).hexdigest()
 
 
-async def _stored_copy(asked: ApprovalRequest, call: ToolCall) -> AssistantMessage | None:
+async def _stored_copy(request: ApprovalRequest, call: ToolCall) -> AssistantMessage | None:
     """Return the storable copy of the question's prompt and calls, None if there is none.
 
     It is dispatched like a model's message with these calls.
     """
     final = ToolCall(id="final", name=call.name, arguments=call.arguments)
     calls = [final]
-    requested = asked.requested
+    requested = request.requested
     if requested is not None and (
         requested.name != call.name or changed(requested.arguments, call.arguments)
     ):
         calls.append(ToolCall(id="requested", name=requested.name, arguments=requested.arguments))
-    message = AssistantMessage(id=new_id(), content=asked.ask.prompt, tool_calls=tuple(calls))
-    bus, scope = asked.bus, asked.scope
+    message = AssistantMessage(id=new_id(), content=request.ask.prompt, tool_calls=tuple(calls))
+    bus, scope = request.bus, request.scope
     if not bus.has_listeners(MESSAGE_PERSIST_BEFORE):
         return message
     dispatch = partial(bus.apply, MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)

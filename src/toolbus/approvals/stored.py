@@ -209,7 +209,7 @@ class StoredApprovals(ResumeGate):
             logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))
 
-    async def delegate_to_host(self, asked: ApprovalRequest) -> str | None:
+    async def delegate_to_host(self, request: ApprovalRequest) -> str | None:
         """Record that the host asks its own user; return the id of the record, "" without one.
 
         None: the host need not ask, because `ask` has a grant or a refusal. The recorded question
@@ -218,31 +218,31 @@ class StoredApprovals(ResumeGate):
         store = self._store
         if store is None:
             return ""
-        filled = await filled_paths(asked)
+        filled = await filled_paths(request)
         if isinstance(filled, Deny):
             return None
-        binding = await bind(asked, filled, partial(self._key_for, store))
+        binding = await bind(request, filled, partial(self._key_for, store))
         if isinstance(binding, Deny):
             return ""  # The host shows a call that cannot be stored, or is too large.
-        return await note_hosted(store, binding, self._draft(asked))
+        return await note_hosted(store, binding, self._draft(request))
 
-    async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
-        """Return the approval of *asked*, a refusal, or that the question is pending."""
+    async def ask(self, request: ApprovalRequest) -> Permit | Pending | Deny:
+        """Return the approval of *request*, a refusal, or that the question is pending."""
         store = self._store
         if store is None:
             reason = "they have no store; use `StoredApprovals(store=...)`"
             raise RegistrationError("approvals", reason)
-        if not asked.scope.session_id:
+        if not request.scope.session_id:
             reason = "a question is kept with a session; use `scope=Scope(session_id=...)`"
             raise RegistrationError("approvals", reason)
         try:
-            filled = await filled_paths(asked)
+            filled = await filled_paths(request)
             if isinstance(filled, Deny):
                 return filled
-            binding = await bind(asked, filled, partial(self._key_for, store))
+            binding = await bind(request, filled, partial(self._key_for, store))
             if isinstance(binding, Deny):
                 return binding
-            return await self._decide(store, binding, asked)
+            return await self._decide(store, binding, request)
         except (StoreError, DecodeError) as error:
             logger.error("a question could not be asked: %s", error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))
@@ -255,10 +255,10 @@ class StoredApprovals(ResumeGate):
         return self._own_key if key is None else blake2b(_PURPOSE, key=key).digest()
 
     async def _decide(
-        self, store: Store, binding: BoundCall, asked: ApprovalRequest
+        self, store: Store, binding: BoundCall, request: ApprovalRequest
     ) -> Permit | Pending | Deny:
         with self._answers.counted() as stops:
-            attached = await self._attach(store, binding, self._draft(asked))
+            attached = await self._attach(store, binding, self._draft(request))
             if isinstance(attached, Deny):
                 return attached
             question = attached.question
@@ -266,7 +266,7 @@ class StoredApprovals(ResumeGate):
             if waits:
                 if attached.is_new:
                     self._notices.send(store, question)
-                question = await self._answers.wait_for_answer(store, question, asked, stops)
+                question = await self._answers.wait_for_answer(store, question, request, stops)
         match question.state:
             case "pending":
                 await self._notices.settle(question.id)
@@ -278,10 +278,12 @@ class StoredApprovals(ResumeGate):
                 await deliver(store, question)
         return refusal_of(question, stays_open=binding.stays_open)
 
-    def _draft(self, asked: ApprovalRequest) -> QuestionDraft:
+    def _draft(self, request: ApprovalRequest) -> QuestionDraft:
         now = self._clock()
         expires = now + round(self._expires_after * 1e9)
-        return QuestionDraft(asked.scope, self._host, now, expires, asked.continued, self._limits)
+        return QuestionDraft(
+            request.scope, self._host, now, expires, request.continued, self._limits
+        )
 
     async def _attach(
         self, store: Store, binding: BoundCall, draft: QuestionDraft

@@ -55,9 +55,8 @@ async def find_below(store: Store, session_id: str, call_ids: Iterable[str]) -> 
 
     def read() -> list[str]:
         with store.reader() as reader:
-            links = list(_links(reader, session_id))
-            tops = [below for name, below in links if name in names]
-            return [each for top in tops for each in (top, *_below(reader, top, _DEEPEST))]
+            tops = [below for name, below in _links(reader, session_id) if name in names]
+            return [each for top in tops for each in _sessions(reader, top, _DEEPEST)]
 
     return await asyncio.to_thread(read)
 
@@ -67,26 +66,22 @@ async def find_pending(store: Store, session_id: str) -> tuple[str, ...]:
 
     def read() -> tuple[str, ...]:
         with store.reader() as reader:
-            return tuple(_pending(reader, session_id, _DEEPEST))
+            return tuple(
+                question.id
+                for each in _sessions(reader, session_id, _DEEPEST)
+                for question in readable_questions(reader, each)
+                if waits_for_call(question)
+            )
 
     return await asyncio.to_thread(read)
 
 
-def _pending(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
-    """Yield the ids of pending questions of a session and below it, at most *depth* levels deep."""
-    if not depth:
-        return
-    for question in readable_questions(reader, session_id):
-        if waits_for_call(question):
-            yield question.id
-    for _, below in list(_links(reader, session_id)):
-        yield from _pending(reader, below, depth - 1)
-
-
-def _below(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
-    for _, below in list(_links(reader, session_id)) if depth else ():
-        yield below
-        yield from _below(reader, below, depth - 1)
+def _sessions(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
+    """Yield a session and the sessions below it, at most *depth* levels deep."""
+    if depth:
+        yield session_id
+        for _, below in _links(reader, session_id):
+            yield from _sessions(reader, below, depth - 1)
 
 
 def waits_for_call(question: Question) -> bool:
@@ -96,13 +91,15 @@ def waits_for_call(question: Question) -> bool:
     return question.state in {"denied", "expired"} and not question.delivered
 
 
-def _links(reader: StoreReader, session_id: str) -> Iterator[tuple[str, str]]:
+def _links(reader: StoreReader, session_id: str) -> list[tuple[str, str]]:
+    """Return the names of the links of a session, and their sessions."""
     row = reader.session(session_id)
-    for state in () if row is None else reader.states(row.key):
-        if state.name.startswith(LINK_PREFIX):
-            below = _linked(session_id, state.name, state.body)
-            if below is not None:
-                yield state.name, below
+    links = [
+        (state.name, _linked(session_id, state.name, state.body))
+        for state in (() if row is None else reader.states(row.key))
+        if state.name.startswith(LINK_PREFIX)
+    ]
+    return [(name, below) for name, below in links if below is not None]
 
 
 def _linked(session_id: str, name: str, body: bytes | None) -> str | None:
