@@ -1,4 +1,4 @@
-"""The `[approvals]` of a configuration: limits of the questions to a person, and their channels.
+"""The `[approvals]` of a configuration, limits of questions and their channels, and its `[store]`.
 
 [approvals]
 wait = 30                # seconds that a call waits for its answer
@@ -11,6 +11,12 @@ host_asks = false        # toolbus asks instead of a coding agent with its own p
 [approvals.webhook]      # gets each question; only in your own file, or a named one
 url = "https://example.com/questions"
 secret_file = "~/.config/toolbus/webhook.key"
+
+[store]                  # in your own file, or a named one
+key = "env:TOOLBUS_KEY"  # a variable with 32 to 64 characters, or
+key = "store.key"        # a file with 32 to 64 bytes, in the folder of your own configuration
+
+All machines with the key hide a value behind the same placeholder, and recognize a repeated call.
 """
 
 from __future__ import annotations
@@ -20,8 +26,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
-from toolbus.config.tables import APPROVALS, ApprovalTable, read_single, read_values
+from toolbus.config.tables import (
+    APPROVALS,
+    STORE,
+    ApprovalTable,
+    StoreTable,
+    read_single,
+    read_values,
+)
 from toolbus.errors import RegistrationError
+from toolbus.settings.user_key import KeySettingError, named_key
 
 if TYPE_CHECKING:
     from toolbus.approvals import Notifier, StoredApprovals
@@ -78,9 +92,7 @@ def read_approvals(
     """
     table = read_single(document, APPROVALS)
     if is_project and "webhook" in table:
-        way_out = "put it into your own configuration, or name this file"
-        reason = f"key 'webhook' may not be set by a project; {way_out}"
-        raise document.error(reason, APPROVALS, "webhook")
+        raise document.error(_not_for_projects("webhook"), APPROVALS, "webhook")
     values = read_values(document, ApprovalTable, table, APPROVALS)
     for key, value in values.items():
         least = _LEAST.get(key)
@@ -91,3 +103,25 @@ def read_approvals(
             reason = f"expected a number of questions from 1 up, got {table[key]!r}"
             raise document.error(f"key {key!r}: {reason}", APPROVALS, key)
     return before.before(ApprovalSettings(**values))
+
+
+def read_store_key(document: Document, *, is_project: bool = False) -> bytes | None:
+    """Return the key that *document* names, None without one.
+
+    A file that *is_project* must not name a key. Raises `ConfigurationError`.
+    """
+    table = read_single(document, STORE)
+    if is_project and "key" in table:
+        raise document.error(_not_for_projects("key"), STORE, "key")
+    setting = read_values(document, StoreTable, table, STORE).get("key")
+    if setting is None:
+        return None
+    try:
+        return named_key(setting)
+    except KeySettingError as error:
+        raise document.error(f"key 'key': {error}", STORE, "key") from None
+
+
+def _not_for_projects(key: str) -> str:
+    way_out = "put it into your own configuration, or name this file"
+    return f"key {key!r} may not be set by a project; {way_out}"

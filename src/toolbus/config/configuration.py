@@ -11,7 +11,7 @@ priority = 300                  # a higher one comes first; by default 100
 name = "policy"                 # to use one class twice
 enabled = false                 # then it is not even imported
 
-The other tables are in `toolbus.config.servers`, `.prices`, `.approvals` and `.store_key`.
+The other tables are in `toolbus.config.servers`, `.prices` and `.approvals`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
-from toolbus.config.approvals import ApprovalSettings, read_approvals
+from toolbus.config.approvals import ApprovalSettings, read_approvals, read_store_key
 from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import Entry, read_entries
 from toolbus.config.entry_points import find_maker
@@ -34,7 +34,6 @@ from toolbus.config.named_files import component_source
 from toolbus.config.prices import read_prices
 from toolbus.config.python_modules import LOADING
 from toolbus.config.servers import read_servers
-from toolbus.config.store_key import read_store_key
 from toolbus.config.tables import COMPONENT
 from toolbus.config.trust import (
     PERSONAL_SETTINGS,
@@ -268,7 +267,8 @@ def _made(layer: _Layer, entry: Entry) -> AgentComponent:
         component = make_component(maker, entry.settings, folder)
     except MisfitError as error:
         reason = f"component {entry.name!r}: {error.reason}"
-        raise document.error(reason, *place, *_below("settings", error.path)) from error
+        path = ("settings", *error.path) if error.path else ()
+        raise document.error(reason, *place, *path) from error
     key = "use"
     try:
         if (entry.tools, entry.priority) != (("*",), None):
@@ -300,10 +300,6 @@ def _refuse_personal(document: Document, entry: Entry, maker: object) -> None:
             search(value, *path, key)
 
     search(entry.settings, COMPONENT, entry.index, "settings")
-
-
-def _below(key: str, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    return (key, *path) if path else ()
 
 
 def _in_order(

@@ -25,7 +25,7 @@ _OF_POLICY = 'name it in a toolbus.toml: [[component]], use = "policy", settings
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One `[[component]]`, the one with *index*; *where* is "file:line".
+    """One `[[component]]`, number *index* from 0; *where* is "file:line".
 
     *name* is by default that of *use*. *priority* is None if none is given.
     """
@@ -58,6 +58,11 @@ def named_uses(document: Document) -> Iterator[str]:
         use = table.get("use") if isinstance(table, dict) else None
         if isinstance(use, str):
             yield use
+
+
+def source_of(use: str) -> str:
+    """Return the file or module of *use*, "" for an entry point."""
+    return use if use.endswith(".py") else use.rpartition(":")[0]
 
 
 def _entry(document: Document, index: int, table: dict[str, Any]) -> Entry:

@@ -15,8 +15,6 @@ from fnmatch import fnmatchcase
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from toolbus.config.tables import PRICE, PriceTable, key_types, read_array, read_values
 from toolbus.settings.hints import unknown_key
 from toolbus.toml.values import MisfitError
@@ -29,15 +27,10 @@ if TYPE_CHECKING:
 _MILLION = 1_000_000
 
 
-class Price(Struct, frozen=True, kw_only=True):
+class Price(PriceTable, frozen=True, kw_only=True):
     """The prices of a million tokens of the models that match *model*; None for unknown ones."""
 
     model: str = "*"
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
-    currency: str = "USD"
 
     def cost(self, usage: Mapping[str, int]) -> tuple[float, tuple[str, ...]]:
         """Return the cost of *usage*, and its kinds of tokens without a price.

@@ -62,33 +62,7 @@ def load_configuration(file: str | None = None) -> LoadedTarget:
     """Load the configuration *file*, by default the active one; raises `LoadError`."""
     from toolbus.config import configuration  # noqa: PLC0415 - a Python file needs none
 
-    return _loaded(configuration.read(file))
-
-
-def load_changed(file: str) -> LoadedTarget:
-    """Load the configuration *file* after a trusted change; raises `LoadError`."""
-    from toolbus.config import configuration  # noqa: PLC0415 - as above
-
-    return _loaded(configuration.read_changed(file))
-
-
-def load_nearest() -> LoadedTarget | None:
-    """Load the active configuration, None without one; raises `LoadError`."""
-    from toolbus.config import configuration  # noqa: PLC0415 - as above
-
-    read = configuration.read_nearest()
-    return None if read is None else _loaded(read)
-
-
-def load_for_session(file: Path | None) -> LoadedTarget | None:
-    """Load the configuration of a session with the project's *file*, None without any.
-
-    Raises `LoadError` if *file* was trusted and has changed, or is missing.
-    """
-    from toolbus.config import configuration  # noqa: PLC0415 - as above
-
-    read = configuration.read_for_session(file)
-    return None if read is None else _loaded(read)
+    return install(configuration.read(file))
 
 
 def _is_policy(file: str) -> bool:
@@ -109,7 +83,8 @@ def _load_policy(file: str) -> LoadedTarget:
     return LoadedTarget(host.bus, file, "component", host, (policy,))
 
 
-def _loaded(read: Configuration) -> LoadedTarget:
+def install(read: Configuration) -> LoadedTarget:
+    """Install the components of a configuration on a new bus; raises `LoadError`."""
     where, components = str(read.file), read.components
     with redirect_stdout(sys.stderr):
         host = _installed(components, where)

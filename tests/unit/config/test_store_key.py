@@ -1,8 +1,8 @@
 import pytest
 
+from toolbus.config.approvals import read_store_key
 from toolbus.config.configuration import read
 from toolbus.config.documents import read_document
-from toolbus.config.store_key import read_store_key
 from toolbus.errors import ConfigurationError
 from toolbus.store.memory import MemoryStore
 

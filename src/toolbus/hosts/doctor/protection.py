@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.config.targets import LoadedTarget, load_configuration, load_for_session
+from toolbus.config.configuration import read_for_session
+from toolbus.config.targets import LoadedTarget, install, load_configuration
 from toolbus.config.trust import effective_config, find_or_missed
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
@@ -49,7 +50,8 @@ def configuration_here(file: str | None) -> tuple[LoadedTarget | None, Configura
             loaded: LoadedTarget | None = load_configuration(file)
         else:
             project = find_or_missed(Path(os.path.realpath(Path.cwd())))
-            loaded = load_for_session(project)
+            read = read_for_session(project)
+            loaded = None if read is None else install(read)
             refusal = (
                 "" if project is None or loaded is not None else effective_config(project).refusal
             )

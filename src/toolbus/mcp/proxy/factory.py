@@ -10,8 +10,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.config import configuration
 from toolbus.config.approvals import ApprovalSettings
-from toolbus.config.targets import load, load_changed, load_configuration, load_nearest
+from toolbus.config.targets import install, load
 from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.mcp.proxy.proxy import WAIT, Proxy
 from toolbus.settings.usage_error import UsageError
@@ -68,10 +69,10 @@ def load_components(
     the active configuration. A *changed* config must be trusted. Raises `LoadError`.
     """
     bus, components, approvals = None, [], ApprovalSettings()
-    read = load_changed if changed else load_configuration
-    loaded = [] if config is None else [read(config)]
-    if search and config is None and not targets and (nearest := load_nearest()) is not None:
-        loaded.append(nearest)
+    read = configuration.read_changed if changed else configuration.read
+    loaded = [] if config is None else [install(read(config))]
+    if search and config is None and not targets and (nearest := configuration.read_nearest()):
+        loaded.append(install(nearest))
     for target in (*loaded, *map(load, targets)):
         match target.kind:
             case "agent":
