@@ -60,7 +60,7 @@ def command() -> Command:
     parser.add_argument(
         "--candidates",
         action="store_true",
-        help="print the words allowed after the words behind --",
+        help="print the completions of the words behind --",
     )
 
     def run(parsed: argparse.Namespace, output: Output) -> int:

@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.cli.options import store_address
+from toolbus.cli.output.replay_report import JsonReport, ReplayReport, TextReport
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser, megabytes
+from toolbus.config.targets import load, load_configuration
+from toolbus.formats.session_files import LINE_LIMIT
+from toolbus.replay.expectations import Expectation, compare, read_expectation
+from toolbus.replay.replay import Replay, idle_events
+from toolbus.replay.sources import find_sources, read_sources
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Coroutine, Sequence
 
-    from toolbus.cli.output.replay_report import ReplayReport
     from toolbus.cli.parser import Command, Parser
-    from toolbus.replay.expectations import Expectation
 
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
 _EPILOG = """\
@@ -54,7 +58,7 @@ class ReplayOptions(NamedTuple):
 
     format: str | None = None
     session: str | None = None
-    line_limit: int = 16 * 2**20
+    line_limit: int = LINE_LIMIT
     limit: int | None = None
     as_json: bool = False
     check: Path | None = None
@@ -120,12 +124,6 @@ def run_replay(
     Returns 1 for unreadable input, or if given for an expectation that does not hold.
     Raises `UsageError`.
     """
-    from toolbus.cli.output.replay_report import JsonReport, TextReport  # noqa: PLC0415 - loads all
-    from toolbus.config.targets import load, load_configuration  # noqa: PLC0415 - loads all
-    from toolbus.replay.expectations import read_expectation  # noqa: PLC0415 - loads all
-    from toolbus.replay.replay import Replay, idle_events  # noqa: PLC0415 - loads all
-    from toolbus.replay.sources import find_sources, read_sources  # noqa: PLC0415 - loads all
-
     files, others = find_sources(sources)
     expected = None
     if options.check and not options.update:
@@ -179,8 +177,6 @@ def _conclude(
     if expected is None:
         report.end(None)
         return 1 if report.problems else 0
-    from toolbus.replay.expectations import compare  # noqa: PLC0415 - loads all
-
     lines = list(compare(expected, actual))
     report.end(lines, str(options.check))
     return 1 if lines else 0

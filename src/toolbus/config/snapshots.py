@@ -150,7 +150,7 @@ class _Walk:
         self._entries[file] = name
 
     def _add(self, folder: Path, name: str) -> bool:
-        """Read the module *name* below *folder*, and its packages; return whether one is there."""
+        """Read the module *name* below *folder*, and its packages; return whether any exists."""
         parts = name.split(".")
         if parts[0] in _NOT_LOCAL:
             return True
