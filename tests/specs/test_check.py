@@ -115,7 +115,7 @@ async def test_a_whole_store_is_called_whole(command, path):
     ]
 
 
-async def test_a_changed_letter_is_found(command, path):
+async def test_a_changed_character_is_found(command, path):
     await make(path)
     flip(path, path.read_bytes().index(b"I am m7,") + 30)
 
@@ -246,7 +246,7 @@ async def test_overlapping_calls_of_a_proxy_are_whole(command, path):
 
 
 @pytest.mark.full
-async def test_what_is_checked_stays_as_it_was(command, path, tmp_path):
+async def test_a_checked_store_stays_unchanged(command, path, tmp_path):
     await make_with_log(path, tmp_path)
     closed, damaged = path.with_name("closed.db"), path.with_name("damaged.db")
     await make(closed)
@@ -306,7 +306,7 @@ async def test_an_empty_file_is_damage(command, path):
     assert "the file is empty: it was never written, or all of it was cut off" in done.stdout
 
 
-async def test_the_others_keep_order_and_ids(command, path):
+async def test_the_rest_keeps_order_and_ids(command, path):
     await make(path)
     flip(path, path.read_bytes().index(b"I am m7,"))
     before, new = path.read_bytes(), path.with_name("new.db")
@@ -425,7 +425,7 @@ async def test_a_damaged_log_gives_its_beginning(command, path, tmp_path):
     assert trace(path.parent) == before
 
 
-async def test_what_was_saved_is_counted(command, path, tmp_path):
+async def test_the_saved_rows_are_counted(command, path, tmp_path):
     await make(path)
     async with SqliteStore(path) as store:
         await store.append("s", AppendRequest(originals=(Original(digest="d", body=b"1"),)))
@@ -456,7 +456,7 @@ async def test_nothing_is_overwritten(command, path):
     assert trace(path.parent) == before
 
 
-async def test_what_is_recovered_is_its_owner_s(command, path):
+async def test_a_recovered_file_is_private(command, path):
     await make(path)
     new = path.with_name("new.db")
 
@@ -469,7 +469,7 @@ async def test_what_is_recovered_is_its_owner_s(command, path):
     assert new.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_recovery_that_fails_leaves_nothing(command, path):
+async def test_a_failed_recovery_leaves_nothing(command, path):
     await make(path)
     text = path.with_name("text.db")
     text.write_text("dear diary\n")

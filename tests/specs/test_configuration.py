@@ -134,7 +134,7 @@ async def test_a_class_in_a_file_is_named(write, here, monkeypatch):
     assert other is not component
 
 
-async def test_the_only_class_needs_no_name(write):
+async def test_a_single_class_needs_no_name(write):
     write("bases.py", PLAIN)
     write("policy.py", "from bases import Plain\nclass Strict(Plain): ...\nStrictest = Strict\n")
     write("toolbus.toml", '[[component]]\nuse = "policy.py"')
@@ -151,7 +151,7 @@ async def test_a_class_in_a_module_is_named(write, here, monkeypatch):
     assert names(load("toolbus.toml")) == ["Plain"]
 
 
-async def test_a_function_may_make_it(write):
+async def test_a_function_may_make_a_component(write):
     write("policy.py", f"{SIZED}\ndef make(times: int):\n    return Sized(2 * times)\n")
     write("toolbus.toml", '[[component]]\nuse = "policy.py:make"\nsettings.times = 21')
 
@@ -183,7 +183,7 @@ async def test_an_adapter_needs_no_component(write):
     assert [one.status for one in outcomes] == ["ok", "ok"]
 
 
-async def test_an_installed_package_offers_its_components(write, tmp_path, environment, command):
+async def test_an_installed_package_provides_components(write, tmp_path, environment, command):
     text = '[[component]]\nuse = "no-force-push"\nsettings = { branches = ["main", "release"] }'
     write("toolbus.toml", text)
     fresh, source = tmp_path / "fresh", tmp_path / "source"
@@ -205,14 +205,14 @@ async def test_an_installed_package_offers_its_components(write, tmp_path, envir
     assert re.search(r" 400  guard +closed +NoForcePush\.judge\s", after.stdout)
 
 
-async def test_only_what_is_named_is_imported(write, offer):
+async def test_only_named_modules_are_imported(write, offer):
     offer("acme", "acme_good", PLAIN, "good = acme_good:Plain\nbad = acme_no_such:Plain")
     write("toolbus.toml", '[[component]]\nuse = "good"')
 
     assert names(load("toolbus.toml")) == ["Plain"]
 
 
-async def test_settings_are_what_the_constructor_says(write, here):
+async def test_settings_have_the_constructor_s_types(write, here):
     write(
         "policy.py",
         """
@@ -258,7 +258,7 @@ async def test_settings_are_what_the_constructor_says(write, here):
     assert (day.year, more) == (1979, {"j": True})
 
 
-async def test_what_is_disabled_is_not_imported(write):
+async def test_a_disabled_component_is_not_imported(write):
     write("policy.py", PLAIN)
     write("broken.py", "1 / 0")
     write(
@@ -325,7 +325,7 @@ async def test_questions_to_a_person_are_configured(write, mistake):
     assert mistake("approvals = 3") == (1, "'approvals' is not a table; write [approvals]")
 
 
-async def test_what_code_prints_goes_aside(write, capsys):
+async def test_output_of_code_goes_to_standard_error(write, capsys):
     write(
         "policy.py", "print('one')\nclass Loud(AgentComponent):\n def __init__(self): print('two')"
     )
@@ -348,7 +348,7 @@ async def test_a_folder_above_is_searched(write, here, monkeypatch, person):
     assert read().file == near
 
 
-async def test_a_project_s_table_will_do(write, person):
+async def test_a_project_s_table_is_enough(write, person):
     write("policy.py", SIZED)
     text = '[[tool.toolbus.component]]\nuse = "policy.py:Sized"\nsettings.size = 3'
     write("pyproject.toml", f"[project]\nname = 'x'\n{text}")
@@ -357,7 +357,7 @@ async def test_a_project_s_table_will_do(write, person):
     assert [one.size for one in load()] == [3]
 
 
-async def test_a_file_of_its_own_comes_first(write):
+async def test_a_file_of_toolbus_comes_first(write):
     write("toolbus.toml", "")
     write("pyproject.toml", '[[tool.toolbus.component]]\nuse = "nothing.py"')
 
@@ -424,7 +424,7 @@ async def test_handlers_take_the_priority(write):
     assert component.ran == ["early", "late"]
 
 
-async def test_what_is_required_comes_first(write):
+async def test_a_required_component_comes_first(write):
     write(
         "policy.py",
         """
@@ -549,7 +549,7 @@ async def test_a_rewritten_call_is_judged_too(write):
     assert (plain.status, rewritten.status) == ("ok", "denied")
 
 
-async def test_what_belongs_to_no_tool_is_seen(write):
+async def test_events_without_a_tool_are_seen(write):
     write(
         "policy.py",
         """
@@ -745,7 +745,7 @@ async def test_an_unknown_component_names_the_nearest(write, mistake, offer):
     assert missing("no.py:Plain").startswith("there is no file 'no.py'; ")
 
 
-async def test_two_of_one_name_are_refused(mistake):
+async def test_duplicate_names_are_refused(mistake):
     twice = '[[component]]\nuse = "x"\n[[component]]\nuse = "x"\n'
     named = '[[component]]\nuse = "x"\n[[component]]\nuse = "y"\nname = "x"\n'
 
@@ -754,7 +754,7 @@ async def test_two_of_one_name_are_refused(mistake):
     assert mistake(named) == (5, told)
 
 
-async def test_a_name_that_two_packages_offer(mistake, offer):
+async def test_a_name_of_two_packages_is_refused(mistake, offer):
     offer("acme", "acme_rules", PLAIN, "redact = acme_rules:Plain")
     offer("bold", "bold_rules", PLAIN, "redact = bold_rules:Plain")
 
@@ -797,7 +797,7 @@ async def test_a_failing_import_is_explained(write, mistake, offer, here):
         ("Unnamed", "its parameter 'size' is positional-only; settings are named"),
     ],
 )
-async def test_what_cannot_be_made_says_why(write, mistake, name, reason):
+async def test_a_failed_component_has_a_reason(write, mistake, name, reason):
     write(
         "policy.py",
         """
@@ -817,7 +817,7 @@ async def test_what_cannot_be_made_says_why(write, mistake, name, reason):
     assert found == (1, f"component 'mine': {reason}")
 
 
-async def test_what_is_no_component_is_refused(write, mistake):
+async def test_another_object_is_refused(write, mistake):
     write("policy.py", f"{PLAIN}{SIZED}made = Plain()\nnumber = 3\nclass Other: ...\n")
     write("empty.py", "")
 
@@ -845,7 +845,7 @@ async def test_a_missing_requirement_is_placed(write, mistake):
     )
 
 
-async def test_what_cannot_be_restricted_is_refused(write, mistake):
+async def test_an_unrestrictable_component_is_refused(write, mistake):
     write(
         "policy.py", "class Own(AgentComponent):\n def setup(self, agent): super().setup(agent)\n"
     )
@@ -857,7 +857,7 @@ async def test_what_cannot_be_restricted_is_refused(write, mistake):
         assert reason.startswith("component 'Own': it overrides `setup`, which ")
 
 
-async def test_without_a_target_it_is_shown(write, here, command, person, monkeypatch):
+async def test_without_a_target_it_is_listed(write, here, command, person, monkeypatch):
     write(
         "policy.py",
         f"""{SIZED}
@@ -901,7 +901,7 @@ class Strict(AgentComponent):
     assert re.search(r"\n +300  guard +closed  Strict\.judge +policy\.py:\d+\n", done.stdout)
 
 
-async def test_a_named_configuration_is_shown(write, command):
+async def test_a_named_configuration_is_listed(write, command):
     write("policy.py", f"{PLAIN}{SIZED}")
     write("toolbus.toml", '[[component]]\nuse = "policy.py:Sized"\nsettings.size = 3')
     write("our.toml", '[[component]]\nuse = "policy.py:Plain"')

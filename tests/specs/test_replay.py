@@ -475,7 +475,9 @@ def test_an_unreadable_source_is_counted_as_a_source(policy, recording, command,
     assert (alone.returncode, both.returncode) == (1, 1)
     assert alone.stdout.endswith("nothing was replayed\n1 source could not be read\n")
     assert both.stdout.endswith("nothing would change\n1 source could not be read\n")
-    assert "foreign.db cannot be read: store 'foreign.db': the database is of another" in alone.stderr
+    assert (
+        "foreign.db cannot be read: store 'foreign.db': the database is of another" in alone.stderr
+    )
 
 
 def test_an_expectation_holds_until_handlers_change(policy, recording, command):
