@@ -77,7 +77,7 @@ A policy judges calls; it is not a sandbox. See `toolbus guide policy`.
 exit codes: 0 no problems; 1 problems, or another verdict; 2 wrong use, or a
 file that cannot be read"""
 
-_OF_FILE = 'folder = "."        # the project: where this file is\n'
+_OF_FILE = 'folder = "."        # the project: the folder of this file\n'
 _OF_SESSION = 'project = "session"         # ./ is the folder in which a session began\n'
 _READING = 'name = "reading"'
 
