@@ -66,5 +66,5 @@ def test_without_a_project_relative_patterns_name_nothing():
 
     assert [pattern.text for pattern in patterns] == ["src/", "{a/b,c}", "**/d", "e*", "~/f", "/g"]
     for text in ("./*/../x", "./$HOME/**"):
-        with pytest.raises(ValueError, match="wildcard|variable|negated"):
+        with pytest.raises(ValueError, match=r"wildcard|variable|negated"):
             path_patterns([text], None, "/home/ada")

@@ -145,6 +145,12 @@ def verdict(project, line):
         "rsync -rK ./src/ .",
         "patch --follow-symlinks -p0 < README.md",
         "patch -b -B ../x/ -p0 < README.md",
+        "cargo fmt -- ../x.rs",
+        "cargo fmt --manifest-path /tmp/x/Cargo.toml",
+        # What no rule names as a file, or what is read to be sent.
+        "dscl . delete /Users/x",
+        "scutil --set HostName x",
+        "curl -n localhost",
         # Options that write, or read names out of a file and print them.
         "zstdcat x -o /tmp/y",
         "cppcheck --checkers-report=/tmp/x src",

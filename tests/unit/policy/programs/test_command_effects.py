@@ -187,3 +187,33 @@ def test_a_rule_may_name_a_program_of_which_nothing_is_known():
     effects = judged("deploy --now production")
 
     assert (effects.action, effects.options) == (("deploy", "production"), {"--now"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "dscl . delete /Users/ada",
+            "dscl . -create /Users/ada",
+            "dscl /Search change /Users/ada x",
+        ),
+        *("scutil", "scutil --set HostName x", "scutil --renew en0", "scutil --nc start vpn"),
+    ],
+)
+def test_a_change_of_a_system_database_always_needs_approval(line):
+    assert judged(line).unknown
+
+
+def test_curl_reads_the_passwords_that_it_is_told_to_send():
+    for line in ("curl -n https://example.com", "curl --netrc-optional -s https://example.com"):
+        assert uses(line) == {("~/.netrc", "read", ".")}
+    assert uses("curl https://example.com") == set()
+
+
+def test_cargo_fmt_writes_the_files_after_its_dashes():
+    assert uses("cargo fmt -- ../x.rs src/y.rs") == {
+        ("../x.rs", "write", "."),
+        ("src/y.rs", "write", "."),
+    }
+    assert uses("cargo fmt --manifest-path ../x/Cargo.toml") == {("../x/Cargo.toml", "write", ".")}
+    assert uses("cargo fmt --check") == set()

@@ -36,6 +36,8 @@ def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
             _send_by_scheme(parsed, value)
     for url in parsed.operands:
         _send_by_scheme(parsed, url)
+    if parsed.option("-n", "--netrc", "--netrc-optional"):
+        builder.read(Word("~/.netrc", pattern=True))
     if parsed.option("-O", "--remote-name", "--remote-name-all"):
         _write_by_url(parsed)
     return parsed.operands
