@@ -602,7 +602,7 @@ def test_an_edit_s_question_shows_the_difference(here, tape, terminal):
         *[f"│  line {number}\\r" for number in (11, 12, 13)],
     ]
     assert "\x1b" not in edit
-    assert "✓ edit_file: a.txt is written: 2 lines added, 1 removed" in made
+    assert "✓ edit_file: a.txt was written: 2 lines added, 1 removed" in made
     assert "change of the file: a new file, 2 lines\n" in made
     assert "difference" not in made
     assert "change of the file: unknown\n" in unknown

@@ -57,7 +57,7 @@ async def test_a_file_is_read_in_pages(tmp_path):
             assert error is None
             *page, mark = text.splitlines()
             read += page
-            onward = re.search(r"read on with offset=(\d+)", mark)
+            onward = re.search(r"continue with offset=(\d+)", mark)
             offset = int(onward[1]) if onward else 0
 
     assert len(read) == 5_000
@@ -71,12 +71,12 @@ async def test_what_is_no_text_is_named(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     wrong = {
-        "picture": "'picture' is no text in UTF-8",
-        "folder": "'folder' is a folder; list_files shows what is in it",
-        "pipe": "'pipe' is no file but a device, a socket or a pipe",
+        "picture": "'picture' is not UTF-8 text",
+        "folder": "'folder' is a folder; use list_files to list it",
+        "pipe": "'pipe' is not a regular file but a device, socket or pipe",
         "missing": "'missing': no such file or directory",
-        "loop": "goes outside|leads nowhere|too many levels",
-        "a\0b": "goes outside|zero byte",
+        "loop": "outside of|cannot be resolved|too many levels",
+        "a\0b": "outside of|null byte",
     }
 
     async with working(FileTools(root=tmp_path), approver=lambda *_: True) as call:
@@ -97,7 +97,7 @@ async def test_files_are_listed_and_searched(tmp_path):
     async with working(FileTools(root=tmp_path)) as call:
         assert (await call("list_files", pattern="*.py"))[0] == "src/b.py\nsrc/deep/a.py"
         assert (await call("list_files", path="src", pattern="deep/*"))[0] == "deep/a.py"
-        assert (await call("list_files", pattern="*.rs"))[0] == "no file fits '*.rs'"
+        assert (await call("list_files", pattern="*.rs"))[0] == "no file matches '*.rs'"
         found, _ = await call("search_files", pattern="-1$", files="*.py")
         assert sorted(found.splitlines()) == [
             "src/b.py:2:    return -1",
@@ -120,7 +120,7 @@ async def test_an_edit_shows_its_difference(tmp_path):
     assert error is None
     assert path.read_bytes() == b"one\r\n2\r\n3\r\n3b\r\nfour\r\n"
     assert path.stat().st_mode & 0o777 == 0o754
-    assert text.splitlines()[0] == "a.bat is written: 3 lines added, 2 removed"
+    assert text.splitlines()[0] == "a.bat was written: 3 lines added, 2 removed"
     assert {"-two", "-three", "+2", "+3", "+3b"} <= {*text.splitlines()}
 
 
@@ -163,7 +163,7 @@ async def test_what_was_previewed_is_written(tmp_path):
             if change is None:
                 assert expected.after == after
             else:
-                assert "has changed since a person was asked" in outcome.response.text
+                assert "has changed since a person approved" in outcome.response.text
 
     other = FileTools(root=tmp_path)
     assert other.preview(ToolCall(name="edit_file", arguments=EDIT), files.edit_file) is None
@@ -194,8 +194,8 @@ async def test_an_ambiguous_edit_changes_nothing(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("same\nother\nsame\n")
     wrong = {
-        "same": "stands 2 times in the file; give more lines",
-        "none": "is not in the file; read it again",
+        "same": "occurs 2 times in the file; include more lines",
+        "none": "is not in the file; read the file again",
         "": "old_text is empty",
         "other": "are the same",
     }
@@ -250,7 +250,7 @@ async def test_no_path_leads_out_unasked(tmp_path, monkeypatch):
             FileTools(root=root), approver=lambda ask, *_: asked.append(ask.prompt) or True
         ) as call:
             assert await call("read_file", path=path) == ("secret", None)
-        assert asked[-1] == f"read_file goes outside of {root}: {path!r}"
+        assert asked[-1] == f"read_file uses a path outside of {root}: {path!r}"
 
 
 async def test_a_command_tells_output_and_status(tmp_path):

@@ -1,1 +1,1 @@
-"""Tools to work in a folder with: its files, and a shell."""
+"""Tools for work in a folder: file tools and a shell."""

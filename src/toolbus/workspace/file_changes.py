@@ -1,4 +1,4 @@
-"""What a call makes of a file, told before it is written and afterwards."""
+"""The change that a call makes to a file, described before and after it is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FileChange(NamedTuple):
-    """The file *target*, called *shown*, before, None if it is not there, and *after*."""
+    """The texts *before* (None: a new file) and *after* of *target*, displayed as *shown*."""
 
     target: Path
     shown: str
@@ -21,7 +21,7 @@ class FileChange(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """How much changes, in a few words."""
+        """The size of the change, in a few words."""
         if self.before is None:
             return f"a new file, {describe_size(self.after)}"
         if self.before == self.after:
@@ -30,20 +30,20 @@ class FileChange(NamedTuple):
 
     @property
     def difference(self) -> str:
-        """The unified difference, bounded; nothing for a new file, which is all new."""
+        """The unified difference, bounded; "" for a new file."""
         if self.before is None:
             return ""
         return bounded(compare_lines(self.before, self.after).lines)
 
     def describe(self) -> str:
-        """Return what a model is told of it: a line, and the difference below.
+        """Return the description for a model: a line, and the difference below it.
 
-        It has no lines around: of a key of several lines they would show a part, which no
-        redaction knows.
+        The difference has no context lines: they could show a part of a key of several lines,
+        which no redaction recognizes.
         """
         if self.before == self.after:
-            return f"{self.shown} is as it was"
-        first = f"{self.shown} is written: {self.summary}"
+            return f"{self.shown} is unchanged"
+        first = f"{self.shown} was written: {self.summary}"
         if self.before is None:
             return first
         return f"{first}\n{bounded(compare_lines(self.before, self.after, 0).lines)}"

@@ -1,4 +1,4 @@
-"""Files: tools that read, write, edit, list and search those of a folder.
+"""Tools that read, write, edit, list and search the files of a folder.
 
 ```python
 from toolbus import Agent
@@ -7,15 +7,15 @@ from toolbus.workspace.file_tools import FileTools
 agent = Agent(model, components=[FileTools(root="project")], approver=ask_me)
 ```
 
-A path may lead outside of the folder, by `..`, a link or from `/` on: such a call is asked about,
-whatever else is decided, and denied where there is nobody to ask. Reading tools say that they only
-read (`readOnlyHint`), so a policy can tell them from the others.
+A path outside of the folder, through `..`, a symlink or an absolute path, requires approval in any
+case, and the call is denied if there is no approver. Tools that only read have the annotation
+`readOnlyHint`, so that a policy can distinguish them.
 
-**Limits.** Files are text in UTF-8, of at most 10 MB. Where a path leads is looked at when the call
-is judged: somebody else on the machine, or a shell that runs beside, can put a link there before
-the call runs. Searching is done by the program `grep`. What `preview` showed to a person is what
-is written, or nothing is: a file that has changed meanwhile is refused (`expect`); between that
-look and the writing is a moment in which others on the machine can still change it.
+**Limits.** Files are UTF-8 text of at most 10 MB. A path is resolved when its call is judged:
+another user or process, such as a shell, can create a symlink there before the call runs. The
+program `grep` does the searching. A previewed change is written exactly or not at all: a call is
+refused if its file has changed since (`expect`); between this check and the write, other processes
+can still change the file.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _READS = {"readOnlyHint": True}
 _CHANGES = {"readOnlyHint": False, "destructiveHint": True}
 
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
-"""Folders that are listed and searched only if they are named."""
+"""Folders that are listed and searched only if the path names them."""
 
 _MOST_FILLED = 100
-"""Calls of which the hash of the text is kept that was there when they were filled."""
+"""The most calls with restored values for which the hash of the file's text is kept."""
 
 _MOST_PATHS, _SEARCH_BYTES, _SEARCH_SECONDS = 1_000, 30_000, 30.0
 
@@ -59,8 +59,7 @@ class FileTools(AgentComponent):
     """Tools for the files of a folder; see `toolbus.workspace.file_tools`.
 
     Args:
-        root: the folder in which relative paths begin, and outside of which each call is asked
-            about.
+        root: the base of relative paths; calls with paths outside of it require approval.
         enabled: as for every component.
     """
 
@@ -70,27 +69,27 @@ class FileTools(AgentComponent):
         self.tools_folder = str(self._folder.root)
         self._expected: dict[str, FileChange] = {}
         self._filled_from: OrderedDict[str, int] = OrderedDict()
-        # Calls of one answer run at the same time, and two may edit one file.
+        # Calls of one answer run concurrently, and two of them may edit the same file.
         self._lock = Lock()
 
     @guard(TOOL_CALL_BEFORE, tools=_NAMES, on_error="closed")
     def ask_outside(self, ctx: EventContext[ToolCall]) -> Ask | None:
-        """Ask about a call whose path leads out of the folder."""
+        """Require approval for a call whose path is outside of the folder."""
         path = ctx.value.arguments.get("path", ".")
         if isinstance(path, str) and self._folder.is_inside(path):
             return None
-        return Ask(f"{ctx.value.name} goes outside of {self._folder.root}: {path!r}")
+        return Ask(f"{ctx.value.name} uses a path outside of {self._folder.root}: {path!r}")
 
     @tool(annotations=_READS)
     def read_file(self, path: str, offset: int = 1, limit: int = 2_000) -> str:
-        """Read a text file: *limit* lines from line *offset* on, the first is 1."""
+        """Read a text file: up to *limit* lines, beginning at line *offset*, counted from 1."""
         if offset < 1 or limit < 1:
-            raise FileToolError("offset and limit are at least 1")
+            raise FileToolError("offset and limit must be at least 1")
         return page(read_text(self._folder.path(path)), offset, limit)
 
     @tool(annotations=_CHANGES)
     def write_file(self, path: str, content: str, context: ToolContext) -> str:
-        """Write a whole text file; a file that is there is replaced. To change a part, edit it."""
+        """Create a text file, or replace a whole existing one. Use edit_file to change a part."""
         with self._lock:
             return self._write(self._written(path, content), context)
 
@@ -103,21 +102,21 @@ class FileTools(AgentComponent):
         context: ToolContext,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - a model gives it by name
     ) -> str:
-        """Put *new_text* in place of *old_text*, which stands in the file exactly once."""
+        """Replace *old_text*, which must occur exactly once in the file, by *new_text*."""
         with self._lock:
             change = self._edited(path, old_text, new_text, replace_all=replace_all)
             return self._write(change, context)
 
     def text_before(self, call: ToolCall, offered: Tool | None) -> str | None:
-        """Return the text of the file that *call* of the tool *offered* would change.
+        """Return the current text of the file that *call* of the tool *offered* would change.
 
-        It is None for another tool, and "" outside of the folder, behind a link, and without a
-        text.
+        It is None for any other tool, and "" for a path outside of the folder, a path through a
+        symlink, and a file without text.
         """
         if not self._changes(call, offered):
             return None
         root = self._folder.root
-        with suppress(RuntimeError):  # The home of somebody who is not there.
+        with suppress(RuntimeError):  # The home folder of an unknown user.
             path = Path(str(call.arguments.get("path"))).expanduser()
             if text := read_own_text(str(path), str(root), root):
                 self._filled_from[call.id] = hash(text)
@@ -131,9 +130,9 @@ class FileTools(AgentComponent):
         return is_ours and call.name in {"write_file", "edit_file"}
 
     def preview(self, call: ToolCall, offered: Tool | None) -> FileChange | None:
-        """Return what *call* of the tool *offered* would change, None if that is no tool of ours.
+        """Return the change that *call* of the tool *offered* would make; None for other tools.
 
-        Nothing is written. Raises `FileToolError` if it cannot be told.
+        Nothing is written. Raises `FileToolError` if the change cannot be computed.
         """
         if offered is None or not self._changes(call, offered):
             return None
@@ -143,12 +142,12 @@ class FileTools(AgentComponent):
         return (self._written if call.name == "write_file" else self._edited)(**values)
 
     def expect(self, call_id: str, change: FileChange) -> None:
-        """Let the call *call_id* be refused unless its file is as *change* has it before."""
+        """Refuse the call *call_id* unless its file still has the content before *change*."""
         self._expected[call_id] = change
 
     @tool(annotations=_READS)
     def list_files(self, path: str = ".", pattern: str = "*") -> str:
-        """List the files below a folder whose path or name fits the glob *pattern*."""
+        """List the files below a folder whose path or name matches the glob *pattern*."""
         folder = self._folder.path(path)
         if not folder.is_dir():
             raise FileToolError(f"there is no folder {path!r}")
@@ -163,11 +162,11 @@ class FileTools(AgentComponent):
                     if len(paths) > _MOST_PATHS:
                         mark = f"[more than {_MOST_PATHS:,} files; name a folder or a pattern]"
                         return "\n".join([*paths[:-1], mark])
-        return "\n".join(paths) or f"no file fits {pattern!r}"
+        return "\n".join(paths) or f"no file matches {pattern!r}"
 
     @tool(annotations=_READS)
     async def search_files(self, pattern: str, path: str = ".", files: str = "*") -> str:
-        """Search for lines that match an extended regular expression, in files whose name fits."""
+        """Search lines that match an extended regular expression; *files* is a glob of names."""
         target = self._folder.path(path)
         skipped = [f"--exclude-dir={name}" for name in sorted(_SKIPPED)]
         command = ["grep", "-rInsE", f"--include={files}", *skipped, "-e", pattern, "--"]
@@ -199,14 +198,14 @@ class FileTools(AgentComponent):
         return FileChange(target, self._folder.shown(target), before, after)
 
     def _write(self, change: FileChange, context: ToolContext) -> str:
-        """Write what *change* says, unless somebody was shown another one; return what it did."""
+        """Write *change* unless a person approved a different one; return its description."""
         now = hash(change.before)
         if change.before is not None and self._filled_from.pop(context.call_id, now) != now:
-            reason = f"{change.shown} has changed since its own lines were put into this call"
-            raise FileToolError(f"{reason}; nothing is written, read it again")
+            reason = f"{change.shown} has changed since its values were restored in this call"
+            raise FileToolError(f"{reason}; nothing was written, read it again")
         expected = self._expected.pop(context.call_id, change)
         if (expected.target, expected.before) != (change.target, change.before):
-            reason = f"{change.shown} has changed since a person was asked about this call"
-            raise FileToolError(f"{reason}; nothing is written, read it again")
+            reason = f"{change.shown} has changed since a person approved this call"
+            raise FileToolError(f"{reason}; nothing was written, read it again")
         write_text(change.target, change.after)
         return change.describe()

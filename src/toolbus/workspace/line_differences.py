@@ -1,4 +1,4 @@
-"""How two versions of a text differ, line by line, in time that is bounded."""
+"""The line-by-line difference of two versions of a text, in bounded time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 Opcodes: TypeAlias = "Sequence[tuple[str, int, int, int, int]]"
 
-_CONTEXT = 3  # As `get_grouped_opcodes` has it.
+_CONTEXT = 3  # The default of `get_grouped_opcodes`.
 _MOST_COMPARED = 2_000_000
-"""Pairs of lines: where two texts differ over more of them, one is told to replace the other.
+"""The most pairs of differing lines to compare; above it, one text is shown as replaced.
 
-The search for what they share takes up to a hundredth of the third power of their lines.
+The search for common lines takes up to a hundredth of the third power of their number.
 """
 _NO_LINE_END = "\\ No newline at end of file"
 
 
 class LineDifference(NamedTuple):
-    """A unified difference: its *lines* from the first `@@` on, none for equal texts."""
+    """A unified difference: its *lines* beginning with the first `@@`, () for equal texts."""
 
     lines: tuple[str, ...]
     added: int
@@ -28,12 +28,12 @@ class LineDifference(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """How many lines came and went."""
+        """The numbers of added and removed lines."""
         return f"{_count(self.added)} added, {self.removed:,} removed"
 
 
 def compare_lines(before: str, after: str, context: int = _CONTEXT) -> LineDifference:
-    r"""Return how *before* became *after*, with *context* lines around what differs.
+    r"""Return the difference from *before* to *after*, with *context* lines around each change.
 
     A line ends at "\n", so a "\r" is a part of it.
     """
@@ -61,7 +61,7 @@ def compare_lines(before: str, after: str, context: int = _CONTEXT) -> LineDiffe
 
 
 def describe_size(text: str) -> str:
-    """Return how many lines *text* has."""
+    """Return the number of lines in *text*, in words."""
     return _count(len(_lines(text)))
 
 
@@ -72,7 +72,7 @@ def _count(number: int) -> str:
 def _lines(text: str) -> list[str]:
     lines = text.split("\n")
     if lines[-1]:
-        # It differs from the same line with an end.
+        # A last line without a newline differs from the same line with one.
         lines[-1] += f"\n{_NO_LINE_END}"
     else:
         lines.pop()
@@ -80,7 +80,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _same(pairs: Iterator[tuple[str, str]]) -> int:
-    """Return how many of *pairs* are equal until the first that is not."""
+    """Return the number of equal *pairs* before the first unequal one."""
     count = 0
     for before, after in pairs:
         if before != after:
@@ -99,7 +99,7 @@ def _replacement(above: int, changed: int, replacing: int, below: int) -> Opcode
 
 
 def _hunk(group: Opcodes, old: list[str], new: list[str], start: int) -> Iterator[str]:
-    """Give the lines of a part of the difference; *old* and *new* begin with line *start*."""
+    """Yield the lines of one hunk; *old* and *new* begin with line *start*."""
     first, final = group[0], group[-1]
     spans = [
         _span(start + first[1], final[2] - first[1]),
@@ -115,7 +115,7 @@ def _hunk(group: Opcodes, old: list[str], new: list[str], start: int) -> Iterato
 
 
 def _span(start: int, length: int) -> str:
-    """Return lines as a unified difference has them (POSIX, `diff -U`), from 1 on."""
+    """Return a range in the format of unified differences (POSIX, `diff -U`), counted from 1."""
     return f"{start + 1 if length else start},{length}"
 
 

@@ -1,9 +1,9 @@
-"""The process above a command: it adopts the orphans of that on Linux, and ends them.
+"""The parent process of a command: on Linux it adopts the command's orphans, and ends them.
 
-It runs as a program, ``python -I -S process_keeper.py FD MARK COMMAND...``, so the process of a
-library's user neither adopts nor reaps a process of others. It writes the number of the command's
-process to FD, and the exit status once all below it has ended. A process that it may not end keeps
-it alive: as long as that runs, a look at the processes above finds MARK. SIGTERM ends the command.
+It runs as a program, ``python -I -S process_keeper.py FD MARK COMMAND...``, so that the process of
+a library's user neither adopts nor reaps other processes. It writes the command's process id to FD,
+and the exit status once all descendants have ended. A descendant that it may not kill keeps it
+alive, so that the ancestors of that process still include MARK. SIGTERM ends the command.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import signal
 import sys
 import time
 
-# No more is imported than what is needed: a command waits for it.
+# Few imports: each command waits for them.
 _SET_CHILD_SUBREAPER = 36
-"""prctl(2); Linux gives a subreaper the orphans below it, other systems know none."""
+"""prctl(2): Linux makes orphaned descendants children of a subreaper; other systems have none."""
 
 _PATIENCE, _PAUSE = 1.0, 0.02
-"""Seconds until the exit status is told although processes are left, and between two looks."""
+"""Seconds until the exit status is reported despite remaining processes, and between two checks."""
 
 _NOT_FOUND = 127
-"""Exit status of a command that cannot be started (POSIX, sh)."""
+"""The exit status of a command that cannot be started (POSIX, sh)."""
 
 
 def keep(ended: int, command: list[str]) -> None:
-    """Run *command* in a session of its own, and tell the descriptor *ended* of its end."""
-    os.set_inheritable(ended, False)  # noqa: FBT003 - the name of the parameter is in the call
+    """Run *command* in a session of its own, and report its end to the descriptor *ended*."""
+    os.set_inheritable(ended, False)  # noqa: FBT003 - its only signature
     _adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     child = os.fork()
@@ -51,19 +51,19 @@ def keep(ended: int, command: list[str]) -> None:
 
 def _adopt_orphans() -> None:
     if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - not for other systems
+        import ctypes  # noqa: PLC0415 - only on Linux
 
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _become(command: list[str]) -> None:
-    """Run *command* in the place of this process, as if no Python had been before it."""
+    """Replace this process by *command*, with default signal handling."""
     try:
         os.setsid()
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(ignored, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        os.execvp(command[0], command)  # noqa: S606 - what a person was asked about
+        os.execvp(command[0], command)  # noqa: S606 - the judged command
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
     finally:
@@ -74,18 +74,18 @@ def _report(ended: int, text: str) -> None:
     try:
         os.write(ended, text.encode())
     except OSError:
-        return  # The program that wanted to know has ended.
+        return  # The reader of the descriptor has ended.
 
 
 def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except OSError:
-        return  # It has ended, or is of another user.
+        return  # It has ended, or belongs to another user.
 
 
 def _has_children() -> bool:
-    """Reap what has ended; tell whether a child is left."""
+    """Reap ended children; return whether a child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -95,7 +95,7 @@ def _has_children() -> bool:
 
 
 def _kill_children() -> None:
-    """Kill the processes whose starter is this one or has ended; theirs come here then."""
+    """Kill the children of this process; their own children are adopted then."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - quicker to start without
         try:
             if name.isdecimal() and _parent_of(name) == os.getpid():
@@ -106,7 +106,7 @@ def _kill_children() -> None:
 
 
 def _parent_of(name: str) -> int:
-    """Return the parent of a process, the second word behind its name (proc(5))."""
+    """Return the parent of a process, the second field after its name (proc(5))."""
     with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
         return int(file.read().rpartition(b")")[2].split()[1])
 

@@ -1,4 +1,4 @@
-"""Processes that a model starts: their output is bounded, and they end with all they started."""
+"""Processes that a model starts: bounded output, and an end together with their descendants."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 _READ = 65_536
 _KEEPER = Path(__file__).with_name("process_keeper.py")
 _GRACE = 5.0
-"""Seconds for what a killed command needs to end."""
+"""Seconds for the end of a killed command."""
 
 _SIGNALLED = 128
-"""What a shell adds to the number of the signal that ended a command."""
+"""The offset that a shell adds to the number of the signal that ended a command."""
 
 
 class ProcessResult(Struct, frozen=True):
-    """What a process said, errors included, and its *exit_status*: None if its time was up."""
+    """The *output* of a process, with its errors, and its *exit_status*, None after a timeout."""
 
     output: str
     exit_status: int | None
 
 
 class BoundedOutput:
-    """The head and the tail of what is written, of at most *limit* bytes in all."""
+    """The head and the tail of an output, of at most *limit* bytes in all."""
 
     def __init__(self, limit: int) -> None:
         self._half = max(limit // 2, 1)
@@ -46,7 +46,7 @@ class BoundedOutput:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Take *data*, and let go of what is too much in the middle."""
+        """Add *data*, and drop bytes in the middle beyond the limit."""
         self._size += len(data)
         fits = self._half - len(self._head)
         self._head += data[:fits]
@@ -55,7 +55,7 @@ class BoundedOutput:
             del self._tail[: -self._half]
 
     def text(self) -> str:
-        """Return it as text, with a mark where something is missing; what is no UTF-8 is marked."""
+        """Return the text, with a mark for missing bytes, and U+FFFD for invalid UTF-8."""
         tail = bytes(self._tail[-self._half :])
         missing = self._size - len(self._head) - len(tail)
         head = self._head.decode(errors="replace")
@@ -74,8 +74,8 @@ class CommandKeeper:
         self._report = b""
         reading, writing = os.pipe()
         try:
-            # It blocks for the moment of a fork.
-            self._process = subprocess.Popen(  # noqa: S603 - what a person was asked about
+            # This blocks only for a fork.
+            self._process = subprocess.Popen(  # noqa: S603 - the judged command
                 [find_python(), "-I", "-S", str(_KEEPER), str(writing), JUDGED_SHELL, *command],
                 cwd=folder,
                 env=env,
@@ -90,7 +90,7 @@ class CommandKeeper:
             raise
         finally:
             os.close(writing)
-        self.output: IO[bytes] = self._process.stdout  # type: ignore[assignment]  # it was asked for
+        self.output: IO[bytes] = self._process.stdout  # type: ignore[assignment]  # stdout=PIPE
         os.set_blocking(self.output.fileno(), False)
         self._pipe = reading
         self._loop = asyncio.get_running_loop()
@@ -99,20 +99,20 @@ class CommandKeeper:
 
     @property
     def exit_status(self) -> int:
-        """The status of the command that has ended, as a shell says it."""
+        """The exit status of the ended command, by the conventions of a shell."""
         words = self._report.split()
         status = int(words[1]) if len(words) > 1 else -signal.SIGKILL
         return status if status >= 0 else _SIGNALLED - status
 
     async def close(self) -> None:
-        """End the command and all that it started; return soon, also if that cannot be ended."""
+        """End the command and its descendants; return soon even if one cannot be ended."""
         if not self.ended.done():
             self._process.terminate()
             await asyncio.wait([self.ended], timeout=_GRACE)
         self._loop.remove_reader(self._pipe)
         os.close(self._pipe)
         if len(words := self._report.split()) == 1:
-            # The keeper was killed, or keeps what nobody can end.
+            # The keeper was killed, or waits for a process that it cannot end.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(int(words[0]), signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
@@ -137,8 +137,8 @@ async def run_process(
 ) -> ProcessResult:
     """Run *command* in *folder*, without input, for at most *seconds*; keep *limit* bytes.
 
-    All that it started is ended with it, also when the call is cancelled; outside of Linux, what
-    made a process group of its own is not. Raises `OSError`.
+    Its descendants end with it, also when the call is cancelled; outside of Linux, those in a
+    process group of their own do not. Raises `OSError`.
     """
     keeper, loop = CommandKeeper(command, folder, env), asyncio.get_running_loop()
     with keeper.output as pipe:
@@ -160,20 +160,20 @@ async def run_process(
 
 
 def find_python() -> str:
-    """Return the interpreter that runs this; raises `OSError` for a program without one.
+    """Return the path of the running interpreter; raises `OSError` if there is none.
 
-    `sys.executable` is another program where that has Python in it.
+    `sys.executable` is another program if that program embeds Python.
     """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for path in (Path(sys.executable or "."), Path(sys.base_exec_prefix, "bin", version)):
         if path.name.lower().startswith(("python", "pypy")) and path.is_file():
             return str(path)
-    reason = "no Python interpreter to run commands below; install one beside this program"
+    reason = "commands need a Python interpreter; install one beside this program"
     raise FileNotFoundError(ENOENT, reason)
 
 
 def _read(pipe: int, output: BoundedOutput) -> bool:
-    """Read what is in *pipe*, and tell whether there was anything."""
+    """Read available data from *pipe*; return whether there was any."""
     try:
         data = os.read(pipe, _READ)
     except BlockingIOError:

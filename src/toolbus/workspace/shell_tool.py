@@ -1,4 +1,4 @@
-"""A shell: a tool that runs commands in a folder.
+"""A shell tool, which runs commands in a folder.
 
 ```python
 from toolbus import Agent
@@ -7,18 +7,19 @@ from toolbus.workspace.shell_tool import ShellTool
 agent = Agent(model, components=[ShellTool(root="project", seconds=60)], approver=ask_me)
 ```
 
-A command is run by `sh`, without input. All that it started is killed when the command ends, when
-its time is up and when the call is cancelled. What it says, errors included, is kept up to
-*output_bytes*: head and tail. An exit status other than 0 is told and is no error.
+`sh` runs a command, without input. Its descendants are killed when the command ends, when its time
+is up and when the call is cancelled. Its output, with errors, is kept up to *output_bytes*: head
+and tail. A nonzero exit status is reported, and is not an error.
 
-It has no terminal, so it cannot type into that of the person, and what it runs is known as a
-model's (`toolbus.presence.person`): it runs below a process of its own (`process_keeper`), which on
-Linux adopts what a command leaves behind.
+A command has no terminal, so it cannot type into the user's, and its processes are recognizable as
+a model's (`toolbus.presence.person`): they run below a parent process (`process_keeper`), which on
+Linux adopts orphans.
 
-**Limits.** It is no sandbox: a command can do all that the program's user may do, anywhere: kill
-the process above it, or have another program start one (`systemd-run --user`, `at`, a running
-`tmux`). Outside of Linux what leaves its process group (`setsid`) is not ended. Variables of the
-environment that look like keys are not handed on (`env`), but files of that user are readable.
+**Limits.** It is not a sandbox: a command can do everything that the program's user may do,
+anywhere: kill its parent process, or have another program start one (`systemd-run --user`, `at`, a
+running `tmux`). Outside of Linux, processes that leave its process group (`setsid`) are not ended.
+Environment variables that look like keys are not passed on (`env`), but the user's files are
+readable.
 """
 
 from __future__ import annotations
@@ -37,19 +38,20 @@ from toolbus.workspace.processes import run_process
 from toolbus.workspace.working_folder import WorkingFolder
 
 SECRET_VARIABLES = ("*_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD", "*_PASS", "*_CREDENTIALS")
-"""Patterns of variables that a command does not get, unless they are named."""
+"""The patterns of environment variables that a command does not get, unless they are named."""
 
 _LONGEST_SECONDS = 3_600.0
 
 
 class ShellTool(AgentComponent):
-    """A tool that runs commands of a shell; see `toolbus.workspace.shell_tool`.
+    """A tool that runs shell commands; see `toolbus.workspace.shell_tool`.
 
     Args:
         root: the folder in which commands run.
-        seconds: for a command, unless the model asks for less or, up to an hour, for more.
-        output_bytes: what is kept of the output of a command.
-        env: names of variables that commands get although they look like keys.
+        seconds: the time limit of a command, unless the model asks for less or, up to an hour, for
+            more.
+        output_bytes: the most bytes of a command's output to keep.
+        env: names of environment variables to pass on although they look like keys.
         enabled: as for every component.
     """
 
@@ -72,7 +74,7 @@ class ShellTool(AgentComponent):
 
     @tool(annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True})
     async def shell(self, command: str, seconds: float | None = None) -> ToolResponse:
-        """Run a command with sh; it has no input and ends after *seconds*, background and all."""
+        """Run a command with sh, without input; after *seconds* it and its background jobs end."""
         limit = min(seconds, _LONGEST_SECONDS) if seconds and seconds > 0 else self._seconds
         result = await run_process(
             ["sh", "-c", command],

@@ -46,5 +46,5 @@ def test_another_program_with_python_in_it_is_not_started(monkeypatch):
     monkeypatch.setattr(sys, "base_exec_prefix", "/nowhere")
 
     assert found.rpartition("/")[2].startswith("python3")
-    with pytest.raises(OSError, match="no Python interpreter"):
+    with pytest.raises(OSError, match="need a Python interpreter"):
         find_python()
