@@ -433,7 +433,7 @@ async def test_nonsense_is_answered():
 
     assert line == f"[there is no line 6000: the output has 5,000 lines, {len(LINES):,} characters]"
     assert "there is no offset 1000000000" in offset
-    assert "nothing is kept as '../../etc/passwd'" in unknown
+    assert "no output is kept as '../../etc/passwd'" in unknown
     assert "line" in negative
     assert agent.messages[-1].tool_response.is_error
 
@@ -481,8 +481,8 @@ async def test_references_of_others_are_unknown(tmp_path, on_disk):
 
     assert again != name
     assert ("line 1 of" in answers["one"]) == on_disk
-    assert "nothing is kept as" in answers["two"]
-    assert "nothing is kept as" in answers["../one"]
+    assert "no output is kept as" in answers["two"]
+    assert "no output is kept as" in answers["../one"]
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -494,7 +494,7 @@ async def test_the_oldest_are_given_up(tmp_path, on_disk):
         names = [reference(await told(agent, f"get{n}")) for n in range(3)]
         read = [await told(agent, "read_more", reference=name) for name in names]
 
-    assert "nothing is kept as" in read[0]
+    assert "no output is kept as" in read[0]
     assert read[1].startswith("1 line")
     assert read[2].startswith("2 line")
 
@@ -507,7 +507,7 @@ async def test_what_is_too_large_is_not_kept(tmp_path, on_disk):
     left = await shown(component, "x" * 2_000_000)
 
     assert len(left.text) <= 1000
-    assert "The rest cannot be read: it is larger than" in left.text
+    assert "The rest cannot be read: it exceeds the limit" in left.text
 
 
 async def test_a_sub_agent_is_told_the_truth():
@@ -571,7 +571,7 @@ async def test_what_is_denied_is_not_kept(tmp_path, on_disk):
         fine = await told(agent, "read_more", reference=reference(await told(agent, "fine")))
 
     assert said == "no secrets"
-    assert "nothing is kept as" in read
+    assert "no output is kept as" in read
     assert fine.startswith("line 1 of")
     assert len(list(tmp_path.rglob("output-*"))) == on_disk
 

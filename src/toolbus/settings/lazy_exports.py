@@ -1,4 +1,4 @@
-"""Names that a package offers and does not load before somebody asks for them."""
+"""Exports of a package that are imported on first access."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def lazy_exports(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for *package*.
 
-    *modules* has for each name the module of the package that defines it, or with a dot before it
-    a module beside the package, with two one beside the package above. The error of a module whose
-    extra is missing reaches the reader of the name. *renamed* has the new names by those of the
-    version before: a reader of an old name gets an `ImportError` with the new one.
+    *modules* has by name the module of the package that defines it; a dot before it means a module
+    beside the package, two dots a module beside its parent. A missing extra raises its error at
+    the access. *renamed* has the new names by the names of the version before: access to an old
+    name raises an `ImportError` with the new one.
     """
 
     def getter(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Private files: one user's own, written whole or not at all, read without following a link."""
+"""Private files: written whole or not at all, for one user, and read without following links."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnfitFileError(Exception):
-    """A file is not read, for *reason*: it is not regular, too long, or not its reader's alone."""
+    """A file is unfit, for *reason*: not regular, too long, or accessible to other users."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -39,14 +39,14 @@ class UnfitFileError(Exception):
 
 
 def make_private_folders(folder: Path) -> None:
-    """Make *folder* and the missing folders above it, for their owner alone."""
+    """Create *folder* and its missing parents, for their owner alone."""
     for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:
         missing.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager
 def replacing_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Give a stream whose file takes the place of *path* at the end, if nothing was raised.
+    """Yield a stream to a file that replaces *path* at the end, unless the block raises.
 
     A link at *path* is replaced and not followed. Raises `OSError`.
     """
@@ -73,7 +73,7 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write *data* to *path* in one step; missing folders are made for their owner alone."""
+    """Write *data* to *path* atomically; create missing folders for their owner alone."""
     make_private_folders(path.parent)
     with replacing_file(path, mode) as stream:
         stream.write(data)
@@ -103,7 +103,7 @@ def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def read_secret_file(path: Path, limit: int) -> bytes:
-    """Return the bytes of *path*, which nobody but its owner, this user, may read or replace.
+    """Return the bytes of *path*, which only its owner, this user, may read or replace.
 
     Raises `OSError`, also for a link, and `UnfitFileError`.
     """
@@ -127,7 +127,7 @@ def locked(file: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_file(file: Path) -> Iterator[int]:
-    """Give the descriptor of the lock *file* for `try_lock`; closing it gives the lock back."""
+    """Yield the descriptor of the lock *file* for `try_lock`; closing it releases the lock."""
     number = os.open(file, _LOCK, 0o600)
     try:
         yield number
@@ -136,7 +136,7 @@ def lock_file(file: Path) -> Iterator[int]:
 
 
 def try_lock(number: int) -> bool:
-    """Return whether the lock of this open file could be taken, without waiting."""
+    """Take the lock of this open file without waiting; return whether that succeeded."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -145,7 +145,7 @@ def try_lock(number: int) -> bool:
 
 
 def signature(path: str | os.PathLike[str]) -> Signature:
-    """Return numbers that differ once *path* was written again; None if it is not there."""
+    """Return numbers that change when *path* is written; None if it does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - of the text as it was given, hundreds of times
     except (OSError, ValueError):
@@ -164,7 +164,7 @@ def is_private(status: os.stat_result) -> bool:
 
 
 def secret_file_problem(path: Path, status: os.stat_result) -> str | None:
-    """Return why the file *path* of this *status* must not hold a secret; None if it may."""
+    """Return the reason why *path* with this *status* must not hold a secret, or None."""
     if not S_ISREG(status.st_mode):
         return "it is not a regular file"
     if status.st_uid != os.geteuid():
@@ -175,11 +175,11 @@ def secret_file_problem(path: Path, status: os.stat_result) -> str | None:
 
 
 def writable_by_others(file: Path) -> str | None:
-    """Return why users other than this one may change *file*, a real path; None if none may.
+    """Return the reason why users other than this one may change *file*, a real path, or None.
 
     The file and each folder above it must belong to this user or to root, and be writable by no
-    other user. A sticky folder may be shared, because no user replaces another user's files in
-    it. Rights that an access control list adds to the mode are not seen.
+    other user. A sticky folder may be shared, because no user can replace another user's files in
+    it. Rights from an access control list are not examined.
     """
     user = os.geteuid()
     for path in (file, *file.parents):
@@ -202,9 +202,9 @@ def _name(user: int) -> str:
 
 
 def _is_private_group(group: int, user: int) -> bool:
-    """Return whether *group* has *user* alone, as systems make one group for each user.
+    """Return whether *group* has *user* alone, as on systems with one group per user.
 
-    New files there may be writable by the group, which gives no other user a way in.
+    A file that such a group may write gives no other user access.
     """
     if group == 0:
         return user == 0

@@ -1,4 +1,4 @@
-"""A text with a style, and what of a text may be printed."""
+"""Styled text, and its printable form."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ Style = Literal["", "good", "bad", "changed", "asked", "dim", "strong"]
 
 
 class Span(NamedTuple):
-    """A part of a line: its text, and the style that shows what it means."""
+    """A part of a line: its text, and the style of its meaning."""
 
     text: str
     style: Style = ""
 
 
 def sanitize(text: str) -> str:
-    """Return *text* without control characters: each white one is a space, others are U+FFFD.
+    """Return *text* without control characters: a space for each white one, U+FFFD for others.
 
-    What a tool returned may hold escape sequences; printed, they would do as they like.
+    The output of a tool may contain escape sequences, which would control the terminal.
     """
     if text.isprintable():
         return text

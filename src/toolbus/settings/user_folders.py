@@ -1,6 +1,6 @@
-"""The user's own folders for what we keep, by the XDG Base Directory Specification.
+"""The user's folders for files of toolbus, by the XDG Base Directory Specification.
 
-A variable with a relative path does not count there.
+As it demands, a variable with a relative path is ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def config_folder() -> Path | None:
-    """Return the folder of the user's configuration, by its real path, there or not.
+    """Return the real path of the user's configuration folder, which may not exist.
 
     None: there is no home folder.
     """
@@ -32,15 +32,15 @@ def logins_folder() -> Path:
 
 
 def value_key_file() -> Path:
-    """Return the file of the key by which hidden values are known again; raises as `state_folder`.
+    """Return the file of the key for digests of hidden values; raises as `state_folder`.
 
-    It is no part of a store, so that a copy of one gives nothing away.
+    It is outside any store, so that a copy of a store does not reveal the key.
     """
     return state_folder() / "hidden-values.key"
 
 
 def approvals_secret() -> Path:
-    """Return the file of the secret by which answers are signed; raises as `state_folder`."""
+    """Return the file of the secret that signs answers; raises as `state_folder`."""
     folder = config_folder()
     if folder is None:
         raise RuntimeError("there is no home folder for the secret of approvals")

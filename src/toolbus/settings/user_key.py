@@ -1,7 +1,7 @@
-"""A key of the user's own: random bytes in a file that nobody else reads, made where it is missing.
+"""The user's own key: random bytes in a private file, created if it is missing.
 
-It is never written again: two processes that make it at once agree on the one that came first, and
-what stands there and is no such key is refused until a person removes it.
+The file is never overwritten: two processes that create it at once agree on the first one, and an
+invalid file is refused until a person removes it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from toolbus.settings.user_folders import config_folder, value_key_file
 logger = logging.getLogger("toolbus")
 
 SIZE = 32
-"""Bytes of a key."""
+"""The bytes of a key."""
 
 _LONGEST_NAMED = 64
-"""Bytes of a key that a setting names: BLAKE2b takes no longer one (RFC 7693, section 2.1)."""
+"""The maximum bytes of a key named in a setting, BLAKE2b's limit (RFC 7693, section 2.1)."""
 
 _LONGEST = 10_000
-"""Bytes of a file that is read, so that a wrong one is told by its length."""
+"""The maximum bytes read from a file, enough to report a wrong length."""
 
 
 class UserKeyError(Exception):
-    """The key in *file* cannot be used, for *reason*; what is in it is never said."""
+    """The key in *file* cannot be used, for *reason*, which never quotes the file."""
 
     def __init__(self, file: Path, reason: str) -> None:
         self.file, self.reason = file, reason
@@ -46,10 +46,10 @@ class UserKeyError(Exception):
 
 
 def user_key(file: Path) -> bytes:
-    """Return the `SIZE` bytes in *file*, which is made if it is not there.
+    """Return the `SIZE` bytes in *file*, which is created if missing.
 
-    It must be a regular file of ours, no link, that nobody else may read or replace. Raises
-    `UserKeyError`.
+    It must be a regular file of this user, not a link, that no other user may read or replace.
+    Raises `UserKeyError`.
     """
     try:
         try:
@@ -62,7 +62,7 @@ def user_key(file: Path) -> bytes:
 
 
 def check_user_key(file: Path) -> None:
-    """Raise `UserKeyError` if `user_key` would; nothing is made."""
+    """Raise `UserKeyError` if `user_key` would; create nothing."""
     try:
         _read(file)
     except FileNotFoundError:
@@ -77,13 +77,13 @@ def check_user_key(file: Path) -> None:
 
 
 class KeySettingError(ValueError):
-    """A setting names a key that cannot be used; the text says why, and nothing of the key."""
+    """A setting names an unusable key; the text has the reason, and nothing of the key."""
 
 
 def named_key(setting: str) -> bytes:
     """Return the key that *setting* names: `env:NAME`, or a file in the user's configuration.
 
-    A path that is not absolute begins in that folder. Raises `KeySettingError`.
+    A relative path starts at that folder. Raises `KeySettingError`.
     """
     kind, colon, name = setting.partition(":")
     if colon and kind == "env":
@@ -101,11 +101,11 @@ def named_key(setting: str) -> bytes:
 
 
 def value_key(*, durable: bool) -> bytes | None:
-    """Return the key for digests of values that a store must not hold; None if none can be had.
+    """Return the key for digests of values that a store must not hold, or None.
 
-    With it a short value cannot be guessed from a store, an export or a copy, and is known again.
-    The key of a *durable* store is in a file of the user, beside no store in particular; that of
-    a store in memory lasts as long as the process. A failure is logged once.
+    With it equal values have equal digests, and a short value cannot be guessed from a store, an
+    export or a copy. For a *durable* store the key is in a file of the user, outside any store; for
+    a store in memory it lasts as long as the process. A failure is logged once.
     """
     try:
         return _key_in(value_key_file()) if durable else _key_of_process()
@@ -140,7 +140,7 @@ def _read(file: Path) -> bytes:
 
 
 def _named_file(setting: str) -> Path:
-    """Return the file that *setting* names, if it is where a policy lets no tool read it."""
+    """Return the file that *setting* names, if policies keep tools from reading it."""
     folder = config_folder()
     if folder is None:
         raise KeySettingError("there is no home folder for a file with the key; write env:NAME")
@@ -159,19 +159,19 @@ def _read_named(file: Path) -> bytes:
     except OSError as error:
         reason = error.strerror or str(error)
         raise KeySettingError(f"file {str(file)!r} cannot be read: {reason}") from None
-    # A file that an editor wrote ends in a line end, and the random bytes of `user_key` may.
+    # A file written by an editor ends in a line end; the random bytes of `user_key` may too.
     return data if len(data) == SIZE else data.rstrip(b"\r\n")
 
 
 def _make(file: Path) -> None:
-    """Put a new key into *file*, whole, unless there is something by then."""
+    """Write a new key to *file* atomically, unless the file exists by then."""
     make_private_folders(file.parent)
     if reason := writable_by_others(Path(os.path.realpath(file.parent))):
         raise UserKeyError(file, reason)
     aside = file.with_suffix(f".{token_hex(8)}{file.suffix}")
     try:
         write_private(aside, token_bytes(SIZE))
-        # A link is made or not: no process sees a part of the file, and nothing is replaced.
+        # A link is atomic: no process sees a partial file, and no file is replaced.
         with suppress(FileExistsError):
             os.link(aside, file)
     finally:

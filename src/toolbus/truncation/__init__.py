@@ -1,4 +1,4 @@
-"""Shortening: a text or a JSON value made to fit, and what was left out kept aside to be read."""
+"""The truncation of large texts and JSON values; the whole is kept for reading on."""
 
 from typing import TYPE_CHECKING
 

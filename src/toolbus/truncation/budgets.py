@@ -1,4 +1,4 @@
-"""How much of a text may stay: in characters and in tokens, which are estimated."""
+"""The budget of a text: characters, and tokens, which are estimated."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Tokens per character of a kind, fitted to `o200k_base`: `benchmarks/bench_shortening.py` tells how
-# well. A kind is a set of bytes of UTF-8; of the bytes of one character only the first counts.
+# Tokens per character of a kind, fitted to `o200k_base`; `benchmarks/bench_shortening.py` measures
+# the error. A kind is a set of bytes of UTF-8; of a character only the first byte counts.
 _KINDS: tuple[tuple[float, bytes], ...] = (
     (0.22, bytes(range(0x61, 0x7B))),  # small letters
     (0.50, bytes(range(0x41, 0x5B))),  # capitals
@@ -26,7 +26,7 @@ _SIGN = 0.59
 
 
 class TextBudget(Struct, frozen=True):
-    """The most that a text may have; None for *tokens* is no limit."""
+    """The limits of a text; None for *tokens* is no limit."""
 
     characters: int
     tokens: int | None = None
@@ -36,9 +36,9 @@ class TextBudget(Struct, frozen=True):
         return self.excess(text) <= 0
 
     def excess(self, text: str) -> int:
-        """Return about how many characters *text* has too many, at most 0 if it fits."""
+        """Return about the number of characters beyond the limits; at most 0 if *text* fits."""
         excess = len(text) - self.characters
-        # A text of 50 MB is not counted to learn that it is too long.
+        # The tokens of 50 MB need no count if there are too many characters.
         if self.tokens is None or excess > self.characters:
             return excess
         tokens = estimate(text)
@@ -47,9 +47,9 @@ class TextBudget(Struct, frozen=True):
         return max(excess, len(text) - len(text) * self.tokens // tokens)
 
     def fill(self, sample: str, make: Callable[[int], T], text_of: Callable[[T], str]) -> T:
-        """Return what *make* returns for about the largest size with which its text fits, or for 0.
+        """Return the result of *make* for about the largest size whose text fits, or for 0.
 
-        A size is a number of characters; *sample* tells how many of them a token has.
+        A size is a number of characters; *sample* is a sample for the tokens per character.
         """
         sample = sample[: self.characters]
         size = max(len(sample) - max(self.excess(sample), 0), 0)
@@ -58,13 +58,13 @@ class TextBudget(Struct, frozen=True):
             excess = self.excess(text := text_of(made))
             if excess <= 0 or size == 0:
                 return made
-            # A size without the excess would do, but where each character became many.
+            # Without the excess it would fit, unless characters were escaped to several.
             smaller = max(size - excess, int(size * 0.9 * (1 - excess / len(text))))
             size = min(smaller, int(size * 0.95))
 
 
 def level_of(sizes: Sequence[int], total: float) -> float:
-    """Return how large each of *sizes* may be at most, so that together they are within *total*."""
+    """Return the maximum for each of *sizes* so that together they are within *total*."""
     count = len(sizes)
     for size in sorted(sizes):
         if size * count > total:
@@ -74,7 +74,7 @@ def level_of(sizes: Sequence[int], total: float) -> float:
 
 
 def estimate(text: str) -> int:
-    """Return about how many tokens *text* has, by its kinds of characters."""
+    """Return about the number of tokens of *text*, by its kinds of characters."""
     data = text.encode(errors="replace")
     signs, tokens = len(data), 0.0
     for weight, kind in _KINDS:

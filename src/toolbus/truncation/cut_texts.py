@@ -1,6 +1,6 @@
-"""A text cut to its head, its tail and the lines with some words, with a mark in each gap.
+"""The truncation of a text to its head, its tail and the lines with some words, with marks.
 
-A cut is between lines where possible, and not inside a character as a reader sees it: by the rules
+Cuts are between lines where possible, and never inside a user-perceived character: by the rules
 of Unicode Standard Annex 29 (grapheme clusters) for line ends of two characters, combining marks,
 joiners, skin tones, tags, flags and Hangul.
 """
@@ -18,13 +18,13 @@ Span: TypeAlias = tuple[int, int]
 """A start and an end in a text."""
 
 _LONGEST = 64
-"""A character with more marks than this is cut all the same: nobody reads it."""
+"""A character with more marks than this may be cut."""
 
 _REACH = 180
-"""Of a longer line only this many characters at each side of a word are shown."""
+"""The characters shown at each side of a word in a longer line."""
 
 _MARK = 45
-"""The length of a gap's mark at most."""
+"""The maximum length of a gap's mark."""
 
 _WINDOW = 1 << 18
 # Joiners, vowels and final consonants of Hangul, skin tones, tags.
@@ -37,10 +37,10 @@ _FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
 def cut_text(text: str, size: int, head: float, words: Sequence[str] = ()) -> tuple[str, int]:
-    """Return *text* cut to *size* characters with its marks, and where its head ends.
+    """Return *text* cut to *size* characters with its marks, and the end of its head.
 
-    Lines with *words*, if there are any, get a quarter of the size, and of the rest the head gets
-    the part *head*, a number between 0 and 1.
+    Lines with *words* get a quarter of the size; of the rest the head gets the part *head*, a
+    number between 0 and 1.
     """
     size = max(size - _MARK, 0)
     start, end = _ends(text, size - size // 4 if words else size, head)
@@ -51,7 +51,7 @@ def cut_text(text: str, size: int, head: float, words: Sequence[str] = ()) -> tu
 
 
 def _ends(text: str, size: int, head: float) -> Span:
-    """Return where the head of *text* ends and its tail begins, in *size* characters together."""
+    """Return the end of the head of *text* and the start of its tail, of *size* together."""
     start = min(int(size * head), len(text))
     end = max(len(text) - (size - start), start)
     start = _line_end(text, start)
@@ -59,13 +59,13 @@ def _ends(text: str, size: int, head: float) -> Span:
 
 
 def _line_end(text: str, position: int) -> int:
-    """Return where to cut before *position*: after a whole line, if that loses less than half."""
+    """Return the cut before *position*: after a whole line, if that loses less than half."""
     end = text.rfind("\n", 0, position) + 1
     return end if end * 2 >= position > 0 else cut(text, position, -1)
 
 
 def _line_start(text: str, position: int, least: int) -> int:
-    """Return where to cut after *position*: before a whole line, if that loses less than half."""
+    """Return the cut after *position*: before a whole line, if that loses less than half."""
     if position <= least:
         return least
     start = text.find("\n", position - 1) + 1
@@ -101,7 +101,7 @@ def _with_gaps(text: str, spans: list[Span]) -> Iterator[str]:
 
 
 def _gap(text: str, start: int, end: int) -> str:
-    """Return the mark in place of *text* from *start* to *end*: how much is missing."""
+    """Return the mark in place of *text* from *start* to *end*, with the missing amount."""
     if are_lines(text, start, end):
         lines = text.count("\n", start, end) + (text[end - 1] != "\n")
         return f"[… {lines:,} {'line' if lines == 1 else 'lines'} left out …]\n"
@@ -114,8 +114,8 @@ def _gap(text: str, start: int, end: int) -> str:
 
 
 def find_words(text: str, words: Sequence[str], start: int, end: int) -> Iterator[Span]:
-    """Yield where *text* has one of *words*, in capitals or not, between *start* and *end*."""
-    # A choice of plain words: nothing repeats, so nothing can be tried twice.
+    """Yield the places of *words* in *text*, in any case, between *start* and *end*."""
+    # Alternatives of plain words: without repetition there is no backtracking.
     pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
     small, overlap = [word.lower() for word in words], max(map(len, words)) - 1
     for low in range(start, end, _WINDOW):
@@ -137,14 +137,14 @@ def lines_around(text: str, word: Span, bounds: Span, context: int) -> Span:
 
 
 def cut(text: str, position: int, step: int) -> int:
-    """Return the place to cut *text* that is nearest to *position*: behind it, before for -1."""
+    """Return the valid cut nearest to *position*: after it, before it for a *step* of -1."""
     position = min(max(position, 0), len(text))
     nearest = range(position, position + step * _LONGEST, step)
     return next((place for place in nearest if is_cut(text, place)), position)
 
 
 def is_cut(text: str, position: int) -> bool:
-    """Return whether a reader sees two characters at both sides of *position*."""
+    """Return whether *position* is between two user-perceived characters."""
     if position <= 0 or position >= len(text):
         return True
     before, after = text[position - 1], text[position]
@@ -162,7 +162,7 @@ def is_cut(text: str, position: int) -> bool:
 
 
 def after_lines(text: str, start: int, end: int, count: int) -> int:
-    """Return where the first *count* lines of *text* from *start* on end, *end* at most."""
+    """Return the end of the first *count* lines of *text* from *start*, at most *end*."""
     for _ in range(count):
         newline = text.find("\n", start, end)
         if newline < 0:
@@ -172,7 +172,7 @@ def after_lines(text: str, start: int, end: int, count: int) -> int:
 
 
 def before_lines(text: str, start: int, end: int, count: int) -> int:
-    """Return where the last *count* lines of *text* up to *end* begin, *start* at least."""
+    """Return the start of the last *count* lines of *text* before *end*, at least *start*."""
     for _ in range(count):
         newline = text.rfind("\n", start, end)
         if newline < 0:
@@ -182,5 +182,5 @@ def before_lines(text: str, start: int, end: int, count: int) -> int:
 
 
 def are_lines(text: str, start: int, end: int) -> bool:
-    """Return whether *text* from *start* to *end* is one or more whole lines."""
+    """Return whether *text* from *start* to *end* consists of whole lines."""
     return (start == 0 or text[start - 1] == "\n") and (end == len(text) or text[end - 1] == "\n")

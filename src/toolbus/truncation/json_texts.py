@@ -1,7 +1,7 @@
-"""A JSON text made shorter that stays JSON: long arrays, objects and strings lose their middle.
+"""The truncation of JSON to valid JSON: long arrays, objects and strings lose their middle.
 
-A value that stays is copied as it was written, so no number is rounded. What is shortened is
-written without spaces.
+A kept value is copied as it was written, so no number is rounded. A shortened value is written
+without spaces.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from toolbus.truncation.budgets import level_of
 from toolbus.truncation.cut_texts import cut_text
 
 _NOTICE = "toolbus:shortened"
-"""The member of an object that says what is missing."""
+"""The member of an object with the notice."""
 
 _MOST_VALUES = 500_000
-"""With more values than this a text is not taken apart: each takes a hundred bytes."""
+"""The maximum of values in a text: each takes a hundred bytes when it is parsed."""
 
 _DEEPEST = 40
 _LEAST = 48
-"""The size of a value that is worth showing, in bytes."""
+"""The minimum size of a shown value, in bytes."""
 
 _MARK = 60
-"""The size of a mark at most, with its key."""
+"""The maximum size of a mark with its key."""
 
 _HEAD = 2 / 3
 _EMPTY: dict[bytes, Any] = {b"[": (), b"{": {}}
@@ -36,7 +36,7 @@ _write = Encoder().encode
 
 
 def is_json(text: str) -> bool:
-    """Return whether *text* as a whole is a JSON array, object or string, not too large."""
+    """Return whether *text* as a whole is a JSON array, object or string of a limited size."""
     kind = text.lstrip(" \t\r\n")[:1]
     if kind not in {"{", "[", '"'}:
         return False
@@ -48,9 +48,9 @@ def is_json(text: str) -> bool:
 
 
 def shorten_json(raw: bytes, limit: int, notice: str | None) -> str:
-    """Return the compact JSON *raw* in at most about *limit* bytes of UTF-8, with *notice* in it.
+    """Return the compact JSON *raw* in about *limit* bytes of UTF-8, with *notice* in it.
 
-    Without one there are no marks either: arrays are just shorter, and members are missing.
+    Without a notice there are no marks either: arrays are shorter, and members are missing.
     """
     if notice is None:
         return _write(_cut(raw, max(limit, 2), 0, marks=False)).decode()
@@ -67,7 +67,7 @@ def shorten_json(raw: bytes, limit: int, notice: str | None) -> str:
 
 
 def _cut(raw: bytes, limit: int, depth: int, *, marks: bool) -> Any:
-    """Return the value *raw*, *depth* values deep, or a shorter one in *limit* bytes."""
+    """Return the value *raw*, at *depth*, shortened to *limit* bytes if necessary."""
     if depth > 0 and len(raw) <= limit:
         return Raw(raw)
     match raw[:1]:
@@ -86,7 +86,7 @@ def _cut(raw: bytes, limit: int, depth: int, *, marks: bool) -> Any:
 
 
 def _cut_string(raw: bytes, limit: int) -> str:
-    """Return the string *raw* cut so that it takes *limit* bytes as JSON, with its escapes."""
+    """Return the string *raw* cut to *limit* bytes of JSON, including its escapes."""
     text = msgspec.json.decode(raw, type=str)
     size = max(limit - 2, 0) * len(text) // len(raw)
     while len(written := _write(cut := cut_text(text, size, _HEAD)[0])) > limit and size > 0:
@@ -97,14 +97,14 @@ def _cut_string(raw: bytes, limit: int) -> str:
 def _cut_members(
     pairs: list[tuple[str, Raw]], keys: list[int], limit: int, depth: int, *, marks: bool
 ) -> list[tuple[str, Any]]:
-    """Return *pairs* of keys and values, or the first and the last ones, shorter, in *limit* bytes.
+    """Return *pairs* of keys and values, or the first and last ones, shortened to *limit* bytes.
 
     *keys* are the sizes of the keys, each 0 in an array.
     """
     total, ceiling = len(pairs), max(limit // 16, _LEAST)
     kind = "members" if any(keys) else "items"
     if max(keys, default=0) > ceiling:
-        # A key is never cut: it would be another one.
+        # A key is never cut: it would be a different one.
         pairs = [pair for pair, key in zip(pairs, keys, strict=True) if key <= ceiling]
         keys = [key for key in keys if key <= ceiling]
     sizes = [size + memoryview(pair[1]).nbytes + 1 for size, pair in zip(keys, pairs, strict=True)]
@@ -123,9 +123,9 @@ def _cut_members(
 
 
 def _ends(sizes: list[int], limit: int, ceiling: int) -> tuple[int, int]:
-    """Return where the first of *sizes*, with two thirds of *limit*, end and the last ones begin.
+    """Return the end of the first *sizes*, with two thirds of *limit*, and the start of the last.
 
-    A size counts for *ceiling* at most.
+    A size counts as at most *ceiling*.
     """
     sums = [*accumulate([min(size, ceiling) for size in sizes], initial=0)]
     if sums[-1] <= limit:

@@ -1,4 +1,4 @@
-"""Whole outputs, each under a reference that only its own session knows."""
+"""Stores of whole outputs, each under a reference of its own session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFERENCE = re.compile(r"output-[0-9a-f]{12}")
 
 
 class MemoryOutputs:
-    """Keeps texts of *max_bytes* in all, as long as the process lives; the oldest give way."""
+    """Keeps texts of *max_bytes* together for the life of the process; removes the oldest."""
 
     def __init__(self, max_bytes: int) -> None:
         self._bytes = max_bytes
@@ -35,18 +35,18 @@ class MemoryOutputs:
         return key[1]
 
     def get(self, session_id: str, reference: str) -> str | None:
-        """Return the text that *session_id* has under *reference*; None for none."""
+        """Return the text of *session_id* under *reference*, or None."""
         return self._texts.get((session_id, reference))
 
     def forget(self, session_id: str, reference: str) -> None:
-        """Remove the text that *session_id* has under *reference*, if any."""
+        """Remove the text of *session_id* under *reference*, if any."""
         self._texts.pop((session_id, reference), None)
 
 
 class FolderOutputs:
-    """Keeps texts of *max_bytes* in all in *folder*, each in a file that only its owner reads.
+    """Keeps texts of *max_bytes* together in *folder*, each in a file for its owner alone.
 
-    The files outlive the process; the oldest give way. Nothing else in *folder* is touched.
+    The files outlive the process; the oldest are removed. Other files in *folder* are not touched.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -63,7 +63,7 @@ class FolderOutputs:
         return reference
 
     def get(self, session_id: str, reference: str) -> str | None:
-        """Return the text that *session_id* has under *reference*; None for none."""
+        """Return the text of *session_id* under *reference*, or None."""
         if not _REFERENCE.fullmatch(reference):
             return None
         try:
@@ -72,18 +72,18 @@ class FolderOutputs:
             return None
 
     def forget(self, session_id: str, reference: str) -> None:
-        """Remove the text that *session_id* has under *reference*, if any; raises `OSError`."""
+        """Remove the text of *session_id* under *reference*, if any; raises `OSError`."""
         self._path(session_id, reference).unlink(missing_ok=True)
 
     def _path(self, session_id: str, reference: str) -> Path:
-        # An id may hold anything, so it names no folder itself.
+        # An id may contain anything, so the folder's name is its digest.
         name = blake2b(session_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
         return self._folder / name / f"{reference}.txt"
 
     def _remove_oldest(self) -> None:
         files = []
         for path in self._folder.glob("*/output-*.txt"):
-            # Another process may remove it meanwhile.
+            # Another process may remove the file meanwhile.
             with suppress(FileNotFoundError):
                 status = path.lstat()
                 if _REFERENCE.fullmatch(path.stem):
@@ -97,6 +97,6 @@ class FolderOutputs:
 
 
 def reference_of(session_id: str, text: str) -> str:
-    """Return the reference of *text*: the same for the same text, and another in each session."""
+    """Return the reference of *text*: equal for equal texts, and different in each session."""
     key = blake2b(session_id.encode(errors="surrogatepass")).digest()
     return f"output-{blake2b(text.encode(), key=key, digest_size=6).hexdigest()}"

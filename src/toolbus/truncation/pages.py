@@ -1,4 +1,4 @@
-"""Reading on in a whole output: the notice that says how, its pages, and the search in it."""
+"""Access to a whole output: the notice for the model, pages of it, and its search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from toolbus.truncation.budgets import TextBudget
 
 _SHARE = 0.35
-"""The part of a text that a long notice may take; else a short one is given."""
+"""The maximum part of a text for a long notice; beyond it, a short one is used."""
 
 
 class WholeOutput(Struct, frozen=True):
@@ -23,7 +23,7 @@ class WholeOutput(Struct, frozen=True):
     reason: str = "it is not kept"
 
     def notice(self, facts: str, position: str, size: int) -> str:
-        """Return a notice with *facts* and how to read on, for a text of *size* characters.
+        """Return a notice with *facts* and the way to read on, for a text of *size* characters.
 
         *position* is an argument of the reader.
         """
@@ -37,9 +37,9 @@ class WholeOutput(Struct, frozen=True):
 
 
 def start_of(text: str, line: int, offset: int | None) -> int | None:
-    """Return where *line* of *text*, the first being 1, begins, or the character at *offset*.
+    """Return the start of *line* in *text*, from 1, or of the character at *offset*, if given.
 
-    The offset counts if it is given. Returns None for a place beyond the end.
+    Return None for a place beyond the end.
     """
     if offset is not None:
         return cut(text, offset, -1) if offset <= len(text) else None
@@ -54,7 +54,7 @@ def beyond(text: str, line: int, offset: int | None) -> str:
 
 
 def read_page(text: str, start: int, lines: int | None, budget: TextBudget) -> str:
-    """Return a page of *text* from *start*, of *lines* at most, and where the next begins."""
+    """Return a page of *text* from *start*, of at most *lines*, and the start of the next page."""
 
     def page(size: int) -> str:
         end = _page_end(text, start, min(start + size, len(text)), lines)
@@ -66,7 +66,7 @@ def read_page(text: str, start: int, lines: int | None, budget: TextBudget) -> s
 
 
 def search(text: str, words: str, start: int, lines: int | None, budget: TextBudget) -> str:
-    """Return the lines of *text* from *start* on that hold *words*, each after its number.
+    """Return the lines of *text* from *start* on that contain *words*, each after its number.
 
     Of a long line only the part around each match is shown. At most *lines* are returned.
     """
@@ -74,7 +74,7 @@ def search(text: str, words: str, start: int, lines: int | None, budget: TextBud
     shown, hits, number, counted = "", 0, 1, 0
     for word in find_words(text, [words], start, len(text)):
         if word[0] < start:
-            continue  # It stands in a line that is shown.
+            continue  # It is in a line shown already.
         low, high = lines_around(text, word, (start, len(text)), context=0)
         number, counted = number + text.count("\n", counted, low), low
         line = f"{number}: {_part_of_line(text, low, high)}\n"
@@ -93,13 +93,13 @@ def position_in(text: str, position: int) -> str:
 
 
 def _page_end(text: str, start: int, end: int, lines: int | None) -> int:
-    """Return where a page from *start* ends, at most at *end*: after a whole line, if possible."""
+    """Return the end of a page from *start*, at most *end*: after a whole line, if possible."""
     if lines is not None:
         end = after_lines(text, start, end, lines)
     if end == len(text):
         return end
     after_line = text.rfind("\n", start, end) + 1
-    # Each page gets on, also where a character is longer than any page.
+    # Each page makes progress, even if a character is longer than a page.
     return after_line or max(cut(text, end, -1), min(start + 1, len(text)))
 
 
@@ -116,7 +116,7 @@ def _line_count(text: str) -> int:
 
 
 def _part_of_line(text: str, low: int, high: int) -> str:
-    """Return *text* from *low* to *high*, and where that begins if it is inside a line."""
+    """Return *text* from *low* to *high*, with its offset if it starts inside a line."""
     before = f"[offset {low}] … " if low > 0 and text[low - 1] != "\n" else ""
     after = "" if high == len(text) or text[high - 1] == "\n" else " …"
     return before + text[low:high].removesuffix("\n") + after

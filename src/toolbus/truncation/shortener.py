@@ -1,4 +1,4 @@
-"""A tool's response made to fit: its large parts, its structured value, then its texts."""
+"""The truncation of a tool's response: of large parts, its structured value, then its texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject, ToolResponse
 
 _LEAST = 400
-"""With fewer characters for each of several texts, they are shortened as one."""
+"""The minimum of characters for each of several texts; below it, they are shortened as one."""
 
 
 class _WholeText(NamedTuple):
@@ -49,10 +49,10 @@ class _WholeText(NamedTuple):
 
 
 class Shortener(Struct, frozen=True):
-    """Makes responses fit *budget*.
+    """Shortens responses to *budget*.
 
-    Of a text the part *head*, between 0 and 1, is kept at its beginning, the rest at its end, and
-    lines with *words* between. An image, a sound or a blob of more than *part_bytes* is left out.
+    A text keeps the part *head*, between 0 and 1, at its beginning, the rest at its end, and lines
+    with *words* between. An image, a sound or a blob of more than *part_bytes* is left out.
     """
 
     budget: TextBudget
@@ -63,9 +63,9 @@ class Shortener(Struct, frozen=True):
     def shorten(
         self, response: ToolResponse, keep: Callable[[str], WholeOutput], schema: JsonObject | None
     ) -> ToolResponse:
-        """Return *response* within the limits, the same object if it was; *keep* gets the whole.
+        """Return *response* within the limits, the same object if it fits; *keep* gets the whole.
 
-        What is left of the structured value fits *schema*, or the value is gone.
+        A shortened structured value fits *schema*, or is removed.
         """
         value, whole, facts = response.structured, WholeOutput(""), ""
         content = response.content
@@ -79,7 +79,7 @@ class Shortener(Struct, frozen=True):
                 what = "was left out" if value is None else "is shortened"
                 facts = f"The structured value, {len(raw):,} characters, {what}."
             else:
-                # Without content the value itself is what the model reads, as JSON.
+                # Without content the model reads the value itself, as JSON.
                 content = (TextPart(raw),)
         notices = partial(_notices, whole, facts)
         noted = (*content, *notices(self.budget.characters))
@@ -104,7 +104,7 @@ class Shortener(Struct, frozen=True):
         notices: Callable[[int], tuple[TextPart, ...]],
         keep: Callable[[str], WholeOutput],
     ) -> tuple[Part, ...]:
-        """Return *parts* and *notices* of a size within the budget; the text of *parts* is kept."""
+        """Return *parts* and *notices* within the budget; keep the text of *parts*."""
         joined, start = join_text(parts), 0
         whole, sources = keep(joined), dict[int, _WholeText]()
         for index, part in enumerate(parts):
@@ -147,7 +147,7 @@ class Shortener(Struct, frozen=True):
 
 
 def _notices(whole: WholeOutput, facts: str, size: int) -> tuple[TextPart, ...]:
-    """Return the notice of a structured value with *facts*, if there are any and it has room."""
+    """Return the notice of a structured value with *facts*, if any, and if there is room."""
     return (TextPart(whole.notice(facts, "offset=0", size)),) if facts and size else ()
 
 
@@ -161,9 +161,9 @@ def _with_text(part: Part, text: str) -> Part:
 
 
 def _as_one(parts: tuple[Part, ...], text: str) -> tuple[Part, ...]:
-    """Return *parts* with *text* in place of the first text, and nothing for the others.
+    """Return *parts* with *text* in place of the first text, and empty texts for the others.
 
-    Each part before the last that has no text stays in its place: a host may count them.
+    Each part before the last one without text stays in its place: a host may count them.
     """
     shortened: list[Part] = []
     for part in parts:

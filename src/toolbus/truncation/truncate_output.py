@@ -1,7 +1,7 @@
-"""The component that shortens results which are too large, and lets the model read on.
+"""The component that shortens too large results, and lets the model read the rest.
 
-Of a text the head, the tail and the lines with some words stay; JSON stays JSON. The whole is kept
-for the tool `read_more`. The manual is `toolbus guide truncation`.
+A text keeps its head, its tail and the lines with some words; JSON stays JSON. The whole output is
+kept for the tool `read_more`. The manual is `toolbus guide truncation`.
 """
 
 from __future__ import annotations
@@ -33,31 +33,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _CHARACTERS, _PER_TOKEN = 20_000, 16
-"""The limit when none is given, and for a token, when only tokens are."""
+"""The default limit, and the characters for a token if only tokens are given."""
 
 _PRIORITY = 40
-"""Below that of adapters, which take secrets out before anything is kept."""
+"""Lower than the priority of adapters, which redact secrets before any text is kept."""
 
 _LEAST = {"characters": 200, "tokens": 100, "part_bytes": 0, "megabytes": 1}
-"""The least value of a number."""
+"""The minimum of each number."""
 
 _MOST_NEW = 1_000
 _READS = {"readOnlyHint": True}
 
 
 class TruncateOutput(AgentComponent):
-    """Shortens results of tools, and lets the model read on.
+    """Shortens results of tools, and lets the model read the rest.
 
     Args:
-        characters: the most that a result may have; 20,000, or 16 a token, if not given.
-        tokens: the same in tokens, which are estimated; both limits hold if both are given.
-        head: the part of a limit, between 0 and 1, that the head of a text has; the tail has the
-            rest.
-        words: words whose lines are kept with a line at each side, in capitals or not; such lines
-            have a quarter of a limit.
+        characters: the limit for a result; by default 20,000, or 16 per token of *tokens*.
+        tokens: the limit in tokens, which are estimated; both limits apply if both are given.
+        head: the part of a limit, between 0 and 1, for the head of a text; the tail has the rest.
+        words: words, in any case, whose lines are kept with one line at each side; such lines have
+            a quarter of a limit.
         part_bytes: images, sounds and blobs with more bytes are left out; None keeps them all.
-        folder: where the whole outputs are kept, in files of their own; None keeps them in memory.
-        megabytes: the most that all kept outputs have together; the oldest give way.
+        folder: the folder of the whole outputs, one file each; None keeps them in memory.
+        megabytes: the limit for all kept outputs together; the oldest are removed.
         reader: the name of the tool that reads on.
     """
 
@@ -87,7 +86,7 @@ class TruncateOutput(AgentComponent):
         _check_numbers(characters=characters, tokens=tokens)
         _check_numbers(part_bytes=part_bytes, megabytes=megabytes)
         if not 0 <= head <= 1:
-            raise RegistrationError("TruncateOutput", f"head is a part of 1, not {head!r}")
+            raise RegistrationError("TruncateOutput", f"head must be between 0 and 1, not {head!r}")
         words = tuple(words)
         if not all(isinstance(word, str) and word for word in words):
             raise RegistrationError("TruncateOutput", f"words must be texts, not {words!r}")
@@ -98,11 +97,11 @@ class TruncateOutput(AgentComponent):
         self._store: MemoryOutputs | FolderOutputs = MemoryOutputs(megabytes * 1_000_000)
         if folder is not None:
             self._store = FolderOutputs(folder, megabytes * 1_000_000)
-        # By session and message the references that came with the message.
+        # By session and message: the references that were created with the message.
         self._new: dict[tuple[str, str], tuple[str, ...]] = {}
         self._watches = False
         self._reader = reader
-        # A tool of the object stands before that of the class.
+        # An object's tool takes precedence over its class's.
         self.read_more = tool(self.read_more.run, name=reader, annotations=_READS)
 
     def restrict(
@@ -112,7 +111,7 @@ class TruncateOutput(AgentComponent):
         priority: int | None = None,
         late: bool = False,
     ) -> Self:
-        """Narrow it to some tools; raises `RegistrationError` for a *priority* above adapters'."""
+        """Limit it to some tools; raises `RegistrationError` for a *priority* above adapters'."""
         if priority is not None and priority >= APPEND_PRIORITY:
             reason = f"priority must be below {APPEND_PRIORITY}, not {priority!r}"
             raise RegistrationError("TruncateOutput", f"{reason}: redaction comes first")
@@ -129,16 +128,16 @@ class TruncateOutput(AgentComponent):
         offset: Annotated[int, Meta(ge=0)] | None = None,
         find: Annotated[str, Meta(max_length=1_000)] = "",
     ) -> ToolResponse:
-        """Read on in an output that was shortened, or search it.
+        """Read on in a shortened output, or search it.
 
-        Give the reference that the notice names. Begin at a line (the first is 1) or, in long
-        lines, at a character offset; lines is how many to read at most. With find only lines that
-        hold this text are returned, each with its number.
+        Give the reference from the notice. Start at a line (the first is 1) or, in long lines, at
+        a character offset; lines is the maximum of lines to read. With find, only lines that
+        contain this text are returned, each with its number.
         """
         text = self._store.get(context.scope.session_id, reference)
         if text is None:
-            # The other references are not told: a reference is a right to read.
-            reason = f"nothing is kept as {reference[:100]!r} in this session, or no longer"
+            # Other references are not named: a reference is a right to read.
+            reason = f"no output is kept as {reference[:100]!r} in this session"
             return ToolResponse.from_text(reason, is_error=True, error_type="unknown_reference")
         start = start_of(text, line, offset)
         if start is None:
@@ -157,7 +156,7 @@ class TruncateOutput(AgentComponent):
         if ctx.tool is None and ("/" in message.tool_name or not response.content):
             return None  # A method or a message of an MCP server, not a tool's result.
         if ctx.tool == self.read_more.spec:
-            return None  # Redaction may make a page longer: it is not cut again.
+            return None  # Redaction may lengthen a page, which is not cut again.
         schema = None if ctx.tool is None or response.is_error else ctx.tool.output_schema
         shortened = self._shortener.shorten(
             response, lambda text: self._keep(scope, message.id, text), schema
@@ -165,33 +164,33 @@ class TruncateOutput(AgentComponent):
         return None if shortened is response else message.with_tool_response(shortened)
 
     def subscribe(self, host: Host) -> None:  # noqa: ARG002 - an override
-        """Subscribe nothing yet: until an output is kept there is nothing to forget."""
+        """Subscribe no handler yet: the first kept output subscribes `forget`."""
         self._watches = False
 
     def forget(self, ctx: EventContext[Message]) -> None:
-        """Forget an output that a guard denied, or a later handler took out of the message."""
+        """Forget an output that a guard denied, or a later handler removed from the message."""
         session = ctx.scope.session_id
         for reference in self._new.pop((session, ctx.value.id), ()):
             if reference not in ctx.value.text:
                 self._store.forget(session, reference)
 
     def _keep(self, scope: Scope, message_id: str, text: str) -> WholeOutput:
-        """Keep *text* for the session of *scope*; return its place, or why it has none."""
+        """Keep *text* for the session of *scope*; return its place, or the reason for none."""
         agent_id = "" if self.host is None else self.host.scope.agent_id
         if agent_id and scope.agent_id != agent_id:
-            return WholeOutput(self._reader, reason="a sub-agent has no tool for that")
+            return WholeOutput(self._reader, reason="a sub-agent has no tool to read it")
         try:
             reference = self._store.keep(scope.session_id, text)
         except OSError as error:
             logger.warning("an output cannot be kept: %s", error)
             return WholeOutput(self._reader, reason="it could not be written")
         if reference is None:
-            return WholeOutput(self._reader, reason="it is larger than all that may be kept")
+            return WholeOutput(self._reader, reason="it exceeds the limit of all kept outputs")
         self._watch((scope.session_id, message_id), reference)
         return WholeOutput(self._reader, reference)
 
     def _watch(self, message: tuple[str, str], reference: str) -> None:
-        """Note that *reference* came with *message*, which may be denied yet."""
+        """Remember that *reference* came with *message*, which may still be denied."""
         if not self._watches:
             self._watches = True
             mark = Mark(MESSAGE_APPEND_AFTER, "on", {})
