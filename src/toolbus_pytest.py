@@ -1,7 +1,7 @@
-"""The pytest plugin of toolbus: a bus for each test, and ledgers that are kept beside the tests.
+"""The pytest plugin of toolbus: a bus for each test, and ledger snapshots beside the tests.
 
-It stands outside the package so that pytest can load it without importing anything of that, be it
-for speed or for the measuring of coverage, which begins later.
+It is outside the package so that pytest loads it without importing the package, for speed and for
+coverage, whose measurement begins later.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _MARKER = "handler_failures(*names): handlers may fail on the fixture `bus`; wit
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add our option."""
+    """Add the option `--toolbus-update`."""
     group = parser.getgroup("toolbus", "toolbus")
     text = "write the ledgers that `ledger_snapshot` compares, instead of comparing them"
     group.addoption("--toolbus-update", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add our marker."""
+    """Add the marker `handler_failures`."""
     config.addinivalue_line("markers", _MARKER)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that passed, and in which handlers on its `bus` failed."""
+    """Fail a passed test if handlers on its `bus` failed."""
     yield
     watched = item.stash.get(_BUS, None)
     if watched is not None:
@@ -48,9 +48,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture
 def bus(request: pytest.FixtureRequest) -> Iterator[EventBus]:
-    """Give a bus that is closed after the test; a handler's failure fails the test.
+    """Yield a bus that is closed after the test; a handler's failure fails the test.
 
-    `@pytest.mark.handler_failures("name", …)` says which handlers may fail, without names: all.
+    `@pytest.mark.handler_failures("name", …)` names the handlers that may fail; no name means all.
     """
     from toolbus.testing.watched_bus import WatchedBus  # noqa: PLC0415 - only when it is used
 
@@ -61,9 +61,9 @@ def bus(request: pytest.FixtureRequest) -> Iterator[EventBus]:
 
 @pytest.fixture
 def ledger_snapshot(request: pytest.FixtureRequest) -> LedgerSnapshot:
-    """Give a function that compares a ledger with the one in `snapshots/`, beside the test.
+    """Return a function that compares a ledger with the snapshot in `snapshots/`, beside the test.
 
-    `ledger_snapshot(agent.ledger)` raises if they differ; `pytest --toolbus-update` keeps new ones.
+    `ledger_snapshot(agent.ledger)` raises if they differ; `pytest --toolbus-update` writes it.
     """
     from toolbus.testing.ledger_snapshot import LedgerSnapshot  # noqa: PLC0415 - only when it is used
 

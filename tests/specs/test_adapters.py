@@ -225,7 +225,7 @@ async def appended(component: AgentComponent, message: Any, bus: EventBus | None
     return await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=Scope(agent_id="main"))
 
 
-async def test_an_adapted_response_is_what_is_appended():
+async def test_the_adapted_response_is_appended():
     bus, shown = EventBus(), []
     bus.on(TOOL_CALL_AFTER, lambda ctx: shown.append(ctx.value.response.text))
     component = with_adapters(Mark("!"))
@@ -292,7 +292,7 @@ async def test_adapting_responses_needs_no_signature():
 
 
 @pytest.mark.parametrize("result", [None, lambda same: same, replace])
-async def test_nothing_or_the_same_changes_nothing(result):
+async def test_none_or_the_same_object_changes_nothing(result):
     message = message_of(ToolResponse.from_text("hot", is_error=True))
 
     context = await appended(with_adapters(Wrong(response=result)), message)
@@ -357,7 +357,7 @@ async def test_other_tools_stay_as_they_are():
     assert seen == ["!"]
 
 
-async def test_an_adapter_may_choose_by_itself():
+async def test_an_adapter_may_choose_by_code():
     class Longest(Mark):
         def should_adapt(self, tool_name: str) -> bool:
             return len(tool_name) > 4
@@ -370,7 +370,7 @@ async def test_an_adapter_may_choose_by_itself():
     assert [one.text for one in messages] == ["text of a", "wrote b!"]
 
 
-async def test_a_method_that_asks_is_told():
+async def test_a_method_with_ctx_gets_the_context():
     told = []
 
     class Asks(ToolAdapter):
@@ -403,7 +403,7 @@ async def test_a_method_that_asks_is_told():
         told[0].view = "store"
 
 
-async def test_methods_ask_one_by_one():
+async def test_each_method_may_take_ctx():
     class Some(Mark):
         def adapt_response(
             self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
@@ -419,7 +419,7 @@ async def test_methods_ask_one_by_one():
     assert messages[0].text == "text of a for the model"
 
 
-async def test_a_sub_agent_speaks_for_itself():
+async def test_a_sub_agent_has_its_own_scope():
     told = []
 
     class Asks(ToolAdapter):
@@ -498,7 +498,7 @@ def test_a_misspelt_method_is_refused():
     assert len(component.adapters) == 1
 
 
-async def test_parameters_pass_in_reverse():
+async def test_arguments_pass_in_reverse():
     seen: list[str] = []
     component = with_adapters(Mark("1", seen), Mark("2", seen))
 
@@ -509,7 +509,7 @@ async def test_parameters_pass_in_reverse():
     assert seen == ["2", "1"]
 
 
-async def test_components_pass_on_as_adapters_do():
+async def test_components_are_ordered_as_adapters_are():
     seen: list[str] = []
     components = [
         with_adapters(Mark("1", seen), Mark("2", seen)),
@@ -563,7 +563,7 @@ async def test_a_parent_s_adapters_wrap_its_sub_agent_s():
     assert messages[1].text == "wrote b>"
 
 
-async def test_each_depth_has_its_signature():
+async def test_each_adapter_has_its_own_spec():
     bus, depths = EventBus(), []
     # The handlers of the components stand at 202 and 201.
     for priority in (500, 201, 100):
@@ -586,7 +586,7 @@ async def test_the_call_is_as_it_was_executed():
     assert [call for _, call in listen.heard] == [call_of("read", path="b")]
 
 
-async def test_calls_that_never_ran_come_too():
+async def test_calls_that_never_ran_are_passed():
     bus, listen = EventBus(), Listen()
     verdicts = {"a": Deny("no"), "b": ToolResponse.from_text("cached")}
     bus.on(TOOL_CALL_BEFORE, lambda ctx: verdicts.get(ctx.value.arguments.get("path")))
@@ -608,7 +608,7 @@ async def test_calls_that_never_ran_come_too():
     ]
 
 
-async def test_a_resumed_call_comes_too():
+async def test_a_resumed_call_is_passed():
     store, listen, call = MemoryStore(), Listen(), call_of("read", path="a")
     asks = AssistantMessage(id="asks", tool_calls=(call,))
     for message in (UserMessage(id="u", content="hi"), asks):
@@ -621,7 +621,7 @@ async def test_a_resumed_call_comes_too():
     assert [(one.error_type, call) for one, call in listen.heard] == [("interrupted", call)]
 
 
-async def test_what_one_redacts_the_next_misses():
+async def test_a_redacted_text_is_hidden_from_later_adapters():
     listen = Listen()
     redact = Wrong(response=lambda response: replace(response, parameters=None))
     response = replace(ToolResponse.from_text("hot"), parameters={"token": SECRET})
@@ -664,7 +664,7 @@ async def test_forgetting_to_convert_is_blamed():
     )
 
 
-async def test_a_model_s_own_mistake_blames_nobody():
+async def test_a_model_s_own_mistake_blames_no_handler():
     component = with_adapters(Rename("path", "file"))
 
     messages, _ = await answers(call_of("read", fil="a"), components=[component])
@@ -686,7 +686,7 @@ async def test_breaking_a_result_is_blamed():
     assert SECRET.encode() not in encode(messages)
 
 
-async def test_a_promised_result_is_no_break():
+async def test_a_promised_result_is_not_a_break():
     def promise(name: str, shape: Any) -> ToolAdapter:
         schema = {"type": "object", "required": [name], "additionalProperties": False}
         schema["properties"] = {name: {}}
@@ -705,7 +705,7 @@ async def test_a_promised_result_is_no_break():
     assert messages[0].tool_response.structured == {"sum": 1}
 
 
-async def test_an_unfit_result_blames_nobody():
+async def test_an_unfit_result_blames_no_handler():
     class Unfit(Counter):
         def run(self) -> dict[str, int]:
             return {"m": 1}
@@ -745,7 +745,7 @@ async def test_a_failing_signature_hides_its_tool(caplog):
     assert said in caplog.text
 
 
-async def test_failing_parameters_deny_the_call():
+async def test_failing_to_adapt_arguments_denies_the_call():
     component = with_adapters(Wrong(parameters=OSError(SECRET)))
 
     messages, _ = await answers(call_of("read", path="a"), components=[component])
@@ -755,7 +755,7 @@ async def test_failing_parameters_deny_the_call():
     assert SECRET.encode() not in encode(messages)
 
 
-async def test_failing_to_convert_denies_too():
+async def test_a_failed_conversion_denies_the_call():
     class Unable(Rename):
         def adapt_parameters(self, call: ToolCall) -> ToolCall:
             raise OSError(SECRET)
@@ -780,7 +780,7 @@ async def test_a_failing_response_is_withheld():
     assert model.requests[1].messages[-1] == messages[0]
 
 
-async def test_a_withheld_response_keeps_facts_only():
+async def test_a_withheld_response_keeps_only_facts():
     message = message_of(
         ToolResponse(
             content=(TextPart(text=SECRET),),
@@ -808,7 +808,7 @@ async def test_a_withheld_response_keeps_facts_only():
     )
 
 
-async def test_a_dry_run_withholds_too():
+async def test_a_dry_run_withholds_as_well():
     bus = EventBus(dry_run=True)
     component = with_adapters(Wrong(parameters=OSError(), response=OSError()))
 
@@ -820,7 +820,7 @@ async def test_a_dry_run_withholds_too():
     assert messages[0].text == "the result was withheld: adapter 'Wrong' raised an error"
 
 
-async def test_what_was_withheld_passes_on():
+async def test_a_withheld_response_reaches_later_adapters():
     listen, message = Listen(), message_of(ToolResponse.from_text(SECRET))
     component = with_adapters(Wrong(response=OSError()), listen, Mark("!"))
 
@@ -909,7 +909,7 @@ async def test_a_failing_choice_is_a_failure():
     assert context.value.text == "the result was withheld: adapter 'Undecided' raised an error"
 
 
-async def test_a_closed_failure_s_text_stays_inside(caplog):
+async def test_a_closed_failure_s_text_stays_hidden(caplog):
     component = with_adapters(Wrong(response=OSError(SECRET)))
 
     await appended(component, message_of(ToolResponse.from_text(SECRET)))
@@ -924,7 +924,7 @@ async def test_a_closed_failure_s_text_stays_inside(caplog):
     assert SECRET not in caplog.text
 
 
-async def test_endless_dispatch_passes_every_adapter():
+async def test_a_depth_error_passes_every_adapter():
     bus = EventBus()
 
     class Again(ToolAdapter):
@@ -950,7 +950,7 @@ class Fill(ToolAdapter):
         return call.with_arguments({**call.arguments, "path": path})
 
 
-async def test_filling_comes_after_everybody():
+async def test_filling_comes_after_all_handlers():
     got, shown = [], []
 
     class AsyncFill(Fill):
@@ -987,7 +987,7 @@ async def test_filling_comes_after_everybody():
     assert messages[0].tool_response.parameters == {"path": "a/$1/$2"}
 
 
-async def test_a_failing_filling_denies():
+async def test_a_failed_filling_denies():
     class Broken(Fill):
         def fill_parameters(self, call: ToolCall) -> Any:
             if self.before == "raise":
@@ -1055,7 +1055,7 @@ async def test_each_adapter_has_its_entry():
     ]
 
 
-async def test_an_unconcerned_adapter_has_none():
+async def test_an_adapter_without_effect_has_none():
     bus = EventBus()
     other = Mark("!")
     other.tools = ("write",)
@@ -1070,7 +1070,7 @@ async def test_an_unconcerned_adapter_has_none():
     assert [[entry.name for entry in record.entries] for record in records] == [["Listen"]] * 3
 
 
-async def test_a_failed_adapter_s_entry_says_why():
+async def test_a_failed_adapter_s_entry_has_the_reason():
     bus, error = EventBus(), OSError()
     wrong = Wrong(signature=error, parameters=error, response=error)
 

@@ -255,7 +255,7 @@ async def test_a_prompt_may_have_parts():
     assert [one.text for one in starts] == ["what is this?"] * 3 + ["and?"]
 
 
-async def test_what_is_no_prompt_is_refused():
+async def test_an_invalid_prompt_is_refused():
     agent = agent_for("done")
     recorder = Recorder(agent.bus)
     answer = AssistantMessage(id="a", content="x")
@@ -378,7 +378,7 @@ async def test_a_denied_run_reaches_no_model():
     assert recorder.values(RUN_AFTER) == [result]
 
 
-async def test_a_result_tells_why_it_ended():
+async def test_a_result_has_the_reason_of_its_end():
     agent = agent_for("done", asks("1"), max_turns=1)
     denying = agent_for()
     denying.guard(RUN_BEFORE, lambda ctx: Deny("not today"))
@@ -500,7 +500,7 @@ async def test_denied_tools_are_not_offered():
     assert result.messages[2].tool_response.error_type == "unknown_tool"
 
 
-async def test_what_is_not_sent_cannot_run():
+async def test_a_tool_not_sent_cannot_run():
     ran = []
 
     @tool
@@ -571,7 +571,7 @@ async def test_a_failing_run_may_be_answered():
     assert recorder.values(RUN_AFTER) == [answer]
 
 
-async def test_a_denied_rescue_lets_errors_leave():
+async def test_a_denied_recovery_lets_errors_leave():
     agent = agent_for(ConnectionError("gone away"))
     agent.on(MODEL_CALL_ERROR, lambda ctx: AssistantMessage(id="sorry", content="sorry"))
     agent.on(RUN_ERROR, lambda ctx: RunResult(status="ok"))
@@ -699,7 +699,7 @@ def test_another_loop_may_take_over():
     assert seen[:8] == texts(agent.messages)[:8]
 
 
-def test_a_program_calls_a_tool_in_sync(tmp_path):
+def test_a_program_calls_a_tool_synchronously(tmp_path):
     async def double(number: int) -> int:
         await asyncio.sleep(0)
         return 2 * number
@@ -725,7 +725,7 @@ def test_a_program_calls_a_tool_in_sync(tmp_path):
     assert texts(stored) == ["", "0", "go", "fine", "", "no"]
 
 
-async def test_inside_a_loop_it_is_refused():
+async def test_a_running_loop_refuses_sync_methods():
     agent = agent_for("done")
 
     with pytest.raises(LoopRunningError) as refused:
@@ -740,7 +740,7 @@ async def test_inside_a_loop_it_is_refused():
     assert result.text == "done"
 
 
-def test_a_run_alone_is_observed():
+def test_a_single_run_is_observed():
     def observed(*answers, slow=True, **options):
         agent, seen = agent_for(*answers, **options), []
 
@@ -779,7 +779,7 @@ def test_a_run_alone_is_observed():
 
 
 @pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
-def test_a_closed_loop_leaves_it_usable(event, monkeypatch):
+def test_a_closed_loop_leaves_the_agent_usable(event, monkeypatch):
     noise = []
     monkeypatch.setattr(sys, "unraisablehook", noise.append)
     agent = agent_for(asks("c1", "c2"), "done", "well")
@@ -821,7 +821,7 @@ async def test_an_enqueued_message_waits_its_turn():
     assert texts(agent.messages) == said
 
 
-async def test_what_was_enqueued_is_not_lost():
+async def test_an_enqueued_message_is_not_lost():
     store = Failing("note")
     agent = agent_for("done", store=store)
     for text in ("first", "note", "last"):
@@ -872,7 +872,7 @@ async def test_a_denied_enqueued_message_is_logged(caplog):
     assert logged == [("toolbus", "WARNING", "enqueued user message '1' was denied: too rude")]
 
 
-def test_an_enqueued_message_asks_for_nothing():
+def test_an_enqueued_message_has_no_tool_calls():
     agent = agent_for()
 
     with pytest.raises(AppendError) as refused:
@@ -945,7 +945,7 @@ async def test_deps_are_stored_nowhere(tmp_path):
     assert b"Unspeakable" not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
 
 
-async def test_a_direct_call_pairs():
+async def test_a_direct_call_keeps_history_paired():
     @tool
     async def add(x: int, y: int = 0, name: str = "") -> str:
         return f"{name}{x + y}"
@@ -964,7 +964,7 @@ async def test_a_direct_call_pairs():
     assert (await agent.call_tool("add", {"x": 1})).response.text == "1"
 
 
-async def test_a_direct_call_waits_for_no_run():
+async def test_a_direct_call_refuses_a_running_session():
     model = Held()
     agent = Agent(model, tools=[echo])
 
@@ -978,7 +978,7 @@ async def test_a_direct_call_waits_for_no_run():
     assert texts(result.messages) == ["go", "at last"]
 
 
-async def test_a_call_that_was_taken_out():
+async def test_a_removed_direct_call_is_an_error():
     agent = agent_for("done")
     recorder = Recorder(agent.bus)
 
@@ -994,7 +994,7 @@ async def test_a_call_that_was_taken_out():
     assert (await agent.run("go")).text == "done"
 
 
-async def test_a_call_that_was_added_runs():
+async def test_an_added_call_runs():
     agent = agent_for()
     extra = ToolCall(id="extra", name="echo", arguments={"text": "more"})
 
@@ -1066,7 +1066,7 @@ async def test_two_agents_never_mix():
     assert sorted(heard) == [("left", "left")] * 2 + [("right", "right")] * 2
 
 
-async def test_one_bus_one_agent_of_an_id():
+async def test_one_bus_has_one_agent_per_id():
     bus, heard = EventBus(), []
 
     class Watch(AgentComponent):
@@ -1279,7 +1279,7 @@ def test_callers_have_other_ids():
         agent_for(agent_id="twin", tools=[worker])
 
 
-async def test_a_sub_agent_may_be_timed():
+async def test_a_sub_agent_may_have_a_timeout():
     worker = Agent(Held(), agent_id="worker", grace=0.1)
     ends = collects(worker, RUN_AFTER)
     # Long enough for the sub-run to begin on a machine that has other work, too.
@@ -1320,7 +1320,7 @@ async def test_each_sub_run_has_a_session():
     assert list(below.messages) == []
 
 
-async def test_a_failure_below_is_data():
+async def test_a_sub_agent_s_failure_is_data():
     bus = EventBus()
 
     def sub(name, *answers, **options):
@@ -1351,7 +1351,7 @@ async def test_a_failure_below_is_data():
     assert (result.status, result.text) == ("ok", "done")
 
 
-async def test_below_handlers_mean_that_session():
+async def test_handlers_below_refer_to_that_session():
     bus, store, counts = EventBus(), MemoryStore(), []
     below = Agent(ScriptedModel([asks("1"), "done"]), tools=[echo], bus=bus, store=store)
 
@@ -1375,7 +1375,7 @@ async def test_below_handlers_mean_that_session():
     assert texts(above.messages) == ["go", "", "done", "done"]
 
 
-async def test_questions_below_go_above():
+async def test_questions_of_a_sub_agent_reach_its_caller():
     bus, asked = EventBus(), []
 
     def approver(name):
@@ -1406,7 +1406,7 @@ async def test_questions_below_go_above():
     assert asked == [("top", "middle", "echo"), ("top", "low", "echo"), ("wise", "wise", "echo")]
 
 
-async def test_deps_above_reach_below():
+async def test_deps_reach_sub_agents():
     bus, seen = EventBus(), []
 
     @tool
@@ -1435,7 +1435,7 @@ async def test_deps_above_reach_below():
     assert seen == [("low", "the run's"), ("own", "its own")]
 
 
-async def test_cancelling_above_reaches_below():
+async def test_cancellation_reaches_sub_agents():
     bus, store, there = EventBus(), MemoryStore(), asyncio.Event()
 
     @tool
@@ -1506,7 +1506,7 @@ async def test_a_closed_agent_leaves_nothing():
     assert forgotten() is None
 
 
-async def test_a_cancelled_run_says_so():
+async def test_a_cancelled_run_has_that_status():
     model = Held()
     agent = Agent(model)
     recorder = Recorder(agent.bus)
@@ -1527,7 +1527,7 @@ async def test_a_cancelled_run_says_so():
     assert result.text == "at last"
 
 
-async def test_a_failing_rescue_is_an_error():
+async def test_a_failing_recovery_is_an_error():
     agent = agent_for(ConnectionError("gone away"))
     recorder = Recorder(agent.bus)
 
@@ -1544,7 +1544,7 @@ async def test_a_failing_rescue_is_an_error():
     assert end.reason == f"HandlerError: {reason}"
 
 
-async def test_cancelled_while_rescued_it_says_so():
+async def test_a_run_cancelled_during_recovery_has_that_status():
     agent, there = agent_for(ConnectionError("gone away")), asyncio.Event()
     recorder = Recorder(agent.bus)
 
@@ -1563,7 +1563,7 @@ async def test_cancelled_while_rescued_it_says_so():
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_cancelled_anywhere_the_session_pairs(times):
+async def test_cancellation_anywhere_keeps_the_session_paired(times):
     @tool
     async def rest(text: str) -> str:
         await asyncio.sleep(0)
@@ -1840,7 +1840,7 @@ async def test_a_cancelled_caller_stays_cancelled():
     assert run.cancelled()
 
 
-async def test_closing_appends_what_waits():
+async def test_closing_appends_enqueued_messages():
     store = MemoryStore()
     async with agent_for("done", store=store) as agent:
 
@@ -1854,7 +1854,7 @@ async def test_closing_appends_what_waits():
     assert texts(agent.messages) == ["go", "done", "thanks"]
 
 
-async def test_what_cannot_be_appended_is_logged(caplog):
+async def test_a_lost_enqueued_message_is_logged(caplog):
     agent = agent_for("done", store=Failing("note"))
     await agent.run("go")
     for name in ("note", "more"):
@@ -1889,7 +1889,7 @@ async def test_observers_end_before_components_close():
     assert component.open is False
 
 
-async def test_many_first_steps_start_once():
+async def test_concurrent_first_steps_start_once():
     class Slow(MemoryStore):
         async def read(self, session_id):
             await asyncio.sleep(0)
@@ -1969,7 +1969,7 @@ def test_arguments_of_agents_are_checked(option, value, problem):
 
 
 @pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
-async def test_a_hanging_hook_is_cut_off(event):
+async def test_a_hanging_handler_is_cut_off(event):
     store, reached = MemoryStore(), asyncio.Event()
     agent = agent_for(asks("c1", "c2"), "done", store=store, grace=0.02)
     told = collects(agent, TOOL_CALL_AFTER)
@@ -1996,7 +1996,7 @@ async def test_a_hanging_hook_is_cut_off(event):
 
 
 @pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
-async def test_closing_cuts_hanging_hooks_off(event):
+async def test_closing_cuts_hanging_handlers_off(event):
     store, reached = MemoryStore(), asyncio.Event()
     agent = agent_for(asks("c1", "c2"), "done", store=store, grace=0.02)
 
@@ -2052,7 +2052,7 @@ async def test_a_guard_cut_off_withholds(kind):
 
 
 @pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
-async def test_a_deaf_hook_is_given_up(event):
+async def test_an_uncancellable_handler_is_left_behind(event):
     store, reached, late = MemoryStore(), asyncio.Event(), asyncio.Event()
     agent = agent_for(asks("c1", "c2"), store=store, grace=0.02)
     ends = collects(agent, RUN_AFTER)
@@ -2082,7 +2082,7 @@ async def test_a_deaf_hook_is_given_up(event):
     assert [one.id for one in await store.read("s")] == [one.id for one in before]
 
 
-async def test_slow_hooks_are_not_cut_off():
+async def test_slow_handlers_are_not_cut_off():
     agent = agent_for(asks("c1"), "done", grace=0)
 
     @agent.on(MESSAGE_APPEND_BEFORE)
@@ -2097,7 +2097,7 @@ async def test_slow_hooks_are_not_cut_off():
     assert texts(agent.messages) == ["go", "", "slow", "done"]
 
 
-async def test_a_close_in_time_ends_in_time():
+async def test_a_close_ends_within_its_grace():
     forever, closed = asyncio.Event(), []
 
     class Hanging(AgentComponent):
@@ -2127,12 +2127,12 @@ async def test_a_close_in_time_ends_in_time():
 
 
 @pytest.mark.parametrize("grace", [-1, "5", None, float("inf"), float("nan"), True])
-def test_a_grace_is_checked(grace):
+def test_the_grace_is_checked(grace):
     with pytest.raises(RegistrationError, match="grace: expected a number of seconds, got"):
         agent_for("done", grace=grace)
 
 
-async def test_the_whole_catalogue_is_fired():
+async def test_the_whole_catalogue_is_dispatched():
     @tool
     async def fail(text: str) -> str:
         raise ValueError(text)

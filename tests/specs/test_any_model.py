@@ -114,7 +114,7 @@ async def test_an_answer_has_its_type(any_model):
     assert result.output == City("Rome", "Italy")
 
 
-async def test_a_guard_keeps_a_tool_back(any_model):
+async def test_a_guard_denies_a_tool(any_model):
     deleted = []
 
     @tool
@@ -182,7 +182,7 @@ async def test_refused_text_is_not_shown(any_model):
     assert [message.role for message in agent.messages] == ["system", "user"]
 
 
-async def test_a_session_goes_on_elsewhere(any_model, tmp_path):
+async def test_a_session_resumes_in_another_process(any_model, tmp_path):
     options = {"tools": [add], "session_id": "s", "system": BRIEF}
     script = [ADDING, [("text", "42")], [("text", "4711")]]
     prompt = f"{ADD} And remember that my number is 4711."
@@ -205,7 +205,7 @@ async def test_a_session_goes_on_elsewhere(any_model, tmp_path):
     assert roles[-2:] == ["user", "assistant"]
 
 
-async def test_a_session_is_played_again(any_model, tmp_path):
+async def test_a_session_is_replayed(any_model, tmp_path):
     path = tmp_path / "s.db"
     async with (
         any_model(ADDING, [("text", "42")]) as model,
@@ -238,7 +238,7 @@ def run_live(*options, **variables):
 
 
 @pytest.mark.full
-async def test_only_what_is_live_runs():
+async def test_only_live_tests_run():
     names = ["openai:m", "anthropic:n"]
     keys = {"OPENAI_API_KEY": "k-1", "ANTHROPIC_API_KEY": "k-2"}
     done = run_live("--collect-only", TOOLBUS_LIVE_MODELS=" ".join(names), **keys)
@@ -275,7 +275,7 @@ def parameters_of(thing):
         ({"TOOLBUS_LIVE_MODELS": "openai:m", "OPENAI_API_KEY": ""}, "set OPENAI_API_KEY"),
     ],
 )
-def test_without_models_it_says_so(variables, way_out):
+def test_missing_models_are_reported(variables, way_out):
     done = run_live(**{"OPENAI_BASE_URL": "", **variables})
 
     assert done.returncode == pytest.ExitCode.USAGE_ERROR

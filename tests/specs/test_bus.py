@@ -157,7 +157,7 @@ def test_a_change_during_a_dispatch_waits():
 # --- values pass from handler to handler ---------------------------------------------------------
 
 
-async def test_every_transformer_sees_what_the_former_left():
+async def test_every_transformer_sees_the_former_result():
     bus, seen = EventBus(), []
 
     def look(ctx):
@@ -203,7 +203,7 @@ def test_a_returned_value_wins_over_the_output():
     assert bus.apply_sync(WORD, "x").value == "returned"
 
 
-def test_output_can_be_taken_back():
+def test_output_can_be_unset():
     bus = EventBus()
 
     @bus.on(WORD)
@@ -216,7 +216,7 @@ def test_output_can_be_taken_back():
     assert (ctx.value, ctx.output) == ("x", None)
 
 
-def test_none_is_no_opinion():
+def test_none_leaves_the_value():
     bus = EventBus()
     bus.on(WORD, adds("!"))
     bus.on(WORD, lambda ctx: None)
@@ -308,7 +308,7 @@ def test_an_answer_ends_the_transformers():
     assert (ctx.answer, ctx.value, ctx.output, ctx.denied) == (1.5, "x", None, None)
 
 
-def test_a_context_made_by_hand_tests_handlers():
+def test_a_created_context_tests_handlers():
     scope, spec = Scope(agent_id="a"), ToolSpec(name="shell")
     transform = EventContext(TOOL_CALL_BEFORE, CALL, scope=scope, tool=spec)
     observe = EventContext(NOTE, "x")
@@ -343,7 +343,7 @@ def test_a_sync_chain_needs_no_loop():
     assert threading.current_thread() not in threads
 
 
-def test_apply_sync_refuses_async_handlers_beforehand():
+def test_apply_sync_refuses_async_handlers_before_any_runs():
     bus, seen = EventBus(), []
 
     async def later(ctx):
@@ -359,7 +359,7 @@ def test_apply_sync_refuses_async_handlers_beforehand():
     assert seen == []
 
 
-async def test_async_handlers_are_recognised_in_every_shape():
+async def test_async_callables_of_every_kind_are_recognized():
     class Owner:
         async def method(self, ctx, more="!"):
             return ctx.value + more
@@ -435,7 +435,7 @@ def test_a_guard_that_raises_denies(caplog):
     assert caplog.records[0].exc_info[1].args == ("the secret",)
 
 
-def test_a_guard_with_a_broken_predicate_denies(caplog):
+def test_a_guard_with_a_failing_predicate_denies(caplog):
     async def later():
         return True
 
@@ -472,7 +472,7 @@ def test_deny_ends_the_dispatch():
     assert (ctx.value, ctx.output, seen) == ("x", None, [])
 
 
-def test_several_questions_are_asked_as_one():
+def test_several_questions_become_one():
     bus, seen = EventBus(), []
     bus.guard(ASKED, remembers(seen, 1, Ask("really?")))
     bus.guard(ASKED, remembers(seen, 2))
@@ -617,7 +617,7 @@ def test_a_breach_gives_a_handlercontracterror():
     assert caught.value.reason == "returned `int`; a guard returns Deny, Ask or None"
 
 
-def test_a_failure_inside_is_the_outer_handler_s(caplog):
+def test_an_inner_failure_is_the_outer_handler_s(caplog):
     bus = EventBus()
     bus.on(ANY, lambda ctx: bus.apply_sync(WORD, "x") and None, on_error="closed", name="outer")
     bus.on(WORD, lambda ctx: 7, on_error="raise", name="inner")
@@ -679,7 +679,7 @@ def test_a_changed_identity_is_refused(caplog):
             }.get(policy)
 
 
-async def test_a_coroutine_is_no_return_value(caplog):
+async def test_a_returned_coroutine_is_refused(caplog):
     async def later():
         return "new"
 
@@ -753,7 +753,7 @@ async def test_a_cancelled_dispatch_ends_at_once():
         ]
 
 
-def test_a_senseless_return_denies_a_tool_call():
+def test_an_invalid_return_denies_a_tool_call():
     async def late():
         return None
 
@@ -925,7 +925,7 @@ def test_an_observer_s_output_is_ignored(caplog):
     ]
 
 
-def test_a_failing_observer_disturbs_nobody(caplog):
+def test_a_failing_observer_disturbs_no_other(caplog):
     bus, seen = EventBus(), []
 
     def careless(ctx):
@@ -1101,7 +1101,7 @@ def test_without_a_loop_nothing_runs():
     assert bus.pending == 0
 
 
-async def test_another_thread_hands_over():
+async def test_another_thread_queues_for_the_loop():
     async with EventBus() as bus:
         threads = []
 
@@ -1163,7 +1163,7 @@ def test_one_bus_serves_several_runs():
     assert seen == ["a", "b", "c"]
 
 
-async def test_drain_waits_for_what_is_queued():
+async def test_drain_waits_for_queued_events():
     bus, seen, release = EventBus(), [], asyncio.Event()
     never = asyncio.Event()
 
@@ -1314,7 +1314,7 @@ async def test_catch_up_waits_for_long_queues():
     await bus.drain()
 
 
-def test_loops_in_two_threads_lose_nothing():
+def test_loops_in_two_threads_lose_no_event():
     bus, seen = EventBus(), []
     showing, ended = threading.Event(), threading.Event()
 
@@ -1341,7 +1341,7 @@ def test_loops_in_two_threads_lose_nothing():
     assert (bus.pending, bus.lost) == (0, 0)
 
 
-def test_a_tool_s_thread_hands_over_to_its_loop():
+def test_a_tool_s_thread_queues_for_its_loop():
     bus, seen, barrier = EventBus(), [], threading.Barrier(2)
 
     @bus.on(NOTE)
@@ -1370,7 +1370,7 @@ def test_a_tool_s_thread_hands_over_to_its_loop():
     assert sorted(seen) == [("A", threads[0]), ("B", threads[1])]
 
 
-def test_a_turn_cut_off_is_counted(caplog):
+def test_an_interrupted_turn_is_counted(caplog):
     bus, seen = EventBus(), []
 
     @bus.on(NOTE)
@@ -1396,7 +1396,7 @@ def test_a_turn_cut_off_is_counted(caplog):
     assert about(caplog) == [("note", "watch", text)]
 
 
-async def test_an_agent_that_is_gone_misses_nothing():
+async def test_a_collected_agent_s_observer_misses_nothing():
     bus, seen = EventBus(), []
 
     async def run():
@@ -1438,7 +1438,7 @@ async def test_a_drain_with_a_timeout_returns(caplog):
     release.set()
 
 
-# --- a subscription says whom it hears -----------------------------------------------------------
+# --- a subscription selects its dispatches -------------------------------------------------------
 
 
 def test_a_predicate_decides_per_event():
@@ -1449,7 +1449,7 @@ def test_a_predicate_decides_per_event():
     assert [bus.apply_sync(WORD, word).value for word in ("ab", "ba")] == ["ab!", "ba"]
 
 
-def test_a_sender_hears_its_sub_agents():
+def test_a_sender_includes_its_sub_agents():
     class Agent:
         scope = Scope(agent_id="main", run_id="r")
 
@@ -1492,7 +1492,7 @@ async def test_a_once_handler_runs_once():
     assert seen == ["once", "later", "later"]
 
 
-async def test_a_weak_handler_goes_with_its_owner():
+async def test_a_weak_handler_ends_with_its_owner():
     seen = []
 
     class Owner:
@@ -1667,10 +1667,10 @@ def test_a_dropped_agent_leaves_no_handlers():
     assert listed() == ["stays"]
 
 
-# --- what cannot work is refused at once ---------------------------------------------------------
+# --- an invalid subscription is refused at once --------------------------------------------------
 
 
-async def test_a_decorator_gives_the_function_back():
+async def test_a_decorator_returns_the_function():
     bus, seen = EventBus(), []
 
     def handler(ctx):
@@ -1706,7 +1706,7 @@ def test_a_subscription_ends_when_cancelled():
     assert bus.handlers(WORD) == ()
 
 
-def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistakes
+def test_an_invalid_handler_is_not_subscribed():  # noqa: C901 - a list of mistakes
     class Slotted:
         __slots__ = ()
 
@@ -1888,7 +1888,7 @@ def test_the_bus_lists_its_handlers():
     assert (observer.name, observer.kind, observer.policy) == ("function", "observer", "open")
 
 
-def test_the_bus_says_whether_anybody_listens():
+def test_the_bus_reports_whether_it_has_listeners():
     bus, heard = EventBus(), []
 
     def receiver(sender, ctx):
@@ -1990,7 +1990,7 @@ def test_a_failing_blinker_receiver_is_isolated(caplog):
     )
 
 
-def test_a_plain_send_is_no_dispatch():
+def test_a_plain_send_is_not_a_dispatch():
     bus, seen = EventBus(), []
 
     def receiver(sender, **more):
@@ -2091,7 +2091,7 @@ async def test_an_observer_may_start_the_next_run():
     assert ends == ["ok"] * 30
 
 
-async def test_a_task_left_behind_starts_afresh():
+async def test_a_task_left_behind_is_not_nested():
     bus, tasks, release = EventBus(), [], asyncio.Event()
 
     @bus.on(WORD)
@@ -2191,7 +2191,7 @@ def test_steps_are_judged_one_by_one():
     assert [(step.name, step.before, step.after) for step in ctx.steps] == [("one", "x", "x!")]
 
 
-# --- buses are strangers -------------------------------------------------------------------------
+# --- buses are independent -----------------------------------------------------------------------
 
 
 def test_two_buses_share_nothing():

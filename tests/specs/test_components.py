@@ -244,7 +244,7 @@ async def test_a_marked_tool_is_offered_and_runs():
     assert [one.text for one in result.messages[2:4]] == ["1: milk", "oh milk"]
 
 
-async def test_marks_stand_one_above_another():
+async def test_marks_can_be_stacked():
     class Stacked(AgentComponent):
         def __init__(self) -> None:
             self.heard: list[str] = []
@@ -263,7 +263,7 @@ async def test_marks_stand_one_above_another():
     assert component.heard == ["tool:call:before", "tool:call:before", "tool:call:after"]
 
 
-async def test_options_of_a_mark_are_those_of_on():
+async def test_marks_have_the_options_of_on():
     class Chosen(AgentComponent):
         heard = ()
 
@@ -370,7 +370,7 @@ async def test_an_overriding_method_may_change_its_mark():
     assert [one.description for one in host.tools.specs] == ["Read a file.", "Other."]
 
 
-async def test_none_takes_a_mark_away():
+async def test_none_removes_a_mark():
     class Quiet(Guarding):
         hear = None
         heard = None
@@ -386,7 +386,7 @@ async def test_none_takes_a_mark_away():
     assert [one.name for one in host.tools.specs] == ["read"]
 
 
-async def test_a_bad_mark_fails_when_written():
+async def test_an_invalid_mark_fails_at_definition():
     async def later(ctx: EventContext[Any]) -> bool:
         raise NotImplementedError
 
@@ -412,7 +412,7 @@ async def test_a_bad_mark_fails_when_written():
         on(TOOL_CALL_BEFORE, prority=50)  # type: ignore[call-overload]
 
 
-async def test_handlers_hear_only_their_agent():
+async def test_handlers_apply_only_to_their_agent():
     bus, component = EventBus(), Guarding()
     component.register_tool_adapter(Shout())
 
@@ -425,7 +425,7 @@ async def test_handlers_hear_only_their_agent():
     assert component.log == ["A", "ok", "SECRET", "denied"]
 
 
-async def test_handlers_hear_sub_agents_too():
+async def test_handlers_apply_to_sub_agents():
     bus, component = EventBus(), Guarding()
     model = scripted((call_of("read", path="secret"),))
 
@@ -438,7 +438,7 @@ async def test_handlers_hear_sub_agents_too():
     assert component.log == [None, "secret", "denied", "ok"]
 
 
-async def test_a_mark_may_hear_everyone():
+async def test_a_mark_may_apply_to_all_agents():
     class Wide(AgentComponent):
         heard = 0
 
@@ -454,7 +454,7 @@ async def test_a_mark_may_hear_everyone():
     assert component.heard == 1
 
 
-async def test_a_host_without_an_id_hears_everyone():
+async def test_a_host_without_an_id_includes_all_agents():
     host, component = host_of(""), Guarding()
     component.register_tool_adapter(Shout())
     component.setup(host)
@@ -468,7 +468,7 @@ async def test_a_host_without_an_id_hears_everyone():
     assert component.log == ["A", "ok", "A", "ok"]
 
 
-async def test_handlers_and_guards_come_and_go():
+async def test_handlers_and_guards_are_switched():
     component = Guarding(enabled=False)
 
     async with agent_of(component) as agent:
@@ -491,7 +491,7 @@ async def test_handlers_and_guards_come_and_go():
     assert statuses == [skipped, ["ran", "denied"], skipped, ["skipped"], ["ran"], ["skipped"]]
 
 
-async def test_tools_come_and_go():
+async def test_tools_are_switched():
     component = Guarding()
     model = scripted((call_of("heard"),), (call_of("heard", 2),))
 
@@ -507,7 +507,7 @@ async def test_tools_come_and_go():
     ]
 
 
-async def test_adapters_come_and_go():
+async def test_adapters_are_switched():
     component = shouting()
     model = scripted((call_of("read", 1, path="a"),), (call_of("read", 2, path="a"),))
 
@@ -527,7 +527,7 @@ async def test_adapters_come_and_go():
     ]
 
 
-async def test_disabled_the_handlers_return_early():
+async def test_disabled_adapter_handlers_return_early():
     component, seen = shouting(), contexts()
     component.enabled = False
 
@@ -538,7 +538,7 @@ async def test_disabled_the_handlers_return_early():
     assert component.adapters[0].asked == 0
 
 
-async def test_without_adapters_they_return_early():
+async def test_handlers_without_adapters_return_early():
     component, seen = AgentComponent(), contexts()
 
     returned = await results(component, seen)
@@ -605,7 +605,7 @@ async def test_a_restricted_component_leaves_others_alone():
     assert (texts["write-notes"], texts["write-secret"]) == ("wrote notes", "wrote secret")
 
 
-async def test_a_predicate_of_its_own_holds_too():
+async def test_its_own_predicate_still_applies():
     async def slow():
         return True
 
@@ -657,7 +657,7 @@ async def test_one_priority_keeps_the_order():
     ] == [(PARAMETERS, 201), ("first", 40), ("middle", 40), ("last", 40)]
 
 
-async def test_a_restricted_component_can_move():
+async def test_a_restricted_component_can_be_reinstalled():
     component = Guarding().restrict(tools="other")
     async with agent_of(component) as agent:
         before = await texts(agent, "secret")
@@ -669,7 +669,7 @@ async def test_a_restricted_component_can_move():
     assert before != after
 
 
-async def test_bad_limits_are_refused():
+async def test_invalid_limits_are_refused():
     class Own(AgentComponent):
         def setup(self, agent):
             super().setup(agent)
@@ -700,7 +700,7 @@ async def test_the_append_handler_has_priority_50():
     assert (info.kind, info.sender) == ("transformer", agent.scope.agent_id)
 
 
-async def test_the_n_th_component_stands_at_200_n():
+async def test_the_n_th_component_has_priority_200_n():
     class First(AgentComponent):
         pass
 
@@ -733,7 +733,7 @@ async def test_the_n_th_component_stands_at_200_n():
     ]
 
 
-async def test_after_a_removal_the_order_holds():
+async def test_a_removal_keeps_the_order():
     bus, first, second = EventBus(), AgentComponent(), AgentComponent()
     bus.on(TOOL_CALL_BEFORE, lambda ctx: None, priority=900, name="user")
     agent = agent_of(first, second, bus=bus)
@@ -745,7 +745,7 @@ async def test_after_a_removal_the_order_holds():
     assert listed == [(900, None), (203, other.scope.agent_id), (202, agent.scope.agent_id)]
 
 
-async def test_adapters_come_and_go_after_installation():
+async def test_adapters_change_after_installation():
     component, shout = AgentComponent(), Shout()
 
     async with agent_of(component) as agent:
@@ -770,7 +770,7 @@ def test_an_adapter_is_registered_once():
     assert [id(one) for one in component.adapters] == [id(first), id(second)]
 
 
-def test_what_is_no_adapter_is_refused():
+def test_objects_other_than_adapters_are_refused():
     component, lax, high = AgentComponent(), Shout(), Shout()
     lax.on_error, high.priority = "raise", "high"
     strangers: list[Any] = [Shout, print, lax, high]
@@ -790,7 +790,7 @@ def test_what_is_no_adapter_is_refused():
     assert component.adapters == ()
 
 
-def test_unregistering_a_stranger_changes_nothing():
+def test_unregistering_an_unknown_adapter_changes_nothing():
     component, mine = AgentComponent(), Equal()
     component.register_tool_adapter(mine)
 
@@ -799,7 +799,7 @@ def test_unregistering_a_stranger_changes_nothing():
     assert [one is mine for one in component.adapters] == [True]
 
 
-async def test_guards_hold_from_the_first_moment():
+async def test_guards_apply_from_the_first_moment():
     log: list[str] = []
 
     class Both(Guarding, Slow):
@@ -828,7 +828,7 @@ async def test_install_is_awaited_before_the_first_step():
     assert log == ["install a", "install b", "first", "second", "close b", "close a"]
 
 
-async def test_a_failed_install_closes_those_before():
+async def test_a_failed_install_closes_earlier_components():
     log: list[str] = []
     components = Slow("a", log), Slow("b", log, OSError("no network")), Slow("c", log)
     agent = agent_of(*components)
@@ -894,7 +894,7 @@ def state_of_agent(agent: Agent) -> Any:
     return handlers, [spec.name for spec in agent.tools.specs], agent.components
 
 
-async def test_adding_is_the_twin_of_removing():
+async def test_a_component_can_be_added_later():
     first, early, between, during = Guarding(), Late(), Late(), Late()
     model = scripted("one", (call_of("grow"),), (call_of("later", 2),), "done")
 
@@ -976,7 +976,7 @@ async def read_all() -> str:
     return "all"
 
 
-async def test_a_closed_agent_takes_none():
+async def test_a_closed_agent_refuses_components():
     class Slow(Late):
         async def install(self, agent: Any) -> None:
             begun.set()
@@ -997,7 +997,7 @@ async def test_a_closed_agent_takes_none():
     assert (slow.host, late.host, agent.components) == (None, None, ())
 
 
-async def test_removing_undoes_both():
+async def test_removing_undoes_set_up_and_install():
     log: list[str] = []
 
     class Whole(Guarding, Slow):
@@ -1029,7 +1029,7 @@ async def test_removing_before_the_start_closes_nothing():
     assert log == []
 
 
-async def test_removing_a_stranger_is_refused():
+async def test_removing_an_unknown_component_is_refused():
     bus, component = EventBus(), Guarding()
     agent_of(component, bus=bus)
     before = handlers(bus)
@@ -1041,7 +1041,7 @@ async def test_removing_a_stranger_is_refused():
     assert handlers(bus) == before
 
 
-async def test_a_removed_component_can_move():
+async def test_a_removed_component_can_be_reinstalled():
     bus, component = EventBus(), Guarding()
     async with agent_of(component, bus=bus) as old, agent_of(bus=bus) as other:
         await old.remove(component)
@@ -1051,7 +1051,7 @@ async def test_a_removed_component_can_move():
     assert read_texts == [["text of secret"], ["text of secret"], ["it is secret"]]
 
 
-async def test_a_half_set_up_leaves_nothing():
+async def test_a_failed_set_up_leaves_nothing():
     class Taken(Guarding):
         @tool
         def read(self) -> str:
@@ -1070,7 +1070,7 @@ async def test_a_half_set_up_leaves_nothing():
     assert component.host is None
 
 
-async def test_an_overriding_set_up_is_undone_too():
+async def test_an_overriding_set_up_is_undone():
     class Failing(Guarding):
         def setup(self, agent: Any) -> None:
             super().setup(agent)
@@ -1102,7 +1102,7 @@ async def test_the_same_component_twice_is_refused():
     assert read_texts == ["it is secret"]
 
 
-async def test_an_adapter_may_stand_alone():
+async def test_an_adapter_may_be_installed_alone():
     class Ends(ToolAdapter):
         tools = "read"
 
@@ -1152,7 +1152,7 @@ async def test_a_component_knows_its_host():
     assert hosts == [None, agent, None]
 
 
-async def test_a_constructor_of_its_own_will_do():
+async def test_a_component_may_have_its_own_constructor():
     class Plain(Guarding):
         def __init__(self, word: str, *, log: list[Any]) -> None:
             self.word, self.log = word, log
@@ -1166,7 +1166,7 @@ async def test_a_constructor_of_its_own_will_do():
     assert (component.name, component.enabled) == ("Plain", True)
 
 
-async def test_any_host_will_do():
+async def test_any_host_is_accepted():
     host, component = host_of(), Guarding()
     component.register_tool_adapter(Shout())
     runner = ToolRunner(host.bus, host.tools, host.scope)

@@ -126,7 +126,7 @@ def test_events_of_one_name_are_two_events():
     assert (repr(one), repr(seen)) == ("<TransformEvent order:placed>", "<ObserveEvent order:seen>")
 
 
-def test_an_event_checks_what_replaces_its_value():
+def test_an_event_checks_replacements_of_its_value():
     anything: TransformEvent[Any, Any] = TransformEvent("any", Any)
     optional: TransformEvent[Any, Any] = TransformEvent("optional", int | None)
     mapping: TransformEvent[Any, Any] = TransformEvent("mapping", dict[str, int])
@@ -161,7 +161,7 @@ def test_an_event_of_tuples_checks_every_item():
     assert pair.accepts((1, "one"))
 
 
-def test_an_event_says_what_it_takes():
+def test_an_event_reports_its_types():
     refund: TransformEvent[Any, Any] = TransformEvent(
         "refund", int, answer=ToolResponse | str, asks=True
     )
@@ -172,7 +172,7 @@ def test_an_event_says_what_it_takes():
     assert facts == [(int, (ToolResponse, str), True), (int, (), False)]
 
 
-def test_an_observe_event_says_who_waits():
+def test_an_observe_event_reports_whether_it_waits():
     passing, waiting = ObserveEvent("a", int), ObserveEvent("b", int, awaited=True)
 
     awaited = passing.awaited, waiting.awaited
@@ -203,7 +203,7 @@ def test_the_catalogue_is_that_of_the_design():
     assert tuple(rows) == table
 
 
-def test_only_calls_and_runs_are_asked_about():
+def test_only_calls_and_runs_allow_questions():
     transforms = [event for event in CATALOGUE if isinstance(event, TransformEvent)]
 
     asking = [event for event in transforms if event.asks]
@@ -219,7 +219,7 @@ def test_only_the_persist_events_are_awaited():
     assert awaited == [TOOL_CALL_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER]
 
 
-def test_an_event_s_constant_is_its_name():
+def test_an_event_s_constant_matches_its_name():
     names = [event.name for event in CATALOGUE]
 
     constants = [getattr(events, name.upper().replace(":", "_")) for name in names]
@@ -236,7 +236,7 @@ def test_an_event_is_found_by_name():
     assert by_name("tool:call:after") is TOOL_CALL_AFTER
 
 
-def test_an_unknown_name_gets_the_nearest():
+def test_an_unknown_name_suggests_the_nearest():
     slip = "tool:call:befor"
 
     with pytest.raises(RegistrationError) as caught:
@@ -248,7 +248,7 @@ def test_an_unknown_name_gets_the_nearest():
     )
 
 
-def test_a_name_like_none_gets_them_all():
+def test_a_dissimilar_name_lists_all_names():
     strange = "zzz"
 
     with pytest.raises(RegistrationError) as caught:
@@ -278,7 +278,7 @@ def test_every_event_s_value_survives_both_codecs(event):
         Scope(agent_id="sub", lineage=("main",), context={"user": {"id": 7}}),
     ],
 )
-def test_verdicts_and_scopes_survive_too(record):
+def test_verdicts_and_scopes_survive_both_codecs(record):
     data = encode(record)
 
     decoded = decoder(type(record))(data)
@@ -287,7 +287,7 @@ def test_verdicts_and_scopes_survive_too(record):
     assert hash(decoded) == hash(record)
 
 
-def test_a_failure_keeps_words_never_the_exception():
+def test_a_failure_keeps_text_never_the_exception():
     error = OSError("no file 'größe-\udcff'")
     facts = {"error_type": type(error).__name__, "error_text": str(error)}
 
@@ -303,7 +303,7 @@ def test_a_failure_keeps_words_never_the_exception():
         assert decoder(type(failure))(encode(failure)) == failure
 
 
-def test_a_maker_s_later_changes_stay_outside():
+def test_a_creator_s_later_changes_have_no_effect():
     schema, settings, parts, specs = {"required": ["a"]}, {"stop": ["x"]}, [USER], [SPEC]
     spec = ToolSpec(name="t", input_schema=schema, output_schema=schema, annotations=schema)
     request = ModelRequest(model="m", messages=parts, tools=specs, settings=settings)
@@ -353,7 +353,7 @@ def test_assigning_anywhere_in_a_value_raises():
         (lambda: RunResult(status="ok", usage={"n": 2**64}), "an integer of 65 bits does not fit"),
     ],
 )
-def test_what_does_not_belong_is_refused(make, error):
+def test_values_of_wrong_types_are_refused(make, error):
     wrong = make
 
     with pytest.raises(FreezeError) as caught:
@@ -398,7 +398,7 @@ def test_reason_and_detail_stay_apart():
     assert faces == [("too dear", "limit 100 for tenant 7"), ("no", None)]
 
 
-def test_a_verdict_of_anything_is_one():
+def test_a_verdict_accepts_any_reason():
     class Mute:
         def __repr__(self):
             raise RuntimeError

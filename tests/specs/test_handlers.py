@@ -73,7 +73,7 @@ def refusal(command):
     return run
 
 
-async def test_handlers_stand_in_running_order(write, listing):
+async def test_handlers_are_in_running_order(write, listing):
     file = write(AGENT)
 
     text = listing("mine.py")
@@ -142,7 +142,7 @@ async def test_handlers_of_one_agent_share_a_line(write, listing):
     assert text.count("scoped") == 1
 
 
-async def test_adapters_are_named_not_our_handlers(write, listing, command):
+async def test_adapters_are_listed_by_name(write, listing, command):
     write("""
         from toolbus import ToolAdapter
         class Fold(ToolAdapter):
@@ -180,7 +180,7 @@ async def test_adapters_are_named_not_our_handlers(write, listing, command):
     assert re.search(r" 50  transformer  closed +Fold\s+only read_\* · mine\.py:\d+\n", text)
 
 
-async def test_plain_receivers_stand_last(write, listing):
+async def test_plain_receivers_come_last(write, listing):
     write("""
         bus = EventBus()
         def strong(sender, ctx): ...
@@ -247,7 +247,7 @@ async def test_lines_fit_eighty_columns(write, listing):
     assert f"open    ComponentOfAnEnterpriseWithALongName.rewrite_whatev…\n{place}\n" in text
 
 
-async def test_programs_get_the_same(tmp_path, command, write):
+async def test_json_has_the_same_content(tmp_path, command, write):
     write(f"print('hello')\n{QUIET}")
 
     done, text = command("handlers", "mine.py", "--json"), command("handlers", "mine.py").stdout
@@ -275,13 +275,13 @@ async def test_programs_get_the_same(tmp_path, command, write):
         (QUIET, "component  mine.py:Quiet() "),
     ],
 )
-async def test_the_only_one_is_found(write, listing, text, found):
+async def test_the_only_agent_is_found(write, listing, text, found):
     write(text)
 
     assert listing("mine.py").startswith(found)
 
 
-async def test_an_agent_counts_before_its_components(write, listing):
+async def test_an_agent_takes_precedence_over_components(write, listing):
     write(f"{QUIET}\nbus = EventBus()\nagent = Agent(ScriptedModel([]), bus=bus)")
 
     assert listing("mine.py").startswith("agent  mine.py:agent ")
@@ -365,7 +365,7 @@ async def test_several_candidates_are_listed(write, refusal):
     assert refusal("mine.py") == "mine.py has several; give mine.py:NAME, one of agent, other"
 
 
-async def test_a_file_without_any_is_refused(write, refusal):
+async def test_a_file_without_handlers_is_refused(write, refusal):
     write("x = 1")
 
     reason = "mine.py has no agent, bus or component; "
@@ -396,7 +396,7 @@ async def test_a_wrong_type_is_named(write, refusal, name, what):
         ("Broken", "() cannot be installed: OSError: no room"),
     ],
 )
-async def test_what_cannot_be_made_is_refused(write, refusal, name, why):
+async def test_an_object_that_cannot_be_created_is_refused(write, refusal, name, why):
     write("""
         class Needs(AgentComponent):
             def __init__(self, size): ...

@@ -60,7 +60,7 @@ def changes(value):
 # --- every handler is in the record --------------------------------------------------------------
 
 
-def test_a_record_tells_of_one_dispatch():
+def test_a_record_describes_one_dispatch():
     bus, records = tapped()
     scope, before = Scope(agent_id="main", run_id="r"), time.time_ns()
     bus.on(TOOL_CALL_BEFORE, changes(CALL.with_arguments({})), priority=7, name="empty")
@@ -78,7 +78,7 @@ def test_a_record_tells_of_one_dispatch():
     assert 0 < entry.duration_ns <= record.duration_ns < 10**10
 
 
-async def test_each_status_is_told(caplog):
+async def test_each_status_is_recorded(caplog):
     def owner(ctx):
         return None
 
@@ -145,7 +145,7 @@ async def test_each_status_is_told(caplog):
     assert (records[1].outcome, records[1].entries) == ("unchanged", ())
 
 
-async def test_observers_are_in_the_record(caplog):
+async def test_observers_are_recorded(caplog):
     async def later(ctx):
         return None
 
@@ -203,7 +203,7 @@ def test_a_failed_dispatch_leaves_a_record():
     assert told(records[-1]) == [("again", "failed", "raised an error")]
 
 
-def test_a_refused_replacement_is_told():
+def test_a_refused_replacement_is_recorded():
     bus, records = tapped()
     bus.on(WORD, changes("good"), name="first")
     bus.on(WORD, changes("bad"), name="second")
@@ -219,7 +219,7 @@ def test_a_refused_replacement_is_told():
     assert (records[0].outcome, records[0].reason) == ("rejected", "is bad")
 
 
-def test_handlers_of_other_senders_leave_nothing():
+def test_handlers_of_other_senders_are_not_recorded():
     bus, records = tapped()
     for sender in ("a", "b", "sub", None):
         bus.on(WORD, changes(None), name=str(sender), sender=sender)
@@ -241,7 +241,7 @@ def test_handlers_of_other_senders_leave_nothing():
     ]
 
 
-# --- changes are told without values -------------------------------------------------------------
+# --- changes are recorded without values ---------------------------------------------------------
 
 
 def test_changed_fields_are_named():
@@ -261,7 +261,7 @@ def test_changed_fields_are_named():
     assert records[2].entries[0].fields == ()
 
 
-def test_sizes_are_told():
+def test_sizes_are_recorded():
     bus, records = tapped()
     short = CALL.with_arguments({})
     bus.on(TOOL_CALL_BEFORE, changes(short))
@@ -292,7 +292,7 @@ def test_equal_digests_mean_equal_values():
     assert records[0].outcome == "unchanged"
 
 
-def test_a_copy_is_no_change():
+def test_an_equal_copy_is_not_a_change():
     bus, records = tapped()
     bus.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.with_arguments(ctx.value.arguments))
 
@@ -357,10 +357,10 @@ def test_values_without_an_encoding_have_none():
     assert (entry.status, records[0].outcome) == ("changed", "changed")
 
 
-# --- operators learn why -------------------------------------------------------------------------
+# --- operators see the cause ---------------------------------------------------------------------
 
 
-def test_details_stand_in_the_entry():
+def test_details_are_in_the_entry():
     def steps(ctx):
         ctx.step("cut", "cut", failed="raised an error", detail="KeyError: 'k'")
         return Deny("no")
@@ -422,7 +422,7 @@ class Secretive(AgentComponent):
         return Deny("enough", detail="canary four") if len(ctx.value.messages) > 3 else None
 
 
-async def test_a_detail_stays_inside(tmp_path):
+async def test_a_detail_stays_out_of_the_model_s_text(tmp_path):
     for keeps in (False, True):
         path = tmp_path / f"{keeps}" / "agent.db"
         path.parent.mkdir()
@@ -453,7 +453,7 @@ async def test_a_detail_stays_inside(tmp_path):
         assert [file.name for file in path.parent.iterdir() if b"canary" in file.read_bytes()] == []
 
 
-# --- adapters stand under their own names --------------------------------------------------------
+# --- adapters appear under their own names -------------------------------------------------------
 
 
 def test_steps_leave_an_entry_each():
@@ -481,7 +481,7 @@ def test_steps_leave_an_entry_each():
     assert [step.name for step in ctx.steps] == ["cut", "idle", "broken"]
 
 
-def test_a_handler_s_own_word_comes_last(caplog):
+def test_a_handler_s_own_entry_comes_last(caplog):
     for result, status, reason in [
         ("more", "changed", None),
         (None, "changed", None),
@@ -546,7 +546,7 @@ def test_a_rejected_step_is_blamed():
     assert told(records[0]) == [("good", "changed", None), ("bad", "rejected", "is bad")]
 
 
-# --- taps are guests -----------------------------------------------------------------------------
+# --- taps do not disturb dispatches --------------------------------------------------------------
 
 
 def test_a_failing_sink_stays(caplog):
@@ -570,7 +570,7 @@ def test_a_failing_sink_stays(caplog):
     assert str(caplog.records[0].exc_info[1]) == "boom"
 
 
-def test_a_tap_chooses_what_it_wants():
+def test_a_tap_filters_its_records():
     bus, records = tapped(idle=False, without=(NOTE,))
     everything = []
     bus.on(WORD, lambda ctx: None)
@@ -586,7 +586,7 @@ def test_a_tap_chooses_what_it_wants():
     assert [record.event for record in everything] == ["word", "any", "note"]
 
 
-def test_a_tap_may_hear_one_session(monkeypatch):
+def test_a_tap_may_be_limited_to_one_session(monkeypatch):
     bus, one, other, all_of_them = EventBus(), [], [], []
     bus.on(WORD, changes("new"))
     bus.tap(one.append, session_id="one")

@@ -128,7 +128,7 @@ def test_every_mutator_of_a_frozen_dict_raises():
     assert frozen == {"a": 1}
 
 
-def test_a_caller_s_later_changes_stay_outside():
+def test_a_caller_s_later_changes_have_no_effect():
     arguments = {"paths": ["a"], "options": {"force": False}}
     parts = [TextPart(text="one")]
     edit, message = call(arguments), UserMessage(id="u", content=parts)
@@ -142,7 +142,7 @@ def test_a_caller_s_later_changes_stay_outside():
     assert message.content == (TextPart(text="one"),)
 
 
-def test_decoded_records_are_frozen_too():
+def test_decoded_records_are_frozen_as_well():
     data = encode(UserMessage(id="u", content="", metadata={"a": [{"b": [[1], {}]}]}))
 
     message = decode(data)
@@ -161,7 +161,7 @@ def test_thawing_gives_a_private_copy():
     assert edit.arguments == {"lines": (1, {"deep": ()})}
 
 
-def test_freezing_what_is_frozen_costs_nothing():
+def test_freezing_a_frozen_value_costs_nothing():
     frozen_object, frozen_array = freeze({"a": [1]}), freeze([{"a": 1}, "text", 2.5])
 
     again = freeze(frozen_object), freeze(frozen_array)
@@ -194,7 +194,7 @@ def test_a_mutable_subclass_is_copied():
     assert type(flat.arguments) is type(deep.arguments["x"][0]) is FrozenDict
 
 
-def test_a_record_has_no_subclasses():
+def test_a_record_cannot_be_subclassed():
     kinds = [
         *(SystemMessage, UserMessage, AssistantMessage, ToolMessage, ToolCall, ToolResponse),
         *(TextPart, ImagePart, AudioPart, ResourcePart),
@@ -221,7 +221,7 @@ def test_equal_records_have_equal_hashes(message):
     assert hash(second) == hash(message)
 
 
-def test_the_order_of_keys_is_no_difference():
+def test_the_order_of_keys_makes_no_difference():
     one, other = call({"a": 1, "b": {"c": 2, "d": 3}}), call({"b": {"d": 3, "c": 2}, "a": 1})
 
     equal = one == other
@@ -303,7 +303,7 @@ def test_lone_surrogates_are_refused(make, path):
     assert str(caught.value).encode()
 
 
-def test_keys_that_are_no_text_are_refused():
+def test_keys_other_than_text_are_refused():
     value = {"": {1: "one"}}
 
     with pytest.raises(FreezeError) as caught:
@@ -313,7 +313,7 @@ def test_keys_that_are_no_text_are_refused():
 
 
 @pytest.mark.parametrize("value", [b"bytes", {1, 2}, object()])
-def test_objects_that_are_no_json_are_refused(value):
+def test_objects_other_than_json_are_refused(value):
     arguments = {"a": [value]}
 
     with pytest.raises(FreezeError) as caught:
@@ -323,7 +323,7 @@ def test_objects_that_are_no_json_are_refused(value):
     assert caught.value.path == "$.arguments.a[0]"
 
 
-def test_nesting_without_end_is_refused():
+def test_recursive_nesting_is_refused():
     endless = []
     endless.append(endless)
 
@@ -333,7 +333,7 @@ def test_nesting_without_end_is_refused():
     assert caught.value.reason == "nested deeper than 200"
 
 
-def test_depth_counts_through_what_is_frozen():
+def test_depth_includes_frozen_values():
     deepest = freeze({})
     for _ in range(199):
         deepest = freeze({"in": deepest})
@@ -369,7 +369,7 @@ def test_fields_of_a_wrong_type_are_refused(make, error):
     assert str(caught.value).startswith(error)
 
 
-def test_subclasses_become_what_they_encode_as():
+def test_subclasses_become_plain_values():
     colour = Enum("colour", {"RED": "red"}, type=str)
     level = IntEnum("level", {"HIGH": 3})
 
@@ -489,7 +489,7 @@ def test_messages_and_calls_get_fresh_ids():
     assert calls[0].with_arguments({"a": 1}).id == calls[0].id
 
 
-def test_an_id_of_one_s_own_stays():
+def test_a_given_id_stays():
     for own in ("mine", "meiner, größer", ""):
         assert UserMessage(id=own, content="x").id == own
 
@@ -549,7 +549,7 @@ def test_text_alone_makes_a_response():
     assert (response.text, response.is_error, response.error_type) == ("42 files", False, None)
 
 
-def test_a_text_may_stand_for_parts():
+def test_a_text_may_replace_parts():
     text = "42 files"
 
     part, placed, named = TextPart(text), ToolResponse(text), ToolResponse(content=text)
@@ -566,7 +566,7 @@ def test_a_text_may_stand_for_parts():
         decode(encode(TOOL).replace(b'[{"type":"text","text":"old"}]', b'"old"'))
 
 
-def test_parts_are_joined_by_lines():
+def test_parts_are_joined_by_newlines():
     response = ToolResponse(
         content=(
             TextPart(text="one"),
@@ -583,7 +583,7 @@ def test_parts_are_joined_by_lines():
     assert text == "one\ntwo\nthree"
 
 
-def test_structured_stands_in_for_missing_parts():
+def test_structured_replaces_missing_parts():
     bare = ToolResponse(structured={"rows": [1, "é"]})
     full = ToolResponse(structured={"rows": [1]}, content=[TextPart(text="one row")])
 
@@ -592,7 +592,7 @@ def test_structured_stands_in_for_missing_parts():
     assert texts == ('{"rows":[1,"é"]}', "one row", "")
 
 
-def test_a_user_s_parts_are_text_too():
+def test_a_user_s_parts_have_a_text():
     resource = ResourcePart(resource=Resource(uri="file:///a", text="file"))
     parts = UserMessage(id="u", content=[TextPart(text="look"), resource])
 
@@ -693,7 +693,7 @@ def test_messages_map_their_texts():
     assert [one.map_text(str) is one for one in mapped] == [True] * len(mapped)
 
 
-def test_one_true_and_1_0_are_told_apart():
+def test_one_true_and_1_0_differ():
     calls = call({"n": 1}), call({"n": True}), call({"n": 1.0})
 
     verdicts = [changed(one, other) for one, other in combinations(calls, 2)]
@@ -703,7 +703,7 @@ def test_one_true_and_1_0_are_told_apart():
 
 
 @given(messages())
-def test_an_equal_copy_is_no_change(message):
+def test_an_equal_copy_is_unchanged(message):
     second = decode(encode(message))
 
     verdicts = changed(message, second), changed(message, message)
@@ -711,7 +711,7 @@ def test_an_equal_copy_is_no_change(message):
     assert verdicts == (False, False)
 
 
-def test_what_cannot_be_encoded_differs():
+def test_values_without_an_encoding_differ():
     one, other = object(), object()
 
     verdicts = changed(one, other), changed(one, one)
@@ -774,7 +774,7 @@ def test_bytes_become_base64():
         Resource(uri="file:///a.png", blob=raw)
 
 
-def test_unknown_fields_are_passed_over():
+def test_unknown_fields_are_ignored():
     data = b'{"role":"user","id":"u","content":"hello","mood":{"of":"tomorrow"}}'
 
     message = decode(data)
@@ -853,7 +853,7 @@ def test_a_wrong_type_is_refused():
         assert (error.path, error.offset) == ("$.tool_calls[0].arguments", None)
 
 
-def test_the_path_leads_through_nested_json():
+def test_the_path_includes_nested_json():
     response = {"structured": {"` - at `$.id`": [0, {"big": 2**99}]}}
     fields = msgspec.to_builtins(TOOL) | {"tool_response": response}
 
@@ -873,7 +873,7 @@ def test_malformed_bytes_are_refused():
     assert str(errors[1]).endswith(f"trailing characters - at byte {len(not_msgpack) - 1}")
 
 
-def test_cut_bytes_are_refused():
+def test_truncated_bytes_are_refused():
     text = encode(TOOL.with_tool_response(ToolResponse.from_text("größer"))).decode()
     packed = encode_msgpack(TOOL)
 
@@ -895,7 +895,7 @@ def test_cut_bytes_are_refused():
         (decode_msgpack, b"\x83\xa4role\xa4user\xa2id\xa1u\xa7content\xa2a\xff"),
     ],
 )
-def test_text_that_is_no_utf_8_is_refused(decoding, data):
+def test_text_other_than_utf_8_is_refused(decoding, data):
     bad_byte = data.index(b"\xff")
 
     error = refusal(decoding, data)
@@ -915,7 +915,7 @@ def test_an_escaped_lone_surrogate_is_refused():
     assert [error.offset for error in errors] == [41, len('{"role":"user","id":"é'.encode())]
 
 
-def test_keys_that_are_no_text_are_located():
+def test_keys_other_than_text_are_located():
     shallow, deep = {1: 2}, {"a": [{1: 2}]}
 
     errors = [

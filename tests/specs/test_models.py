@@ -63,7 +63,7 @@ async def test_an_error_is_raised():
     assert answer.text == "back"
 
 
-def test_a_script_is_no_text():
+def test_a_text_is_not_a_script():
     with pytest.raises(RegistrationError) as refused:
         ScriptedModel("It is 5.")
 
@@ -72,7 +72,7 @@ def test_a_script_is_no_text():
     )
 
 
-async def test_a_script_that_ends_says_so():
+async def test_an_exhausted_script_raises():
     model = ScriptedModel(["done"])
     await model.complete(REQUEST)
 
@@ -155,7 +155,7 @@ def test_a_bad_line_is_named(tmp_path, line, reason):
     assert reason in str(refused.value)
 
 
-def test_a_torn_line_is_named(tmp_path):
+def test_a_truncated_line_is_named(tmp_path):
     path = tmp_path / "session.jsonl"
     path.write_bytes(encode(ASKING) + b"\n" + encode(LAST)[:-9])
 
@@ -167,7 +167,7 @@ def test_a_torn_line_is_named(tmp_path):
     assert str(refused.value) == expected
 
 
-async def test_a_recording_that_ends_says_so():
+async def test_an_exhausted_recording_raises():
     agent = Agent(ReplayModel([LAST]))
     await agent.run("go")
 
@@ -227,7 +227,7 @@ async def read(path: str) -> str:
 
 
 @pytest.mark.parametrize("path", WIRES)
-async def test_live_sessions_are_played_again(path, tmp_path):
+async def test_live_sessions_are_replayed(path, tmp_path):
     database, export = tmp_path / "s.db", tmp_path / "s.jsonl"
     async with FakeProvider(live_answers(path)) as server, SqliteStore(database) as store:
         if path == "/v1/messages":
@@ -254,7 +254,7 @@ async def test_live_sessions_are_played_again(path, tmp_path):
         assert played.deviations == []
 
 
-async def test_one_of_several_sessions_is_played(tmp_path):
+async def test_one_of_several_sessions_is_replayed(tmp_path):
     database, export = tmp_path / "s.db", tmp_path / "s.jsonl"
     async with SqliteStore(database) as store:
         for session_id in ("one", "other", "one/c1/sub"):
@@ -276,7 +276,7 @@ async def test_one_of_several_sessions_is_played(tmp_path):
             assert reason in str(refused.value)
 
 
-async def test_other_questions_are_told(caplog):
+async def test_deviations_are_reported(caplog):
     @tool
     async def roll(sides: int) -> str:
         return results.pop()
@@ -346,7 +346,7 @@ async def test_any_object_may_be_a_model():
     assert end.text == "you rolled"
 
 
-async def test_what_is_no_answer_is_refused():
+async def test_objects_other_than_answers_are_refused():
     class Mute(Parrot):
         async def complete(self, request):
             return {"content": "hi"}
@@ -369,7 +369,7 @@ async def test_what_is_no_answer_is_refused():
 
 
 @pytest.mark.parametrize("call_id", ["call_0", ""])
-async def test_ids_given_twice_are_told_apart(call_id):
+async def test_repeated_ids_are_replaced(call_id):
     ran = []
 
     @tool
@@ -407,7 +407,7 @@ async def test_an_unknown_piece_is_no_answer():
     assert str(caught.value) == "model 'parrot': its stream yielded `dict`, not a piece"
 
 
-async def test_what_a_model_says_is_mended():
+async def test_invalid_text_of_a_model_is_repaired():
     class Cuts(Parrot):
         name = "cuts"
 

@@ -177,7 +177,7 @@ def test_components_and_agents_select_alike():
     assert [m.text for m in agent.messages if m.role == "tool"] == ["A", "not now"]
 
 
-async def test_what_is_not_chosen_is_skipped():
+async def test_unselected_values_are_skipped():
     bus, records, seen = EventBus(), [], []
 
     async def later(ctx):
@@ -210,7 +210,7 @@ async def test_what_is_not_chosen_is_skipped():
     ]
 
 
-def test_the_predicate_sees_only_the_chosen():
+def test_the_predicate_gets_only_selected_values():
     bus, asked = EventBus(), []
 
     def short(ctx):

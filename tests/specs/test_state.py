@@ -109,7 +109,7 @@ async def agent_with(*components, store=None, answers=("done",), tools=(echo,), 
         yield agent
 
 
-async def test_what_is_kept_is_read_again(store):
+async def test_a_stored_value_is_read_again(store):
     keeper = Keeper()
     async with agent_with(keeper, store=store) as agent:
         state = agent.state("mine")
@@ -125,7 +125,7 @@ async def test_what_is_kept_is_read_again(store):
         assert await agent.state("Keeper").read() is True
 
 
-async def test_none_deletes_what_is_kept(store):
+async def test_none_deletes_the_value(store):
     state, seen = State(store, "s", "mine"), []
     await state.update(lambda old: 1)
 
@@ -153,7 +153,7 @@ async def test_a_function_that_raises_changes_nothing(store):
     assert await state.read() == {"count": 1}
 
 
-async def test_what_is_no_json_is_refused(store):
+async def test_values_other_than_json_are_refused(store):
     state = State(store, "s", "mine")
 
     async def later(old):
@@ -181,7 +181,7 @@ async def test_what_is_no_json_is_refused(store):
 
 
 @pytest.mark.parametrize("name", ["", 5, "\ud800", "x" * 201])
-async def test_a_name_that_is_none_is_refused(name):
+async def test_an_invalid_name_is_refused(name):
     async with agent_with() as agent:
         with pytest.raises(RegistrationError, match=r"state .*: "):
             agent.state(name)
@@ -204,7 +204,7 @@ async def test_sessions_do_not_see_other_sessions(store):
     assert counts == [1, 3]
 
 
-async def test_two_components_of_one_class(path):
+async def test_two_components_of_one_class_are_separate(path):
     counts = []
     for _ in range(2):
         pair = Keeper(), Keeper()
@@ -235,7 +235,7 @@ class Counts(AgentComponent):
             await state.update(partial(count_name, name))
 
 
-async def test_a_sub_agent_has_its_own(store):
+async def test_a_sub_agent_has_its_own_state(store):
     bus, counts = EventBus(), Counts()
     below = Agent(ScriptedModel([asking("c1", "c2"), "done"]), tools=[echo], bus=bus, store=store)
     call = ToolCall(id="d", name="helper", arguments={"prompt": "go"})
@@ -307,7 +307,7 @@ def test_a_proxy_keeps_sessions_apart(command, environment, tmp_path):
     assert texts == ["ran", "ran", "too many calls"] * 2
 
 
-async def test_who_serves_many_must_say_which():
+async def test_a_host_of_many_sessions_needs_a_scope():
     keeper = Keeper()
     async with Proxy([keeper]) as proxy:
         with pytest.raises(RegistrationError, match=r"give a scope: `state\(…, ctx.scope"):
@@ -390,7 +390,7 @@ async def test_a_killed_process_loses_nothing(path):
     assert (before, after) == (3, 4)
 
 
-async def test_who_was_overtaken_still_counts(store):
+async def test_an_overtaken_update_still_counts(store):
     running, may_end = asyncio.Event(), asyncio.Event()
 
     @tool(name="echo")
@@ -442,7 +442,7 @@ agent = Agent(
 """
 
 
-async def test_a_replay_begins_with_nothing(command, tmp_path):
+async def test_a_replay_begins_with_empty_states(command, tmp_path):
     here = tmp_path / "here"
     (here / "agent.py").write_text(LIMIT + dedent(AGENT))
     async with SqliteStore(here / "store.db") as store, agent_with(Limit(), store=store) as agent:
@@ -473,7 +473,7 @@ class CountsOnItself(AgentComponent):
         return Deny("too many calls") if self.count > 3 else None
 
 
-def test_a_check_finds_nothing_kept():
+def test_a_check_begins_with_empty_states():
     # No call is the fourth of a session, so it lets all pass.
     check_guard(Limit(3), without=["is-reached"])
 
@@ -482,7 +482,7 @@ def test_a_check_finds_nothing_kept():
     assert caught.value.law == "repeatable"
 
 
-async def test_a_runner_without_an_agent():
+async def test_a_runner_without_an_agent_has_states():
     keeper, bus, toolset = Counter(), EventBus(), Toolset([echo])
     host = ComponentHost(bus)
     keeper.setup(host)
@@ -559,7 +559,7 @@ def damage(path, name="one"):
         assert file.execute(query, (name,)).rowcount == 1
 
 
-async def test_check_tells_what_is_kept(path, command):
+async def test_check_reports_states(path, command):
     await make_store(path, "one", "two")
 
     whole, facts = command("check", path), json.loads(command("check", path, "--json").stdout)
@@ -587,7 +587,7 @@ async def test_a_damaged_state_is_refused(path):
         assert await state.update(lambda old: old or 5) == 5
 
 
-async def test_recovery_carries_it_over(path, tmp_path, command):
+async def test_recovery_copies_states(path, tmp_path, command):
     await make_store(path, "one", "two")
     damage(path, "two")
     new = tmp_path / "new.db"
@@ -601,7 +601,7 @@ async def test_recovery_carries_it_over(path, tmp_path, command):
     assert command("check", new).returncode == 0
 
 
-async def test_nobody_else_reads_it(path, command):
+async def test_other_users_cannot_read_states(path, command):
     await make_store(path, "one")
 
     commands = (
@@ -618,7 +618,7 @@ async def test_nobody_else_reads_it(path, command):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_forget_deletes_it_on_request(path, command):
+async def test_forget_deletes_states_on_request(path, command):
     await make_store(path, "one")
 
     first = command("forget", path, "s")

@@ -136,7 +136,7 @@ def is_answered(messages):
     return not waiting
 
 
-# --- a stream tells the whole run ----------------------------------------------------------------
+# --- a stream shows the whole run ----------------------------------------------------------------
 
 
 async def test_each_kind_of_piece_has_a_type():
@@ -224,7 +224,7 @@ def agent_for(*answers, components=(), error=None, **options):
 
 
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
-async def test_nobody_concerned_holds_nothing_back(kind):
+async def test_unconcerned_handlers_hold_nothing_back(kind):
     components = [Shortening(), Judging(enabled=False)]
     agent, progress = agent_for(texts("a", "b", "c", kind=kind), components=components)
     unconcerned(agent)
@@ -250,7 +250,7 @@ HOLDING = {
 
 @pytest.mark.parametrize("holding", [*HOLDING, "component"])
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
-async def test_a_handler_of_answers_holds_them(kind, holding):
+async def test_a_handler_of_answers_holds_pieces(kind, holding):
     components = [Judging()] if holding == "component" else []
     agent, progress = agent_for(texts("a", "b", "c", kind=kind), components=components)
     HOLDING.get(holding, lambda agent: None)(agent)
@@ -318,7 +318,7 @@ def refusing(agent):
 
 
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
-async def test_what_was_changed_comes_changed(tmp_path, caplog, kind):
+async def test_changed_text_is_shown_changed(tmp_path, caplog, kind):
     count = 0
     for said in splits():
         async with watched(tmp_path, caplog, changing, kind, said) as (agent, pieces, traces):
@@ -331,7 +331,7 @@ async def test_what_was_changed_comes_changed(tmp_path, caplog, kind):
 
 
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
-async def test_what_was_refused_comes_never(tmp_path, caplog, kind):
+async def test_refused_text_is_never_shown(tmp_path, caplog, kind):
     for said in splits():
         async with watched(tmp_path, caplog, refusing, kind, said) as (agent, pieces, traces):
             assert not [trace for trace in traces if WORD in trace]
@@ -394,7 +394,7 @@ SAYING = [
 
 @pytest.mark.parametrize("judged", [False, True])
 @EVERY_WIRE
-async def test_every_wire_holds_alike(path, judged):
+async def test_every_wire_format_holds_alike(path, judged):
     asked = ToolCall(id="c1", name="read", arguments={"path": "a"})
     reasoning = (ReasoningPart(SAYING[0][1]),)
     asking = AssistantMessage(content=SAYING[1][1], reasoning=reasoning, tool_calls=(asked,))
@@ -528,7 +528,7 @@ def released_so_far(ctx):
         ctx.window.release(ctx.window.text[: max(0, len(ctx.window.text) - HELD)])
 
 
-async def test_what_was_released_is_recorded_once():
+async def test_released_text_is_recorded_once():
     class Breaking:
         name = "breaking"
 
@@ -610,7 +610,7 @@ def passing(ctx):
 
 
 @pytest.mark.parametrize("broken", [raising, answering, silent, taking_back, inventing, None])
-async def test_whoever_breaks_increments_holds_them(broken, caplog):
+async def test_invalid_releases_hold_the_text(broken, caplog):
     agent, progress = agent_for(texts("a", "b", "c", "d"))
     agent.on(MESSAGE_APPEND_BEFORE, passing, incremental=True, roles="assistant")
     if broken is None:
@@ -627,7 +627,7 @@ async def test_whoever_breaks_increments_holds_them(broken, caplog):
     assert "abc" not in "".join(record.message for record in caplog.records)
 
 
-async def test_the_whole_must_agree():
+async def test_the_whole_answer_must_match_its_increments():
     agent, _ = agent_for(texts("a", "b", "c"))
 
     @agent.on(MESSAGE_APPEND_BEFORE, incremental=True, roles="assistant")
@@ -643,7 +643,7 @@ async def test_the_whole_must_agree():
     assert [message.role for message in agent.messages] == ["user"]
 
 
-def test_only_answers_grow():
+def test_only_answers_are_incremental():
     agent = Agent(ScriptedModel([]))
 
     with pytest.raises(RegistrationError, match="only answers grow, at MESSAGE_APPEND_BEFORE"):
@@ -655,7 +655,7 @@ def test_only_answers_grow():
 # --- arguments are held while they may change ----------------------------------------------------
 
 
-async def test_a_call_for_nobody_grows():
+async def test_an_unjudged_call_is_streamed():
     agent, progress = agent_for(call(*ARGUMENTS), texts("done"), components=[Shortening()])
     unconcerned(agent)
 
@@ -682,7 +682,7 @@ def move_call(ctx):
 
 
 @pytest.mark.parametrize("way", ["handler", "adapter", "callback"])
-async def test_judged_arguments_come_as_they_ran(way):
+async def test_judged_arguments_are_shown_as_executed(way):
     components = [Moving()] if way == "adapter" else []
     callback = {"before_tool_callback": lambda name, arguments: {"path": "b"}}
     options = callback if way == "callback" else {}
@@ -701,7 +701,7 @@ async def test_judged_arguments_come_as_they_ran(way):
 
 
 @pytest.mark.parametrize("verdict", [Deny("not there"), Ask("may it?")])
-async def test_refused_arguments_come_never(verdict):
+async def test_refused_arguments_are_never_shown(verdict):
     agent, _ = agent_for(call('{"path": "', WORD, '"}'), texts("done"))
     agent.guard(TOOL_CALL_BEFORE, lambda ctx: verdict)
 
@@ -879,7 +879,7 @@ async def calls_of(count):
     return called
 
 
-async def test_a_piece_is_looked_at_once():
+async def test_a_piece_is_examined_once():
     _, few, some, many = [await calls_of(count) for count in (10, 100, 200, 1_000)]
 
     # Some more come now and then, from the garbage collector.

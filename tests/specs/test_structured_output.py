@@ -152,7 +152,7 @@ async def test_a_run_may_have_its_type(streams):
         (Any, '{"value": 1, "b": 2}', {"value": 1, "b": 2}),
     ],
 )
-async def test_what_is_no_object_is_wrapped(kind, said, value):
+async def test_values_other_than_objects_are_wrapped(kind, said, value):
     agent = scripted(f'{{"value": {said}}}', said, output_type=kind)
 
     results = [await agent.run("hi"), await agent.run("hi")]
@@ -176,7 +176,7 @@ CODE = '{"name": "```py\\nx\\n```"}'
         (f"```json\n{CODE}\n```", "```py\nx\n```"),
     ],
 )
-async def test_fences_are_no_part_of_json(said, name):
+async def test_code_fences_are_ignored(said, name):
     result = await scripted(said).run("hi")
 
     assert result.output.name == name
@@ -210,7 +210,7 @@ class Own:
         {"output_retries": True},
     ],
 )
-async def test_types_that_cannot_be_are_refused(options):
+async def test_unreadable_types_are_refused(options):
     agent, seen = Agent(ScriptedModel(["hi"])), []
     for event in CATALOGUE:
         agent.on(event, seen.append)
@@ -244,7 +244,7 @@ async def test_types_that_cannot_be_are_refused(options):
         ),
     ],
 )
-async def test_what_does_not_fit_is_named(said, words):
+async def test_the_model_is_told_the_misfit(said, words):
     usage = {"input_tokens": 2}
     said = AssistantMessage(content=said) if isinstance(said, str) else said
     right = AssistantMessage(content=ROME, usage=usage)
@@ -265,7 +265,7 @@ async def test_what_does_not_fit_is_named(said, words):
 @pytest.mark.parametrize(
     ("options", "asked"), [({}, 3), ({"output_retries": 0}, 1), ({"output_retries": 1}, 2)]
 )
-async def test_asking_again_has_an_end(options, asked):
+async def test_retries_are_limited(options, asked):
     agent = scripted(*['{"name": 5}'] * asked, ROME, **options)
     ends = []
     agent.on(RUN_AFTER, lambda ctx: ends.append(ctx.value))
@@ -281,7 +281,7 @@ async def test_asking_again_has_an_end(options, asked):
     assert result.output.name == "Rome"
 
 
-async def test_turns_bound_it_as_well():
+async def test_turns_limit_retries_as_well():
     agent = scripted("Rome", ROME, max_turns=1)
 
     result = await agent.run("hi")
@@ -334,7 +334,7 @@ async def test_handlers_judge_the_answer_first(streams):
 
 @STREAMED
 @EVERY_WIRE
-async def test_a_refusal_is_no_output(path, streams):
+async def test_a_refusal_is_not_an_output(path, streams):
     async with provider(path, [("refusal", "5")], [("text", "5")]) as (server, model):
         agent = Agent(model, output_type=int)
         with pytest.raises(OutputError, match="refused to answer: '5'") as caught:
@@ -363,7 +363,7 @@ async def test_other_answers_must_fit_as_well():
 
 
 @STREAMED
-async def test_every_way_gives_one_output(streams):
+async def test_every_kind_of_run_gives_the_output(streams):
     script = scripted("It is Rome.", ROME)
     results = [await run_through(script, streams)]
     replayed = Agent(ReplayModel(script.messages), output_type=City)
@@ -462,7 +462,7 @@ async def test_each_wire_has_its_parameter(path, streams):
 
 @pytest.mark.parametrize("kind", [dict[str, int], tuple[int, str], Tree])
 @EVERY_WIRE
-async def test_what_cannot_be_enforced_is_asked(path, kind):
+async def test_an_unenforceable_schema_is_not_enforced(path, kind):
     values = {Tree: '{"name": "oak", "children": [{"name": "leaf"}]}', dict[str, int]: '{"a": 1}'}
     said = values.get(kind, '[1, "a"]')
     async with provider(path, [("text", said)]) as (server, model):
@@ -484,7 +484,7 @@ async def test_what_cannot_be_enforced_is_asked(path, kind):
 
 @pytest.mark.parametrize("system", [None, "Be brief."])
 @EVERY_WIRE
-async def test_servers_without_parameters_read_words(path, system):
+async def test_servers_without_the_parameter_get_text(path, system):
     answers = [("text", "It is Rome.")], [("text", ROME)], [("text", ROME)]
     async with provider(path, *answers, structured_output="text") as (server, model):
         agent = Agent(model, output_type=City, system=system)
@@ -509,7 +509,7 @@ async def test_servers_without_parameters_read_words(path, system):
 
 
 @EVERY_WIRE
-async def test_a_refused_schema_names_the_way(path):
+async def test_a_refused_schema_names_the_way_out(path):
     refused = Reply(400, {"error": {"message": "unknown parameter"}})
     async with provider(path, refused, refused) as (_, model):
         with pytest.raises(ModelError, match=r"unknown parameter; .*structured_output='text'"):

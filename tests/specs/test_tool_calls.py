@@ -252,7 +252,7 @@ async def test_a_handler_redirects_a_call():
     assert outcome.response.tool_name == "note"
 
 
-async def test_a_handler_fills_in_the_user():
+async def test_a_handler_sets_the_user():
     ran = []
     agent = agent_of(asks(call_of("note", 1)), "once", asks(call_of("note", 2)), tools=[notes(ran)])
 
@@ -269,7 +269,7 @@ async def test_a_handler_fills_in_the_user():
     await agent.aclose()
 
 
-async def test_requested_and_executed_are_both_told():
+async def test_requested_and_executed_are_both_reported():
     agent = agent_of(asks(call_of("note", n=1)), tools=[notes([])])
     outcomes = collects(agent.bus, TOOL_CALL_AFTER)
     agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.with_arguments({"n": 2}))
@@ -395,7 +395,7 @@ async def test_a_failure_becomes_a_success():
     assert outcome.status == "error"
 
 
-async def test_who_breaks_the_result_is_named():
+async def test_a_handler_that_breaks_the_result_is_named():
     def count() -> dict[str, int]:
         """Count."""
         return {"n": 1}
@@ -449,7 +449,7 @@ async def test_a_message_without_response_hides_it():
     assert (response.tool_name, response.tool_call_id) == ("secret", "c-1")
 
 
-async def test_a_runner_fires_the_events_of_a_call():
+async def test_a_runner_dispatches_the_events_of_a_call():
     bus = EventBus()
     runner = runner_of(bus, fails(ValueError("broken")))
 
@@ -498,7 +498,7 @@ async def test_guards_judge_an_answered_call():
     assert (outcome.status, outcome.response.text) == ("denied", "not even cached")
 
 
-async def test_answers_after_a_redirect_belong_there():
+async def test_answers_after_a_redirect_have_the_new_name():
     seen = []
 
     class Watch(ToolAdapter):
@@ -532,7 +532,7 @@ async def test_answers_after_a_redirect_belong_there():
     assert seen == [("erase", {"path": "a"})]
 
 
-async def test_a_runner_refuses_what_is_no_json():
+async def test_a_runner_refuses_arguments_other_than_json():
     runner = runner_of(EventBus(), notes([]))
 
     with pytest.raises(FreezeError) as caught:
@@ -610,7 +610,7 @@ async def test_none_leaves_the_arguments_alone():
     await agent.aclose()
 
 
-async def test_a_dict_is_laid_over_the_arguments():
+async def test_a_dict_is_merged_over_the_arguments():
     ran = []
     agent = agent_of(tools=[notes(ran)])
 
@@ -625,7 +625,7 @@ async def test_a_dict_is_laid_over_the_arguments():
     await agent.aclose()
 
 
-async def test_a_callback_can_be_taken_away():
+async def test_a_callback_can_be_removed():
     ran = []
     agent = agent_of(
         tools=[notes(ran)], before_tool_callback=lambda name, arguments: {"text": "first"}
@@ -657,7 +657,7 @@ async def test_the_callback_gets_a_copy():
     await agent.aclose()
 
 
-async def test_what_cannot_be_called_is_refused():
+async def test_an_invalid_callback_is_refused():
     agent = agent_of(tools=[notes([])], before_tool_callback=lambda name, args: {"n": 7})
     wrong = ("nope", 42, lambda ctx: None, False)
 
@@ -838,7 +838,7 @@ async def test_nothing_but_true_approves():
     ] * 8
 
 
-async def test_nobody_to_ask_means_no():
+async def test_a_missing_approver_denies():
     bus, ran = EventBus(), []
     bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("spend 100 Euro?"))
 
@@ -988,7 +988,7 @@ async def test_unfitting_arguments_name_the_path():
     await agent.aclose()
 
 
-async def test_arguments_may_be_no_object():
+async def test_arguments_other_than_an_object_are_refused():
     ran = []
     raw = [ToolCall(id=f"c-{number}", name="note", raw=f"n={number}") for number in (1, 2)]
     agent = agent_of(asks(*raw), tools=[notes(ran)])
@@ -1008,7 +1008,7 @@ async def test_arguments_may_be_no_object():
     await agent.aclose()
 
 
-async def test_who_breaks_the_arguments_is_named():
+async def test_a_handler_that_breaks_arguments_is_named():
     bus, ran, later = EventBus(), [], []
     runner = runner_of(bus, notes(ran))
 
@@ -1029,7 +1029,7 @@ async def test_who_breaks_the_arguments_is_named():
     assert (ran, later) == ([], [])
 
 
-async def test_who_passes_bad_arguments_is_innocent():
+async def test_passing_on_bad_arguments_is_not_blamed():
     bus = EventBus()
     runner = runner_of(bus, notes([]))
     bus.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"text": "a"}))
@@ -1039,7 +1039,7 @@ async def test_who_passes_bad_arguments_is_innocent():
     assert outcome.response.text == "invalid arguments: expected `int`, got `str` - at `$.n`"
 
 
-async def test_an_adapter_answers_for_its_signature():
+async def test_an_adapter_is_responsible_for_its_spec():
     adapter = Renames("n", "amount", spoil=True)
 
     messages, ran = await run_adapted([adapter], amount=3)
@@ -1095,7 +1095,7 @@ async def test_later_rewrites_fit_the_tool_itself():
     )
 
 
-async def test_arguments_are_made_once():
+async def test_arguments_are_converted_once():
     made, got = [], []
 
     class Place(Struct):
@@ -1264,7 +1264,7 @@ async def test_only_one_spelling_is_read(hint, spellings):
     assert [text for text in told if "got `str`" not in text and "enum value '3'" not in text] == []
 
 
-async def test_where_text_is_allowed_nothing_changes():
+async def test_text_stays_where_text_is_allowed():
     spelled = ["3", "1.5", "true", "{}", "[]"]
     hints = [
         str,
@@ -1351,7 +1351,7 @@ async def test_guards_judge_what_the_tool_gets():
     assert ends == {("4", "ok"), ("6", "denied"), ("3", "ok"), ("5", "ok"), (None, "ok")}
 
 
-async def test_the_schema_that_was_told_decides():
+async def test_the_advertised_schema_decides():
     ran, adapted = [], []
 
     class Numbered(ToolAdapter):
@@ -1571,7 +1571,7 @@ async def test_a_failing_handler_reaches_the_caller():
 
 
 @pytest.mark.parametrize(("policy", "read"), [("open", "noted 1"), ("closed", None)])
-async def test_a_hook_ended_by_a_cancellation_fails(policy, read):
+async def test_a_handler_ended_by_a_cancellation_fails(policy, read):
     agent = agent_of(asks(call_of("note", 1, n=1), call_of("note", 2, n=2)), tools=[notes([])])
     outcomes = collects(agent.bus, TOOL_CALL_AFTER)
 
@@ -1600,7 +1600,7 @@ async def test_a_hook_ended_by_a_cancellation_fails(policy, read):
 
 
 @pytest.mark.parametrize("cause", ["store", "hook"])
-async def test_a_failed_write_repeats_no_telling(cause):
+async def test_a_failed_write_repeats_no_report(cause):
     failing = ["noted 0"]
 
     class Failing(MemoryStore):
@@ -1630,7 +1630,7 @@ async def test_a_failed_write_repeats_no_telling(cause):
     assert await store.read("s-1") == tuple(agent.messages)
 
 
-async def test_a_second_telling_is_marked():
+async def test_a_second_report_is_marked():
     store = MemoryStore()
     for message in (UserMessage(id="u-1", content="go"), asks(call_of("note"))):
         await store.append("s-1", AppendRequest(message=message))
@@ -1672,7 +1672,7 @@ def test_an_interrupt_leaves_the_session_usable(calls):
     assert [one.tool_call_id for one in tool_messages(agent.messages)] == ids
 
 
-def test_everything_cancelled_calls_end_once():
+def test_calls_end_once_under_any_cancellation():
     long = os.environ.get("TOOLBUS_TESTS") == "long"
     for steps in range(300) if long else range(0, 60, 3):
         store, outcomes, agents = MemoryStore(), [], []
@@ -1831,7 +1831,7 @@ async def test_a_retry_gets_fresh_arguments():
     assert (outcome.status, outcome.attempts, got) == ("ok", 2, [[1, 2], [1, 2]])
 
 
-async def test_retries_have_a_bound(caplog):
+async def test_retries_are_limited(caplog):
     bus = EventBus()
     bus.on(TOOL_CALL_ERROR, lambda ctx: Retry())
     usual = runner_of(bus, fails(*[ValueError("again")] * 9, idempotent=True))
@@ -1878,7 +1878,7 @@ async def test_a_failing_recovery_reaches_the_caller():
     assert [one.text for one in messages] == ["x", "the tool timed out after 0.01 s"]
 
 
-async def test_the_exit_of_a_tool_is_its_failure():
+async def test_a_tool_s_exit_is_its_failure():
     def raises(error):
         async def waiting():
             raise error
@@ -2004,7 +2004,7 @@ async def test_a_tool_may_time_itself():
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_long_row_lets_others_run():
+async def test_many_calls_let_other_tasks_run():
     runner, turns = runner_of(EventBus(), never_waits), []
 
     async def count():
@@ -2148,7 +2148,7 @@ async def test_results_that_are_ready_share_a_commit(tmp_path):
     assert commits == 6
 
 
-async def test_a_running_call_holds_no_commit_up(tmp_path):
+async def test_a_running_call_delays_no_commit(tmp_path):
     hangs, ends = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -2176,7 +2176,7 @@ async def test_a_running_call_holds_no_commit_up(tmp_path):
         assert [one.text for one in tool_messages(await reader.read("s-1"))][-1] == "late"
 
 
-async def test_an_unwritable_result_keeps_out_no_other():
+async def test_an_unwritable_result_affects_no_other():
     refused = {"1"}
 
     class Refusing(MemoryStore):
@@ -2453,7 +2453,7 @@ async def test_an_interrupted_call_never_runs_again():
     await agent.aclose()
 
 
-async def test_every_kind_leaves_one_sequence():
+async def test_every_kind_of_call_has_one_sequence():
     bus = EventBus()
     answer, tools = asks(call_of("note", 8), id="m-8"), [notes([])]
     below = agent_of(answer, bus=bus, tools=tools, agent_id="below")
@@ -2556,7 +2556,7 @@ async def test_a_failing_inner_handler_reaches_the_tool():
     assert outcome.response.text == "handler 'broken' of 'tool:call:before' raised an error"
 
 
-async def test_an_inner_result_is_adapted_too():
+async def test_an_inner_result_is_adapted():
     read = []
 
     class Redact(ToolAdapter):

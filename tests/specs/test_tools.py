@@ -325,7 +325,7 @@ def test_the_return_hint_is_the_output_schema():
     assert schemas[3:] == [None] * 10
 
 
-def test_options_stand_in_place_of_the_function():
+def test_options_replace_the_function_s_own():
     def read(n: int) -> dict[str, int]:
         """Read a file."""
         return {"n": n}
@@ -351,7 +351,7 @@ def test_options_stand_in_place_of_the_function():
         assert (one.timeout, one.idempotent) == (3.5, True)
 
 
-async def test_a_given_schema_frees_the_signature():
+async def test_a_given_schema_replaces_the_signature():
     @tool(input_schema=OBJECT)
     def anything(**arguments):
         return arguments
@@ -498,7 +498,7 @@ async def test_partial_arguments_are_fixed():
     assert (await call(unbound, {"path": "x"})).response.text == "/safe/x none None"
 
 
-def test_a_spec_takes_other_words():
+def test_a_spec_can_be_reworded():
     def search(text: str, tenant: str, limit: int = 10) -> str:
         """Search."""
         return f"{text} {tenant} {limit}"
@@ -612,7 +612,7 @@ def test_unusable_options_are_refused():
     assert tool(read, name="x" * 128, input_schema={}).spec.input_schema == {}
 
 
-def test_what_is_no_function_is_refused():
+def test_objects_other_than_functions_are_refused():
     class Reader(Tool):
         def run(self): ...
 
@@ -637,7 +637,7 @@ def test_what_is_no_function_is_refused():
     assert no_signature.startswith("tool 'min': no signature found")
 
 
-def test_the_context_is_no_parameter():
+def test_the_context_is_not_a_parameter():
     def alone(path: str, context: Context): ...
     def optional(path: str, context: Context | None = None): ...
     def free(context: Context, **rest): ...
@@ -648,7 +648,7 @@ def test_the_context_is_no_parameter():
     assert properties == [["path"], ["path"], ["n"]]
 
 
-async def test_the_context_tells_scope_and_call():
+async def test_the_context_has_scope_and_call():
     seen = []
 
     def blocking(context: Context):
@@ -667,7 +667,7 @@ async def test_the_context_tells_scope_and_call():
     assert seen == [(SCOPE, "c-1"), (SCOPE, "c-1"), (SCOPE, "c-1", {"n": 1})]
 
 
-async def test_progress_reaches_whoever_watches():
+async def test_progress_reaches_the_caller():
     told = []
 
     def work(context: Context):
@@ -679,7 +679,7 @@ async def test_progress_reaches_whoever_watches():
     assert told == [("c-1", "begun", None), ("c-1", "half", 0.5)]
 
 
-async def test_unwatched_progress_is_logged(caplog):
+async def test_progress_without_a_receiver_is_logged(caplog):
     caplog.set_level(logging.DEBUG, "toolbus")
 
     def work(context: Context):
@@ -690,7 +690,7 @@ async def test_unwatched_progress_is_logged(caplog):
     assert caplog.record_tuples == [("toolbus", logging.DEBUG, "tool call c-1: half (0.5)")]
 
 
-async def test_a_failing_watcher_harms_no_tool(caplog):
+async def test_a_failing_receiver_harms_no_tool(caplog):
     def work(context: Context):
         context.progress("half", 0.5)
         return "done"
@@ -746,7 +746,7 @@ async def test_deps_may_be_none():
     assert outcome.response.text == "None"
 
 
-async def test_absent_deps_are_named():
+async def test_missing_deps_are_named():
     @tool
     def read(context: Context) -> str:
         return repr(context.deps)
@@ -759,7 +759,7 @@ async def test_absent_deps_are_named():
     )
 
 
-async def test_a_context_can_be_made():
+async def test_a_context_can_be_created_for_tests():
     deps = Database()
 
     context = ToolContext[Database](deps=deps)
@@ -930,7 +930,7 @@ class Pair:
     right: Address
 
 
-async def test_pydantic_models_are_taken_and_given():
+async def test_pydantic_models_are_arguments_and_results():
     seen = []
 
     @tool
@@ -986,7 +986,7 @@ async def test_pydantic_models_are_taken_and_given():
     assert same.spec.output_schema is None
 
 
-async def test_pydantic_reads_no_more_than_told():
+async def test_pydantic_accepts_only_its_schema():
     class Lax(pydantic.BaseModel):
         n: int = 0
         on: bool = False
@@ -1143,7 +1143,7 @@ async def test_a_subclass_writes_run():
     assert (await call(Silent())).response.text == "ran"
 
 
-def test_attributes_state_what_a_tool_is():
+def test_attributes_define_a_tool():
     class Read(Tool):
         name = "read"
         description = "Read a file."
@@ -1182,7 +1182,7 @@ def test_a_class_cannot_override_execute():
     assert texts == [f"tool class 'Sly': {reason}", f"tool class 'Mixed': {reason}"]
 
 
-def test_a_tool_executed_directly_refuses():
+def test_a_tool_cannot_be_executed_directly():
     ran = []
 
     class Note(Tool):
@@ -1213,7 +1213,7 @@ def test_a_class_without_run_is_refused():
     assert text == "tool class 'Empty': it has no `run`"
 
 
-def test_two_tools_of_one_name():
+def test_two_tools_of_one_name_are_refused():
     first, second = returns(1), returns(2)
     toolset = Toolset([first])
 
@@ -1223,7 +1223,7 @@ def test_two_tools_of_one_name():
     assert list(toolset) == [first]
 
 
-def test_a_plain_function_is_made_a_tool():
+def test_a_plain_function_becomes_a_tool():
     def read(path: str) -> str:
         """Read."""
         return path
@@ -1237,7 +1237,7 @@ def test_a_plain_function_is_made_a_tool():
     assert toolset.get("write") is None
 
 
-def test_tools_stand_in_order_of_addition():
+def test_tools_keep_the_order_of_addition():
     names = ["write", "read", "ask"]
     toolset = Toolset()
 
@@ -1248,7 +1248,7 @@ def test_tools_stand_in_order_of_addition():
     assert len(toolset) == 3
 
 
-async def test_a_removed_tool_ends_its_calls():
+async def test_a_removed_tool_finishes_its_calls():
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def give():
@@ -1269,7 +1269,7 @@ async def test_a_removed_tool_ends_its_calls():
     assert (await runner.call("give")).response.text == "second"
 
 
-def test_removing_nothing_is_no_mistake():
+def test_removing_an_unknown_tool_is_ignored():
     toolset = Toolset([returns(1)])
 
     toolset.remove("other")
@@ -1277,7 +1277,7 @@ def test_removing_nothing_is_no_mistake():
     assert len(toolset) == 1
 
 
-async def test_a_tool_can_be_withheld():
+async def test_a_tool_can_be_hidden():
     switch, toolset = [True], Toolset()
     added = toolset.add(returns("here"), offered=lambda: switch[0])
     runner = ToolRunner(EventBus(), toolset)
@@ -1293,7 +1293,7 @@ async def test_a_tool_can_be_withheld():
     assert toolset.get("give") is added
 
 
-def test_an_included_toolset_stays_alive():
+def test_an_included_toolset_is_updated():
     first, second, third = [tool(lambda: None, name=name) for name in ("a", "b", "c")]
     other = Toolset([second])
     toolset = Toolset([first, other])
@@ -1307,7 +1307,7 @@ def test_an_included_toolset_stays_alive():
     assert (toolset.get("b"), toolset.get("c"), agent.tools.get("c")) == (None, third, third)
 
 
-def test_an_included_name_stands_once():
+def test_an_included_name_is_unique():
     first, second = returns(1), returns(2)
     toolset, other = Toolset([first]), Toolset([second])
     including = Toolset([other])
@@ -1419,7 +1419,7 @@ async def test_none_is_an_empty_response():
     assert (response.content, response.structured, response.is_error) == ((), None, False)
 
 
-async def test_a_response_is_taken_over():
+async def test_a_returned_response_keeps_its_content():
     given = ToolResponse(
         content=[TEXT],
         structured={"a": 1},
@@ -1438,7 +1438,7 @@ async def test_a_response_is_taken_over():
     assert (response.parameters, response.duration_ns) == ({}, 5)
 
 
-async def test_what_is_no_json_is_an_error():
+async def test_a_result_other_than_json_is_an_error():
     values = (threading.Event(), {"a": [float("nan")]}, {"n": 2**70})
 
     outcomes = [await call(returns(value)) for value in values]
@@ -1455,7 +1455,7 @@ async def test_what_is_no_json_is_an_error():
     ]
 
 
-async def test_half_a_character_is_mended():
+async def test_half_a_character_is_replaced():
     cut = "a\ud83d", "\ude00b\udc80", "\ud83d\ude00"
 
     texts = [(await call(returns(text))).response for text in cut]
@@ -1467,7 +1467,7 @@ async def test_half_a_character_is_mended():
     assert not any(one.is_error for one in (*texts, mixed))
 
 
-async def test_an_exception_can_always_be_told():
+async def test_an_exception_always_becomes_text():
     class Unspeakable(Exception):
         def __str__(self):
             raise RuntimeError("no words")

@@ -235,7 +235,7 @@ async def test_an_append_returns_what_was_appended():
     assert agent.messages[0] is appended
 
 
-async def test_the_calls_that_were_appended_run():
+async def test_the_appended_calls_run():
     agent = agent_for(asks(("1", "good"), ("2", "good")), "done")
 
     @agent.on(MESSAGE_APPEND_BEFORE, when=lambda ctx: ctx.value.id == "ask")
@@ -250,7 +250,7 @@ async def test_the_calls_that_were_appended_run():
     assert result.status == "ok"
 
 
-async def test_the_text_stands_in_one_place():
+async def test_the_text_is_in_one_place():
     agent = agent_for(store=(store := MemoryStore()))
     calls = [ToolCall(id=one, name="read") for one in ("c", "c2")]
     await agent.append(AssistantMessage(id="asks", tool_calls=calls))
@@ -270,7 +270,7 @@ async def test_the_text_stands_in_one_place():
     assert await store.read("s") == tuple(agent.messages)
 
 
-async def test_what_is_no_message_is_refused():
+async def test_objects_other_than_messages_are_refused():
     agent = agent_for()
     await agent.append(ROLES[0])
 
@@ -359,7 +359,7 @@ async def test_persist_handlers_run_one_by_one():
     assert seen == [*before, "write", "4 begins", "4 ends", "5"]
 
 
-async def test_after_handlers_see_what_was_written():
+async def test_after_handlers_see_the_written_result():
     store = await asked()
     agent = agent_for(store=store)
     recorder = Recorder(agent.bus)
@@ -437,7 +437,7 @@ async def test_a_persist_handler_cannot_append(event):
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_the_result_hook_gets_every_fact(way):
+async def test_the_result_handler_gets_every_fact(way):
     bus, seen = EventBus(), []
 
     @bus.on(MESSAGE_APPEND_BEFORE, when=lambda ctx: isinstance(ctx.value, ToolMessage))
@@ -468,7 +468,7 @@ async def test_the_result_hook_gets_every_fact(way):
         assert bool(scope.lineage) is (way == "sub-agent")
 
 
-async def test_the_hook_replaces_text_and_structure():
+async def test_the_handler_replaces_text_and_structure():
     store = MemoryStore()
 
     @tool
@@ -492,7 +492,7 @@ async def test_the_hook_replaces_text_and_structure():
     assert answer.tool_response.is_error is False
 
 
-async def test_the_hook_blocks_with_a_reason():
+async def test_the_handler_denies_with_a_reason():
     model = ScriptedModel([asks(("1", "good")), "done"])
     agent = Agent(model, tools=[good])
 
@@ -539,7 +539,7 @@ async def test_the_order_of_steps_never_changes(way):
     ]
 
 
-async def test_a_failing_hook_changes_nothing(caplog):
+async def test_a_failing_handler_changes_nothing(caplog):
     agent = agent_for(asks(("1", "good")), "done")
 
     @agent.on(MESSAGE_APPEND_BEFORE, when=lambda ctx: isinstance(ctx.value, ToolMessage))
@@ -641,7 +641,7 @@ async def test_a_denied_user_message_raises():
     assert (end.status, end.reason) == ("denied", "no people here")
 
 
-async def test_a_denied_answer_stays_inside():
+async def test_a_denied_answer_is_not_appended():
     agent = agent_for("the password is 1234")
 
     @agent.guard(MESSAGE_APPEND_BEFORE)
@@ -656,7 +656,7 @@ async def test_a_denied_answer_stays_inside():
     assert b"1234" not in encode(result)
 
 
-async def test_the_store_gets_another_copy():
+async def test_the_store_gets_a_separate_copy():
     store = MemoryStore()
     model = ScriptedModel([asks(("1", "good")), "done"])
     agent = Agent(model, tools=[good], store=store, session_id="s")
@@ -844,7 +844,7 @@ async def test_an_append_inside_an_append_is_refused(event):
     assert list(agent.messages) == [*ROLES[2:]]
 
 
-async def test_who_observes_the_end_may_append():
+async def test_an_observer_of_the_append_may_append():
     agent = agent_for()
 
     @agent.on(MESSAGE_APPEND_AFTER, when=lambda ctx: isinstance(ctx.value, UserMessage))
@@ -903,7 +903,7 @@ async def test_a_handler_may_append_elsewhere():
     assert errors == ["s"]
 
 
-async def test_nothing_stands_between_call_and_answer():
+async def test_nothing_comes_between_call_and_answer():
     agent = agent_for()
     await agent.append(asks(("1", "good"), ("2", "good")))
 
@@ -956,7 +956,7 @@ async def test_a_running_call_belongs_to_its_tool():
     assert [one.text for one in agent.messages] == ["go", "", "later", "done"]
 
 
-async def test_a_message_id_stands_once():
+async def test_a_message_id_is_unique():
     agent = agent_for()
     await agent.append(ROLES[1])
     other = UserMessage(id=ROLES[1].id, content="another")
@@ -999,7 +999,7 @@ async def test_calls_of_a_message_are_distinct(ids, reason):
     assert [one.text for one in agent.messages] == ["go"]
 
 
-async def test_a_call_id_stands_once():
+async def test_a_call_id_is_unique():
     store = MemoryStore()
     first = agent_for("done", store=store, ids=counting_ids())
     await first.call_tool("good", text="t")
@@ -1030,7 +1030,7 @@ def repeated(message, call):
 
 
 @pytest.mark.parametrize("event", [*STEPS, TOOL_CALL_PERSIST_BEFORE])
-async def test_cancelled_before_the_write_nothing_enters(event):
+async def test_cancellation_before_the_write_appends_nothing(event):
     store = await asked()
     agent, there = agent_for(store=store), asyncio.Event()
 
@@ -1051,7 +1051,7 @@ async def test_cancelled_before_the_write_nothing_enters(event):
     assert list(agent.messages) == [*ROLES[2:]]
 
 
-async def test_a_write_under_way_is_finished():
+async def test_a_started_write_is_finished():
     writing, go_on = asyncio.Event(), asyncio.Event()
 
     async def write(message):
@@ -1078,7 +1078,7 @@ async def test_a_write_under_way_is_finished():
 
 
 @pytest.mark.parametrize("message", ROLES, ids=lambda one: one.role)
-async def test_cancelled_anywhere_both_agree(message):
+async def test_cancellation_keeps_store_and_transcript_equal(message):
     async def write(message):
         await asyncio.sleep(0)
 

@@ -134,7 +134,7 @@ async def test_every_limit_holds():
         assert estimate(both.text) <= 500
 
 
-async def test_what_fits_is_left_alone():
+async def test_a_fitting_result_is_unchanged():
     component = TruncateOutput(characters=200)
     component.setup(Stage())
     fitting = [
@@ -158,7 +158,7 @@ async def test_what_fits_is_left_alone():
     assert all(one is two for one, two in zip(passed, others, strict=True))
 
 
-async def test_a_shortened_result_is_left_alone():
+async def test_a_shortened_result_is_unchanged():
     component = TruncateOutput(characters=1000, tokens=300, words=["2500"], part_bytes=10)
     spec = ToolSpec(name="t", output_schema={"type": "object"})
     image = ImagePart(data="A" * 100, mime_type="image/png")
@@ -191,7 +191,7 @@ async def test_failed_results_are_shortened():
     assert "line 1 of" in response.text
 
 
-async def test_lines_that_match_stay():
+async def test_matching_lines_stay():
     middle = LINES.replace("line 2500", "LINE 2500 Error!").replace("line 3100", "error 3100")
 
     by_words = await shown(TruncateOutput(characters=2000, words=["eRROR", "zzz"]), middle)
@@ -345,7 +345,7 @@ async def test_a_structured_value_fits_its_schema():
     assert not response.is_error
 
 
-async def test_what_cannot_fit_is_left_out():
+async def test_a_value_that_cannot_fit_is_removed():
     listing = Listing()
     listing.least = 9000
     async with agent_with(TruncateOutput(characters=1000), tools=[listing]) as agent:
@@ -359,7 +359,7 @@ async def test_what_cannot_fit_is_left_out():
     assert page.startswith('{"items":[0,1,2')
 
 
-async def test_images_stay_whole_or_go():
+async def test_images_stay_whole_or_are_removed():
     small = ImagePart(data="A" * 40, mime_type="image/png")
     large = ImagePart(data="A" * 40_000, mime_type="image/png")
     response = ToolResponse(content=(small, TextPart(text=LINES), large))
@@ -375,7 +375,7 @@ async def test_images_stay_whole_or_go():
     )
 
 
-async def test_page_after_page_gives_the_whole():
+async def test_all_pages_together_are_the_whole():
     single = "".join([f"{n}é🇩🇪," for n in range(3000)])
     tools = [returning(LINES, "lines"), returning(single, "single")]
     async with agent_with(TruncateOutput(characters=2000), tools=tools) as agent:
@@ -423,7 +423,7 @@ async def test_a_search_goes_on():
     assert sorted(set(marks)) == sorted([f"mark{n}" for n in range(300)])
 
 
-async def test_nonsense_is_answered():
+async def test_invalid_arguments_are_answered():
     async with agent_with(TruncateOutput(characters=2000), tools=[returning(LINES)]) as agent:
         name = reference(await told(agent, "get"))
         line = await told(agent, "read_more", reference=name, line=6000)
@@ -456,7 +456,7 @@ async def test_pages_are_not_shortened():
     assert "left out" not in page
 
 
-async def test_the_whole_of_a_structured_value():
+async def test_a_whole_structured_value_can_be_read():
     async with agent_with(TruncateOutput(characters=1000), tools=[Listing()]) as agent:
         name = reference(await told(agent, "list"))
         read = [page async for page in pages(agent, name, {"offset": 0})]
@@ -486,7 +486,7 @@ async def test_references_of_others_are_unknown(tmp_path, on_disk):
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-async def test_the_oldest_are_given_up(tmp_path, on_disk):
+async def test_the_oldest_outputs_are_removed(tmp_path, on_disk):
     folder = tmp_path / "kept" if on_disk else None
     tools = [returning(f"{n} {LINES * 4}", f"get{n}") for n in range(3)]
     component = TruncateOutput(characters=1000, folder=folder, megabytes=1)
@@ -500,7 +500,7 @@ async def test_the_oldest_are_given_up(tmp_path, on_disk):
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-async def test_what_is_too_large_is_not_kept(tmp_path, on_disk):
+async def test_a_too_large_output_is_not_kept(tmp_path, on_disk):
     folder = tmp_path / "kept" if on_disk else None
     component = TruncateOutput(characters=1000, folder=folder, megabytes=1)
 
@@ -510,7 +510,7 @@ async def test_what_is_too_large_is_not_kept(tmp_path, on_disk):
     assert "The rest cannot be read: it exceeds the limit" in left.text
 
 
-async def test_a_sub_agent_is_told_the_truth():
+async def test_a_sub_agent_learns_that_it_cannot_read_on():
     asks = AssistantMessage(id="1", tool_calls=(ToolCall(id="c", name="get"),))
     below = ScriptedModel([asks, "done"])
     bus = EventBus()
@@ -559,7 +559,7 @@ class NoSecrets(AgentComponent):
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-async def test_what_is_denied_is_not_kept(tmp_path, on_disk):
+async def test_denied_outputs_are_not_kept(tmp_path, on_disk):
     size = TruncateOutput(characters=1000, folder=tmp_path / "kept" if on_disk else None)
     denied = f"{SECRET}\n{LINES}"
     tools = [returning(denied, "denied"), returning(LINES, "fine")]
@@ -632,7 +632,7 @@ async def test_files_are_for_the_owner(tmp_path):
     assert all(one.read_text() == "mine" for one in others)
 
 
-async def test_a_folder_that_cannot_be_written(tmp_path, caplog):
+async def test_an_unwritable_folder_is_reported(tmp_path, caplog):
     (tmp_path / "kept").write_text("a file")
 
     left = await shown(TruncateOutput(characters=1000, folder=tmp_path / "kept"), LINES)
@@ -718,7 +718,7 @@ def test_a_client_of_the_proxy_reads_on(asked):
     assert found["content"][0]["text"].startswith("777: line 777 of")
 
 
-def test_a_proxy_leaves_lists_whole(asked):
+def test_a_proxy_leaves_lists_unchanged(asked):
     listed, resources, text, got = asked(
         ("tools/list", {}),
         ("resources/list", {}),
@@ -733,7 +733,7 @@ def test_a_proxy_leaves_lists_whole(asked):
     assert got["_meta"] == {"a": ["x"] * 900}
 
 
-def test_a_rehearsal_shows_what_would_change(command, tmp_path):
+def test_a_replay_shows_the_changes(command, tmp_path):
     call = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="get"),))
     response = ToolResponse(content=(TextPart(text=LINES),), structured={"items": [1] * 9000})
     result = ToolMessage(id="t", tool_call_id="c", tool_name="get", tool_response=response)
@@ -752,7 +752,7 @@ def test_a_rehearsal_shows_what_would_change(command, tmp_path):
     assert "[The structured value" in run.stdout
 
 
-def test_settings_that_make_no_sense_are_refused(tmp_path):
+def test_invalid_settings_are_refused(tmp_path):
     wrong = [
         {"characters": 10},
         {"tokens": True},
