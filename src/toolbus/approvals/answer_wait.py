@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,25 +42,19 @@ logger = logging.getLogger("toolbus")
 
 
 class Waiters:
-    """Counts of the calls of this process that wait for each question, and in *total*.
+    """The waiting calls of this process: counts by question, and in *total*.
 
     *stops* counts the requests that all of them stop waiting.
     """
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+        self.by_question: Counter[str] = Counter()
         self.total = self.stops = 0
-
-    def enter(self, question_id: str) -> None:
-        """Count one more call for a question."""
-        self._counts[question_id] = self._counts.get(question_id, 0) + 1
 
     def leave(self, question_id: str) -> bool:
         """Count one call less; return whether it was the last for the question."""
-        count = self._counts.pop(question_id) - 1
-        if count:
-            self._counts[question_id] = count
-        return not count
+        self.by_question[question_id] -= 1
+        return not self.by_question[question_id] and not self.by_question.pop(question_id)
 
 
 class AnswerWait:
@@ -126,7 +121,7 @@ class AnswerWait:
         another call of this process waits for it.
         """
         prompt: ContainedTask[None] | None = None
-        self._waiters.enter(question.id)
+        self._waiters.by_question[question.id] += 1
         cancelled = None
         try:
             if (ask := self._prompter(question, request)) is not None:

@@ -143,7 +143,10 @@ async def filled_paths(request: ApprovalRequest) -> tuple[str, ...] | Deny:
 
 
 def changed_paths(before: Any, after: Any, path: str = "$") -> Iterator[str]:
-    """Yield the JSON paths at which the JSON value *after* differs from *before*."""
+    """Yield the JSON paths at which *after* differs from *before*, without names new in *after*.
+
+    Unlike `settings.differences`: a new name may be a filled secret, and the paths are stored.
+    """
     if before is after:
         return
     match before, after:

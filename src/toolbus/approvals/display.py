@@ -118,16 +118,10 @@ def local_moment(time_ns: int, now_ns: int) -> str:
 
 
 def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case dict():
-            return "an object"
-        case list() | tuple():
-            return "a list"
-    return "a number"
+    if value is None:
+        return "null"
+    kinds = ((bool, "true or false"), (dict, "an object"), ((list, tuple), "a list"))
+    return next((name for types, name in kinds if isinstance(value, types)), "a number")
 
 
 def _heading(question: Question, width: int) -> Iterator[Span]:
@@ -147,7 +141,10 @@ def _origin(question: Question, width: int, *, place: bool) -> Iterator[Span]:
     above, now = question.root_session_id, time.time_ns()
     is_below = above not in {"", question.session_id}
     # One line for each guard; the line of a guard without a rule is empty.
-    names = {"asked by": _lines(question.guard), "by the rule": _lines(question.rule)}
+    names = {
+        label: [line for line in lines.split("\n") if line]
+        for label, lines in (("asked by", question.guard), ("by the rule", question.rule))
+    }
     if place or is_below:
         names |= {
             "of": [question.host] if question.host != "agent" else [],
@@ -165,10 +162,6 @@ def _origin(question: Question, width: int, *, place: bool) -> Iterator[Span]:
     for label, short in shown.items():
         if not all(short):
             yield from label_rows(label, "\n".join(names[label]), width)
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in text.split("\n") if line]
 
 
 def _short_name(name: str) -> str:

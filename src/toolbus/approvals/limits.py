@@ -26,15 +26,10 @@ if TYPE_CHECKING:
 OPEN, HOURLY, DENIALS = 20, 200, 3
 """The default limits."""
 
-COUNTS_NAME = "tally"
-"""The name of the state with the counts; stores of earlier versions have it."""
-
+COUNTS_NAME = "tally"  # As in stores of earlier versions.
 HOUR_NS = 3_600 * 10**9
 _BEING_WRITTEN_NS = 60 * 10**9
-"""Nanoseconds for which a counted question without a record is open: it is being written.
-
-Processes may count in another order than that of their times.
-"""
+"""Nanoseconds for which a counted question without a record is open; clocks may disagree."""
 
 
 class QuestionLimits(NamedTuple):
@@ -161,9 +156,6 @@ def _reason(counts: QuestionCounts, limits: QuestionLimits) -> str:
 def _counted(counts: QuestionCounts, question: Question, limits: QuestionLimits) -> QuestionCounts:
     if any(each.id == question.id for each in counts.open):
         return counts  # Its process was killed before it wrote the question.
-    is_open = () if limits.open is None else (_open_question(question),)
-    return replace(counts, open=(*counts.open, *is_open), asked=counts.asked + 1)
-
-
-def _open_question(question: Question) -> OpenQuestion:
-    return OpenQuestion(question.session_id, question.id, question.asked_ns)
+    new = OpenQuestion(question.session_id, question.id, question.asked_ns)
+    is_open = counts.open if limits.open is None else (*counts.open, new)
+    return replace(counts, open=is_open, asked=counts.asked + 1)

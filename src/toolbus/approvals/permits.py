@@ -6,7 +6,7 @@ import logging
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from toolbus.approvals.grants import covers, read_grant
+from toolbus.approvals.grants import covers, granting_session, read_grant
 from toolbus.approvals.records import call_key, pointer_name, read_question
 from toolbus.approvals.steps import deliver, transition
 from toolbus.errors import DecodeError, StoreError
@@ -136,8 +136,7 @@ class StoredPermit(StorePermit):
         return refusal_of(await self._current(), stays_open=self._binding.stays_open)
 
     async def _is_granted(self, question: Question, now_ns: int) -> bool:
-        session_id = question.root_session_id or question.session_id
-        grant = await read_grant(self._store, session_id, question.grant)
+        grant = await read_grant(self._store, granting_session(question), question.grant)
         return grant is not None and covers(grant, question, now_ns)
 
     async def _end(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolbus.messages.immutable import JsonObject
     from toolbus.store.protocol import Store
-    from toolbus.store.store_reader import StateRow, StoreReader
+    from toolbus.store.store_reader import StoreReader
 
 logger = logging.getLogger("toolbus")
 
@@ -93,19 +93,14 @@ def readable_questions(reader: StoreReader, session_id: str) -> Iterator[Questio
     """
     session = reader.session(session_id)
     for row in () if session is None else reader.states(session.key):
-        question = _readable(row, session_id) if row.name.startswith(PREFIX) else None
-        if question is not None:
+        if row.body is None or not row.name.startswith(PREFIX):
+            continue
+        try:
+            question = question_at(row.body, session_id, row.name.removeprefix(PREFIX))
+        except DecodeError as error:
+            logger.error("%s of session %r cannot be read: %s", row.name, session_id, error)  # noqa: TRY400 - it says all
+        else:
             yield question
-
-
-def _readable(row: StateRow, session_id: str) -> Question | None:
-    if row.body is None:
-        return None
-    try:
-        return question_at(row.body, session_id, row.name.removeprefix(PREFIX))
-    except DecodeError as error:
-        logger.error("%s of session %r cannot be read: %s", row.name, session_id, error)  # noqa: TRY400 - it says all
-        return None
 
 
 def question_at(body: bytes, session_id: str, question_id: str) -> Question:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
 
-
 NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
 """The states in which the call has certainly not run."""
 

@@ -60,18 +60,15 @@ class AnswerResult(NamedTuple):
         name, question = f"question {self.question_id!r}", self.question
         if question is None:
             return f"there is no {name}"
-        if self.status == "other_digest":
-            return f"{name} is about another call than the one shown; show it again"
-        if self.status == "already_answered":
-            by = f" by {question.answered_by!r}" if question.answered_by else ""
-            return f"{name} was answered already{by}, and is {question.state}"
-        if self.status == "granted":
-            return f"{name} is the agent's own; similar calls run from now on without a question"
-        if self.status == "asked_elsewhere":
-            return f"{name} is the agent's own: answer it there, or grant similar calls"
-        if self.status == "too_late":
-            return f"{name} is {question.state}: the answer came too late"
-        return f"{name} is {question.state}"
+        by = f" by {question.answered_by!r}" if question.answered_by else ""
+        ends = {
+            "other_digest": "is about another call than the one shown; show it again",
+            "already_answered": f"was answered already{by}, and is {question.state}",
+            "granted": "is the agent's own; similar calls run from now on without a question",
+            "asked_elsewhere": "is the agent's own: answer it there, or grant similar calls",
+            "too_late": f"is {question.state}: the answer came too late",
+        }
+        return f"{name} {ends.get(self.status, f'is {question.state}')}"
 
 
 async def transition(

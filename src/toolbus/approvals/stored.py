@@ -1,8 +1,5 @@
 """Approvals in a store: an answer may come from any process, at any time.
 
-    approvals = StoredApprovals(store=store, wait=30)
-    runner = ToolRunner(bus, toolset, Scope(session_id="s"), approver=approvals)
-
 A guard's `Ask` becomes a `Question`, answered by `toolbus.approvals.answer` in this process or
 another one. The call waits for *wait* seconds, and then ends as pending; the same call, made again,
 attaches to the question.

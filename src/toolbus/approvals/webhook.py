@@ -1,7 +1,5 @@
 """A webhook: each question is sent to a URL, signed; answers come back in requests of their own.
 
-    approvals = StoredApprovals(notify=[Webhook("https://example.com/ask", secret_file="...")])
-
 The message has the text for the person, with every character visible, and no raw arguments.
 Answers go to `toolbus.approvals.receive_answer`, which `toolbus approvals serve` calls.
 

@@ -50,11 +50,9 @@ _STATUSES: Mapping[AnswerStatus, int] = {
     "accepted": 200,
     "granted": 200,
     "unknown_question": 404,
-    "other_digest": 409,
-    "already_answered": 409,
     "too_late": 410,
-    "asked_elsewhere": 409,
 }
+_CONFLICT = 409
 
 
 async def receive_answer(
@@ -119,4 +117,4 @@ async def _take(
         session_id=question.session_id,
         clock=clock,
     )
-    return WebhookReply(_STATUSES[result.status], result.text)
+    return WebhookReply(_STATUSES.get(result.status, _CONFLICT), result.text)

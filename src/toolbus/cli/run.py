@@ -31,9 +31,8 @@ from toolbus.cli.output.deferred_output import DeferredOutput, OutputLogHandler
 from toolbus.cli.output.run_report import JsonRunReport, RunReport
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, positive
-from toolbus.cli.questions.ask_on_write import AskOnWrite
 from toolbus.cli.questions.keyboard import is_at_terminal
-from toolbus.cli.questions.run_prompt import find_terminal_user
+from toolbus.cli.questions.run_prompt import AskOnWrite, find_terminal_user
 from toolbus.components.capabilities import CallAllower
 from toolbus.config.approvals import ApprovalSettings
 from toolbus.errors import RegistrationError, ToolbusError

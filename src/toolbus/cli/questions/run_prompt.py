@@ -1,4 +1,4 @@
-"""The questions of a run: put to the person at its terminal, else to other channels or refused.
+"""The questions of a run: the guard that asks, and the person at the terminal who answers.
 
 An answer typed here is written into the store of the question, with the digest that was shown, so
 the first answer of all channels counts.
@@ -22,6 +22,8 @@ from toolbus.cli.questions.question_pages import ASKS, QuestionPages
 from toolbus.cli.questions.terminal_approver import REFUSED
 from toolbus.cli.questions.typed_answers import Choices, TypedAnswer, person_name, read_decision
 from toolbus.components.capabilities import Concealer
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import guard
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny, Scope
 from toolbus.presence.person import NotInteractiveError
@@ -37,22 +39,59 @@ if TYPE_CHECKING:
 
     from toolbus.agent.agent import Agent
     from toolbus.approvals.questions import Question
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerEntry
     from toolbus.cli.output.deferred_output import DeferredOutput
     from toolbus.cli.output.run_report import RunReport
     from toolbus.cli.output.stream import Output
     from toolbus.cli.questions.keyboard import Keyboard
+    from toolbus.components.capabilities import CallAllower
     from toolbus.messages.records import ToolCall
     from toolbus.settings.spans import Span
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approver import Approver
     from toolbus.tools.calls.gate import ApprovalRequest, CallGate
+    from toolbus.tools.toolset import Toolset
     from toolbus.workspace.file_changes import FileChange
 
+NOT_READ_ONLY = "it may change something"
 _ENDINGS = {
     True: "Ctrl-C is n. Ctrl-D leaves the question to other channels: `toolbus approvals`.",
     False: "Ctrl-C and Ctrl-D are n.",
 }
+
+
+class AskOnWrite(AgentComponent):
+    """Asks for approval of each call of a tool that is not marked as read-only.
+
+    The mark counts for tools of this process, but not for the tools of *strangers*, whose servers
+    set it themselves. A call that one of *judges*, the person's own components, allows needs no
+    approval.
+    """
+
+    def __init__(
+        self, strangers: Sequence[Toolset] = (), judges: Sequence[CallAllower] = ()
+    ) -> None:
+        super().__init__()
+        self._strangers, self._judges = tuple(strangers), tuple(judges)
+
+    @guard(TOOL_CALL_BEFORE, on_error="closed")
+    async def ask(self, ctx: EventContext[ToolCall]) -> Ask | None:
+        """Ask, unless the tool is read-only or a rule allows the call."""
+        if self._only_reads(ctx):
+            return None
+        for judge in self._judges:
+            if await judge.allows(ctx):
+                return None
+        return Ask(NOT_READ_ONLY)
+
+    def _only_reads(self, ctx: EventContext[ToolCall]) -> bool:
+        name, spec = ctx.value.name, ctx.tool
+        is_strange = any(tools.get(name) is not None for tools in self._strangers)
+        # A handler may have replaced the tool of this spec by another one.
+        if spec is None or spec.name != name or is_strange:
+            return False
+        return spec.annotations.get("readOnlyHint") is True
 
 
 class RunApprover(NamedTuple):
