@@ -511,7 +511,7 @@ def test_a_coding_agent_s_question_is_granted(path, terminal, approvals):
     assert (refused, code) == (2, 0)
     assert "is asked by the agent itself; answer it there, or grant" in why
     assert "a yes allows every call of pay" in " ".join(shown.split())
-    assert "calls like it run from now on without one" in said
+    assert "similar calls run from now on without a question" in said
     assert (grant["tool"], grant["guard"], grant["rule"]) == ("pay", "policy.judge", "r")
     assert kept(path)["1a"].state == "hosted"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from toolbus.approvals.display import label_rows, moment, question_rows
 from toolbus.cli.approvals.question_lookup import (
@@ -21,12 +21,13 @@ from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output
+from toolbus.messages.immutable import EMPTY
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from toolbus.approvals.questions import Grant, Question
     from toolbus.cli.output.screen import Screen
@@ -40,57 +41,38 @@ _STYLES: dict[str, Style] = {"pending": "asked", "approved": "good", "unknown": 
 _COLUMNS = "{:<16}  {:<9}  {:<19}  {:<20}  {}"
 
 
-class _QuestionLine(NamedTuple):
-    """A row of the list; rows are sorted by age."""
-
-    asked_ns: int
-    id: str
-    state: str
-    tool: str
-    session_id: str
-
-    @classmethod
-    def of(cls, question: Question) -> _QuestionLine:
-        tool = shorten_visible(question.tool) if question.tool else "(a run)"
-        return cls(
-            question.asked_ns,
-            question.id,
-            question.state,
-            tool,
-            shorten_visible(question.session_id),
-        )
-
-
 def list_questions(
-    output: Output,
-    address: str,
-    *,
-    closed: bool = False,
-    as_json: bool = False,
-    clock: Callable[[], int] = time.time_ns,
+    output: Output, address: str, *, closed: bool = False, as_json: bool = False
 ) -> int:
     """Print the open questions of the store at *address*, with *closed* all, the oldest first.
 
     Returns 1 if a question cannot be read, else 0.
     """
+    questions: list[Question] = []
+    problems: list[str] = []
     with open_reader(address) as reader:
-        lines, problems = _collect(reader, clock(), closed=closed)
+        for question in read_questions(reader, time.time_ns()):
+            if isinstance(question, Damaged):
+                problems.append(question.problem)
+            elif closed or question.state in OPEN:
+                # Arguments may be large: for JSON they are read again, one question at a time.
+                questions.append(replace(question, arguments=EMPTY, requested_arguments=None))
+        questions.sort(key=_age)
         if as_json:
-            for line in lines:
-                # Read again, so that the arguments of one question at a time are in memory.
-                print_json(output, asdict(find_question(reader, line.id, clock())))
-        else:
-            _write_lines(open_screen(output), lines, closed=closed)
+            for each in questions:
+                print_json(output, asdict(find_question(reader, each.id, time.time_ns())))
+    screen = open_screen(output)
+    if questions and not as_json:
+        head = _COLUMNS.format("question", "state", "asked (UTC)", "tool", "session")
+        screen.line(Span(head, "dim"))
+        for each in questions:
+            _write_line(screen, each)
+    elif not as_json:
+        screen.line("no questions" if closed else "no open questions; --all lists the others")
     return _report(problems)
 
 
-def watch_questions(
-    output: Output,
-    address: str,
-    *,
-    as_json: bool = False,
-    clock: Callable[[], int] = time.time_ns,
-) -> int:
+def watch_questions(output: Output, address: str, *, as_json: bool = False) -> int:
     """Print the open questions, and each again when its state changes, until the reader leaves."""
     known: dict[str, str] = {}
     screen = open_screen(output)
@@ -98,11 +80,11 @@ def watch_questions(
         while not output.lost:
             # Read first: the next round sees a question that is written meanwhile.
             changes = reader.changes
-            for question in _changed(reader, known, clock()):
+            for question in _changed(reader, known, time.time_ns()):
                 if as_json:
                     print_json(output, asdict(question))
                 else:
-                    _write_line(screen, _QuestionLine.of(question))
+                    _write_line(screen, question)
             until = time.monotonic() + 20 * _PAUSE  # A question expires without a write.
             while not output.lost and reader.changes == changes and time.monotonic() < until:
                 output.rest(_PAUSE)
@@ -117,11 +99,10 @@ def show_question(
     as_json: bool = False,
     pager: bool = True,
     details: bool = False,
-    clock: Callable[[], int] = time.time_ns,
 ) -> int:
     """Print the whole question *name*, with its *details* if asked for; return 0."""
     with open_reader(address) as reader:
-        question = find_question(reader, name, clock())
+        question = find_question(reader, name, time.time_ns())
     if as_json:
         print_json(output, asdict(question))
         return 0
@@ -140,7 +121,6 @@ def list_grants(
     *,
     closed: bool = False,
     as_json: bool = False,
-    clock: Callable[[], int] = time.time_ns,
 ) -> int:
     """Print the active grants, with *closed* all; return as `list_questions`."""
     problems: list[str] = []
@@ -149,14 +129,14 @@ def list_grants(
         for grant in read_grants(reader):
             if isinstance(grant, Damaged):
                 problems.append(grant.problem)
-            elif closed or is_active(grant, clock()):
+            elif closed or is_active(grant, time.time_ns()):
                 grants.append(grant)
     screen = open_screen(output)
     for grant in sorted(grants, key=lambda each: each.granted_ns):
         if as_json:
             print_json(output, asdict(grant))
         else:
-            _write_grant(screen, grant, clock())
+            _write_grant(screen, grant, time.time_ns())
     if not grants and not as_json:
         screen.line("no grants" if closed else "no active grants; --all lists the others")
     return _report(problems)
@@ -200,17 +180,8 @@ def _style(state: str) -> Style:
     return _STYLES.get(state, "dim")
 
 
-def _collect(
-    reader: SqlReader, now_ns: int, *, closed: bool
-) -> tuple[list[_QuestionLine], list[str]]:
-    lines: list[_QuestionLine] = []
-    problems: list[str] = []
-    for question in read_questions(reader, now_ns):
-        if isinstance(question, Damaged):
-            problems.append(question.problem)
-        elif closed or question.state in OPEN:
-            lines.append(_QuestionLine.of(question))
-    return sorted(lines), problems
+def _age(question: Question) -> tuple[int, str]:
+    return question.asked_ns, question.id
 
 
 def _changed(reader: SqlReader, known: dict[str, str], now_ns: int) -> list[Question]:
@@ -224,24 +195,15 @@ def _changed(reader: SqlReader, known: dict[str, str], now_ns: int) -> list[Ques
         elif known.pop(question.id, None) is None:
             continue
         changed.append(question)
-    return sorted(changed, key=lambda each: (each.asked_ns, each.id))
+    return sorted(changed, key=_age)
 
 
-def _write_lines(screen: Screen, lines: Iterable[_QuestionLine], *, closed: bool) -> None:
-    count = 0
-    for count, line in enumerate(lines, 1):
-        if count == 1:
-            head = _COLUMNS.format("question", "state", "asked (UTC)", "tool", "session")
-            screen.line(Span(head, "dim"))
-        _write_line(screen, line)
-    if not count:
-        screen.line("no questions" if closed else "no open questions; --all lists the others")
-
-
-def _write_line(screen: Screen, line: _QuestionLine) -> None:
-    asked = moment(line.asked_ns).removesuffix(" UTC")
-    cells = (shorten_visible(line.id), line.state, asked, line.tool, line.session_id)
-    screen.whole(_COLUMNS.format(*cells), style=_style(line.state))
+def _write_line(screen: Screen, question: Question) -> None:
+    tool = shorten_visible(question.tool) if question.tool else "(a run)"
+    names = shorten_visible(question.id), shorten_visible(question.session_id)
+    asked = moment(question.asked_ns).removesuffix(" UTC")
+    row = _COLUMNS.format(names[0], question.state, asked, tool, names[1])
+    screen.whole(row, style=_style(question.state))
 
 
 def _write_grant(screen: Screen, grant: Grant, now_ns: int) -> None:

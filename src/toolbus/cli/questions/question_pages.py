@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.approvals.display import line_rows, question_rows
 from toolbus.cli.output.screen import painted
@@ -13,25 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from toolbus.approvals.questions import Question
+    from toolbus.cli.questions.keyboard import Keyboard
+    from toolbus.presence.person import PersonTerminal
 
 _LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 _LEAST_PAGE = 2
 """The fewest rows of the question on a page."""
-
-
-class Terminal(Protocol):
-    """A place for pages, whose size may change: a `PersonTerminal` or a `Keyboard`."""
-
-    @property
-    def columns(self) -> int:
-        """The width in cells."""
-
-    @property
-    def rows(self) -> int:
-        """The height in rows."""
-
-    def write(self, text: str) -> None:
-        """Write *text* unchanged."""
 
 
 class PageAsks(NamedTuple):
@@ -53,7 +40,7 @@ class QuestionPages:
 
     def __init__(
         self,
-        terminal: Terminal,
+        terminal: PersonTerminal | Keyboard,
         question: Question,
         asks: PageAsks = ASKS,
         notes: Callable[[int], Sequence[Span]] = lambda _: (),
