@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from toolbus.cli.options import store_address
+from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.output.durations import seconds_in
 from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.settings.usage_error import UsageError
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from toolbus.cli.parser import Command
 
 _EPILOG = """\
-of all:
-  --store STORE         a file, postgresql://… or service=NAME; without it, the
-                        store of the hooks of coding agents
-of list, show and grants:
-  --json                write JSON: one object a line
-
 examples:
   toolbus approvals                         open questions, the oldest first
   toolbus approvals --watch                 ... and new ones, until Ctrl-C
@@ -87,7 +81,10 @@ def command() -> Command:
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.watch and (parsed.action not in {None, "list", "review"} or parsed.all):
             parser.error("--watch is an option of list and review, without --all")
-        address = store_address(parsed.store)
+        try:
+            address = store_address(parsed.store)
+        except UsageError as error:
+            raise UsageError(f"{error} by --store STORE") from error
         match parsed.action:
             case "approve" | "deny" | "settle" | "revoke" | "review":
                 return _answer(parsed, address, output)
@@ -161,12 +158,14 @@ def _add_named(actions: argparse._SubParsersAction[Parser], name: str, text: str
 
 
 def _add_store(parser: argparse.ArgumentParser, default: str | None) -> None:
-    parser.add_argument("--store", metavar="STORE", default=default, help="the store of questions")
+    parser.add_argument("--store", metavar="STORE", default=default, help=STORE_HELP)
 
 
 def _add_reading(parser: argparse.ArgumentParser, *, default: bool | str) -> None:
     parser.add_argument("--all", action="store_true", default=default, help="closed ones as well")
-    parser.add_argument("--json", action="store_true", default=default, help="write JSON")
+    parser.add_argument(
+        "--json", action="store_true", default=default, help="write JSON: one object a line"
+    )
 
 
 def _add_verbose(parser: argparse.ArgumentParser) -> None:
