@@ -288,6 +288,8 @@ def test_the_hooks_store_is_found(capsys):
     message = next(line["message"]["id"] for line in lines if "message" in line)
     assert message in shown("explain", message)
     assert "1 session" in shown("replay", "--with", "rules.toml")
+    assert "1 copied" in shown("copy", "hooks", "copy.db")
+    assert "0 originals" in shown("forget", "hooks", "claude-code:s")
     asyncio.run(make_store("hooks"))
     assert "claude-code:s" not in shown("sessions", "hooks")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, is_store, store_address
 from toolbus.cli.output.blocks import count_things
+from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.errors import DecodeError
@@ -22,8 +23,6 @@ from toolbus.formats.native import (
     encode_line,
 )
 from toolbus.settings.files import replacing
-from toolbus.settings.hints import nearest
-from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.store.store_reader import first_folder
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from toolbus.cli.parser import Command
-    from toolbus.store.store_reader import SessionRow
 
 _EPILOG = """\
 examples:
@@ -49,7 +47,9 @@ def command() -> Command:
     """Return the parser and the body of the command."""
     parser = make_parser("toolbus export", "Write sessions of a store as JSON Lines.", _EPILOG)
     parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
-    parser.add_argument("sessions", metavar="SESSION", nargs="*", help="its id; default: all")
+    parser.add_argument(
+        "sessions", metavar="SESSION", nargs="*", help="its id, or the beginning; default: all"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written atomically")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
 
@@ -91,7 +91,7 @@ def run_export(
                 stream.write(encode_line(line))
                 sessions_count += isinstance(line, EndLine)
                 messages_count += isinstance(line, MessageLine)
-                progress.show(f"{messages_count:,} messages of {sessions_count + 1:,} sessions")
+                progress.show(f"{messages_count:,} messages, session {sessions_count + 1:,}")
     finally:
         progress.hide()
     errors.write(f"toolbus: {count_things(sessions_count, 'session')} written to {file}\n")
@@ -100,7 +100,8 @@ def run_export(
 
 def _lines(address: str, wanted: Sequence[str]) -> Generator[Line]:
     with open_reader(address, live=True) as reader:
-        chosen = _chosen(list(reader.sessions()), wanted)
+        ids = {find_session(reader, name).id for name in wanted}
+        chosen = [row for row in list(reader.sessions()) if not ids or row.id in ids]
         yield HeaderLine()
         for session in chosen:
             times = {"created_ns": session.created_ns, "updated_ns": session.updated_ns}
@@ -118,13 +119,3 @@ def _lines(address: str, wanted: Sequence[str]) -> Generator[Line]:
                 records += len(batch.records)
                 yield from [RecordLine(record=record) for record in batch.records]
             yield EndLine(messages=messages, records=records)
-
-
-def _chosen(known: Sequence[SessionRow], wanted: Sequence[str]) -> list[SessionRow]:
-    """Return the *wanted* sessions, each once, in the store's order."""
-    ids = [session.id for session in known]
-    for session_id in wanted:
-        if session_id not in ids:
-            hint = nearest(session_id, ids) or "; see `toolbus sessions`"
-            raise UsageError(f"no session {session_id!r}{hint}")
-    return [session for session in known if not wanted or session.id in wanted]
