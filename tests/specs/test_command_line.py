@@ -169,7 +169,7 @@ async def test_a_bad_value_is_named(command):
 async def test_no_command_is_wrong_use(command):
     assert one_line(command()) == "error: the command is missing; see `toolbus --help`"
     line = one_line(command("forget"))
-    assert line.startswith("error: the following arguments are required: STORE;")
+    assert line.startswith("error: missing: STORE;")
 
 
 @pytest.mark.full

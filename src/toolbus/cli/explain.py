@@ -18,7 +18,7 @@ from toolbus.cli.output.blocks import (
     write_text,
     write_value,
 )
-from toolbus.cli.output.descriptions import describe_change
+from toolbus.cli.output.descriptions import describe_change, describe_priority
 from toolbus.cli.output.durations import duration_of
 from toolbus.cli.output.history import history_of
 from toolbus.cli.output.lookup import find_call, find_message, find_session
@@ -183,19 +183,19 @@ class _HistoryWriter:
             self._screen.line(dispatch.reason or "", indent=2)
         handlers = without_quoted(dispatch.handlers)
         names = max([len(handler.name) for handler in handlers], default=0)
-        ranks = max([len(_rank(handler)) for handler in handlers], default=0)
         for handler in handlers:
-            self._handler(handler, names, ranks)
+            self._handler(handler, names)
 
-    def _handler(self, handler: HandlerView, names: int, ranks: int) -> None:
+    def _handler(self, handler: HandlerView, names: int) -> None:
         effect = handler.status.replace("_", " ")
         if handler.before and handler.after:
             sizes = handler.before.size, handler.after.size
             effect += f" {describe_change(handler.fields, *sizes)}"
+        priority = describe_priority(handler.priority)
         words: list[Span | str] = [
             Span(f"{handler.name:<{names}}", "strong"),
             "  ",
-            *([f"{_rank(handler):<{ranks}}  "] if self._screen.width >= _ROOMY else []),
+            *([f"{handler.kind:<11} {priority}  "] if self._screen.width >= _ROOMY else []),
             effect,
         ]
         write_invocation(self._screen, handler, words, indent=2)
@@ -221,10 +221,6 @@ class _HistoryWriter:
     def _section(self, title: str, right: str = "") -> None:
         self._screen.line()
         self._screen.line(Span(title, "strong"), right=[Span(right, "dim")] if right else [])
-
-
-def _rank(handler: HandlerView) -> str:
-    return f"{handler.kind:<11} {handler.priority:>4}"
 
 
 def _same(asked: ToolCall, ran: ToolCall) -> bool:

@@ -17,6 +17,7 @@ from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.subscriptions import HandlerInfo, as_tuple
 from toolbus.cli.output.blocks import count_things, print_json
+from toolbus.cli.output.descriptions import describe_priority
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.components.adapter_handlers import AdapterHandler
@@ -237,7 +238,9 @@ def _show_event(event: EventHandlers, screen: Screen, *, with_sender: bool) -> N
     for handler in event.handlers:
         style: Style = "asked" if handler.kind == "guard" else ""
         kind = Span(f"{handler.kind:<11}", style)
-        rows.append((f"{handler.priority:>4}", kind, f"{handler.policy:<6}", handler.name))
+        rows.append(
+            (describe_priority(handler.priority), kind, f"{handler.policy:<6}", handler.name)
+        )
         scope = f"scoped to {_scope(handler.sender)} · " if with_sender else ""
         chosen = [*handler.tools, *[f"{role} messages" for role in handler.roles]]
         only = f"only {', '.join(chosen)} · " if chosen else ""

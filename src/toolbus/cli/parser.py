@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from toolbus.cli.output.stream import Output
-from toolbus.settings.hints import nearest
+from toolbus.settings.hints import hint, nearest
 
 _LIKENESS = 0.65
 """The least likeness of a suggested option: all of them share the dashes."""
@@ -101,10 +101,13 @@ class Parser(argparse.ArgumentParser):
                     self._refuse_word(word)
             near = nearest(value, action.choices) or f"; actions: {', '.join(action.choices)}"
             self.error(f"unknown action {value!r}{near}")
-        super()._check_value(action, value)
+        if action.choices is not None and value not in action.choices:
+            known = hint(str(value), map(str, action.choices))
+            raise argparse.ArgumentError(action, f"unknown value {value!r}{known}")
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2 after one line: the error, and the help to read."""
+        message = message.replace("the following arguments are required:", "missing:")
         self.exit(2, f"error: {message}; see `{self.prog} --help`\n")
 
 

@@ -117,7 +117,7 @@ def test_kinds_are_bounded():
     [
         (["--update"], "--update needs --check FILE"),
         (["--max-line", "many"], "expected a whole number of megabytes, got 'many'"),
-        (["--format", "xml"], "invalid choice: 'xml'"),
+        (["--format", "xml"], "unknown value 'xml'; known: anthropic, "),
     ],
 )
 def test_wrong_options_are_named(words, reason, log, rules, capsys):

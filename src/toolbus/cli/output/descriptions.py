@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolbus.bus.ledger.records import FAILURES
+from toolbus.components.components import LATE
 from toolbus.events.catalogue import (
     MCP_REQUEST_BEFORE,
     MESSAGE_APPEND_BEFORE,
@@ -54,6 +55,11 @@ def describe_change(fields: Sequence[str], before: int, after: int, unit: str = 
     """Return a change in words, such as "arguments: 74 → 67 bytes"."""
     names = f"{', '.join(fields)}: " if fields else ""
     return f"{names}{before:,} → {after:,} {unit}"
+
+
+def describe_priority(priority: int) -> str:
+    """Return *priority* as a number, or "late" for a handler behind all others."""
+    return f"{priority:>4}" if priority > LATE // 2 else "late"
 
 
 def describe_idleness(entry: HandlerEntry, earlier: Sequence[HandlerEntry]) -> str | None:
