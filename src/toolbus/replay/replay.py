@@ -83,7 +83,7 @@ class Replay:
                 stack.push_async_callback(component.close)
             stack.callback(self._replayer.listen())
             for batch in batches:
-                await self._take(batch)
+                await self._replay_batch(batch)
                 if self._report.lost:
                     break
                 # Tasks that handlers have started run meanwhile.
@@ -95,12 +95,12 @@ class Replay:
         self._expectation.close(self._replayer.totals)
         return self._expectation
 
-    async def _take(self, batch: SourceBatch) -> None:
+    async def _replay_batch(self, batch: SourceBatch) -> None:
         replayer, sessions, name = self._replayer, self._sessions, batch.source.name
         for item in batch.items:
             # Nearly all items are messages, and the pattern below takes longer.
             if type(item) is MessageItem:
-                await replayer.take(sessions[item.session], item.message)
+                await replayer.replay(sessions[item.session], item.message)
                 continue
             match item:
                 case SessionStart(session_id, folder):

@@ -26,7 +26,7 @@ from toolbus.messages.records import (
     encode,
 )
 from toolbus.replay.findings import DispatchSummary, ReplayFinding, ReplayTotals, summarize
-from toolbus.replay.sessions import JudgedCall, ReplaySession, judge, stamp
+from toolbus.replay.sessions import ReplayedCall, ReplaySession, outcome_of, with_call_facts
 from toolbus.settings.differences import differences
 from toolbus.tools.calls.advertised import ArgumentsCheck
 from toolbus.tools.calls.execution import failure
@@ -77,7 +77,7 @@ class Replayer:
 
     def listen(self) -> Callable[[], object]:
         """Start to record the dispatches; return a function that stops it."""
-        return self._bus.tap(self._hear, idle=False, digests=False)
+        return self._bus.tap(self._note_summary, idle=False, digests=False)
 
     def begin(self, session_id: str, folder: str = "") -> ReplaySession:
         """Return a new session that began in *folder*, "" for an unknown one."""
@@ -92,21 +92,21 @@ class Replayer:
         """Count the calls without a result."""
         self.totals.unanswered += sum([not call.dropped for call in session.waiting.values()])
 
-    def take(self, session: ReplaySession, message: Message) -> Coroutine[Any, Any, object]:
+    def replay(self, session: ReplaySession, message: Message) -> Coroutine[Any, Any, object]:
         """Replay the next message of a session, with the calls that it requests."""
         self.totals.messages += 1
         # No store is written: the state of components begins empty and ends with the session.
         rehearsal.set(session.rehearsal)
         match message:
             case ToolMessage():
-                return self._take_result(session, message)
+                return self._replay_result(session, message)
             case AssistantMessage():
-                return self._take_answer(session, message)
+                return self._replay_answer(session, message)
             case UserMessage():
                 session.advance(message.id, 0)
         return self._admit(session, message)
 
-    async def _take_answer(self, session: ReplaySession, message: AssistantMessage) -> None:
+    async def _replay_answer(self, session: ReplaySession, message: AssistantMessage) -> None:
         session.advance(session.scope.run_id, session.scope.turn + 1)
         admitted = await self._admit(session, message)
         calls = admitted.tool_calls if isinstance(admitted, AssistantMessage) else ()
@@ -114,17 +114,17 @@ class Replayer:
             admitted_ids = {call.id for call in calls}
             for call in message.tool_calls:
                 if call.id not in admitted_ids:
-                    self._wait(session, JudgedCall(call, dropped=True))
+                    self._add_waiting(session, ReplayedCall(call, dropped=True))
         for call in calls:
-            self._wait(session, await self._judge(session, call))
+            self._add_waiting(session, await self._replay_call(session, call))
 
-    def _wait(self, session: ReplaySession, judged: JudgedCall) -> None:
-        session.waiting[judged.call.id] = judged
+    def _add_waiting(self, session: ReplaySession, replayed: ReplayedCall) -> None:
+        session.waiting[replayed.call.id] = replayed
         if len(session.waiting) > _MAX_WAITING:
             oldest = session.waiting.pop(next(iter(session.waiting)))
             self.totals.unanswered += not oldest.dropped
 
-    async def _judge(self, session: ReplaySession, call: ToolCall) -> JudgedCall:
+    async def _replay_call(self, session: ReplaySession, call: ToolCall) -> ReplayedCall:
         """Replay a call through transformers and guards; questions count as approved."""
         self.totals.calls += 1
         self._summary = None
@@ -137,28 +137,28 @@ class Replayer:
         except (HandlerError, DispatchError) as error:
             blame = _blame(error)
             await self._report_raised(session, call, error, blame)
-            return JudgedCall(call, response=failure(blame, type(error).__name__))
+            return ReplayedCall(call, response=failure(blame, type(error).__name__))
         summary = self._summary
         if summary is not None and summary.outcome in _VERDICTS and (names := hidden_in(call)):
             verdict = f"as recorded it is {summary.outcome}: {summary.reason}"
             reason = f"cannot be judged: {names} was hidden in the recording; {verdict}"
             await self._add(session, call, summary._replace(outcome="unjudged", reason=reason))
-            return JudgedCall(call)
-        judged = judge(call, context)
-        reads = None if judged.response is None else judged.response.text
+            return ReplayedCall(call)
+        replayed = outcome_of(call, context)
+        reads = None if replayed.response is None else replayed.response.text
         await self._report_summary(session, call, context.value, reads)
-        return judged
+        return replayed
 
-    async def _take_result(self, session: ReplaySession, message: ToolMessage) -> None:
-        judged = session.waiting.pop(message.tool_call_id, None)
-        if judged is None:
+    async def _replay_result(self, session: ReplaySession, message: ToolMessage) -> None:
+        replayed = session.waiting.pop(message.tool_call_id, None)
+        if replayed is None:
             await self._admit(session, message)
-        elif judged.dropped:
+        elif replayed.dropped:
             self.totals.results_dropped += 1
         else:
-            if judged.response is None and _was_denied(message):
-                await self._add(session, judged.call, _permitted(judged.call, message))
-            await self._admit(session, stamp(message, judged))
+            if replayed.response is None and _was_denied(message):
+                await self._add(session, replayed.call, _permitted(replayed.call, message))
+            await self._admit(session, with_call_facts(message, replayed))
 
     async def _admit(self, session: ReplaySession, message: Message) -> Message | None:
         """Return *message* as it would be appended, None if it would be refused."""
@@ -183,7 +183,7 @@ class Replayer:
         tool = self._tools.get(tool_name)
         return None if tool is None else tool.spec
 
-    def _hear(self, record: DispatchRecord) -> None:
+    def _note_summary(self, record: DispatchRecord) -> None:
         # Dispatches by a handler end before its own, so the last record is the outer one.
         if record.event in _REPLAYED_NAMES:
             self._summary = summarize(record)
@@ -224,8 +224,8 @@ class Replayer:
         scope, reason = session.scope, summary.reason
         changes: Iterable[Difference] = ()
         if after is not None and after is not subject:
-            before_shown = await self._concealed(subject, scope)
-            after_shown = await self._concealed(after, scope)
+            before_shown = await self._redacted(subject, scope)
+            after_shown = await self._redacted(after, scope)
             if before_shown is None or after_shown is None:
                 reason = "\n".join([*([reason] if reason else ()), _UNSHOWN])
             else:
@@ -243,22 +243,22 @@ class Replayer:
         )
         self._report(finding)
 
-    async def _concealed(self, record: R, scope: Scope) -> R | None:
+    async def _redacted(self, record: R, scope: Scope) -> R | None:
         """Return *record* without the values that components hide; None if they cannot tell."""
-        concealed: R | None = record
+        redacted: R | None = record
         for component in self._components:
-            if concealed is None or not component.enabled:
+            if redacted is None or not component.enabled:
                 continue
             if isinstance(component, Concealer):
-                concealed = await component.concealed(concealed, scope)
-        return concealed
+                redacted = await component.concealed(redacted, scope)
+        return redacted
 
     async def shown(self, text: str | None, scope: Scope = _NO_SCOPE) -> str | None:
         """Return *text* without the values that components hide: it may quote them."""
         if text is None:
             return None
-        concealed = await self._concealed(text, scope)
-        return _UNSHOWN if concealed is None else concealed
+        redacted = await self._redacted(text, scope)
+        return _UNSHOWN if redacted is None else redacted
 
 
 def _agent_id(target: LoadedTarget) -> str:

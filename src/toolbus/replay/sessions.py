@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
 
 
-class JudgedCall(NamedTuple):
+class ReplayedCall(NamedTuple):
     """A call as it would run, or as it was requested if a *response* replaces its result.
 
     *changed* says that handlers changed it, *dropped* that the request itself was removed.
@@ -36,7 +36,7 @@ class ReplaySession:
 
     def __init__(self, scope: Scope) -> None:
         self.scope, self.rehearsal = scope, rehearse(scope.session_id)
-        self.waiting: dict[str, JudgedCall] = {}
+        self.waiting: dict[str, ReplayedCall] = {}
         self.outcomes: Counter[str] = Counter()
 
     def advance(self, run_id: str, turn: int) -> None:
@@ -47,7 +47,7 @@ class ReplaySession:
         force_setattr(self.scope, "turn", turn)
 
 
-def judge(call: ToolCall, context: EventContext[ToolCall]) -> JudgedCall:
+def outcome_of(call: ToolCall, context: EventContext[ToolCall]) -> ReplayedCall:
     """Return the call as a runner would treat it after the dispatch."""
     response = context.answer
     if context.rejected:
@@ -57,21 +57,21 @@ def judge(call: ToolCall, context: EventContext[ToolCall]) -> JudgedCall:
         response = failure(context.denied.reason, "denied")
     # For a call that does not run, the runner reports the model's own arguments.
     if response is not None:
-        return JudgedCall(call, response=response)
-    return JudgedCall(context.value, changed=context.value is not call)
+        return ReplayedCall(call, response=response)
+    return ReplayedCall(context.value, changed=context.value is not call)
 
 
-def stamp(message: ToolMessage, judged: JudgedCall) -> ToolMessage:
+def with_call_facts(message: ToolMessage, replayed: ReplayedCall) -> ToolMessage:
     """Return a result with the facts of its call, from which adapters rebuild the call.
 
     The recorded facts stay unless the handlers changed the call or gave its result.
     """
-    response = judged.response or message.tool_response
+    response = replayed.response or message.tool_response
     if response is None:
         return message
-    if judged.response is None and response.parameters is not None and not judged.changed:
+    if replayed.response is None and response.parameters is not None and not replayed.changed:
         return message
-    call = judged.call
+    call = replayed.call
     response = replace(
         response,
         tool_name=call.name,

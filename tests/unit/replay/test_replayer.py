@@ -35,7 +35,7 @@ def play(bus, *messages, host=None, kind="bus"):
         end = replayer.listen()
         session = replayer.begin("s")
         for message in messages:
-            await replayer.take(session, message)
+            await replayer.replay(session, message)
         replayer.end(session)
         end()
 

@@ -1,4 +1,4 @@
-"""What a replay as a whole does when its user's code or its reader is in the way."""
+"""The replay command with failing user code, and with a reader that leaves."""
 
 import json
 from io import StringIO
