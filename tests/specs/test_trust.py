@@ -246,7 +246,7 @@ async def test_elsewhere_only_the_current_folder_counts(place, monkeypatch):
     assert find() == Path("toolbus.toml")
 
 
-async def test_another_user_s_repository_does_not_end_it(place, monkeypatch, owned):
+async def test_another_user_s_repository_does_not_end_the_search(place, monkeypatch, owned):
     place.write("toolbus.toml", "")
     (place.here / ".git").mkdir()
     owned(place.here / ".git")
