@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolbus.cli.assembly import open_servers
 from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import open_screen
-from toolbus.cli.output.stream import Output
+from toolbus.cli.output.stream import Output, busy_line
 from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.config.documents import NAME
 from toolbus.config.targets import load
@@ -230,7 +230,10 @@ def _check(parsed: argparse.Namespace, output: Output) -> int:
         for each in mistakes:
             Output(sys.stderr).write(f"error: {sanitize(str(each))}\n")
         return 2
-    specs = asyncio.run(_specs(parsed)) if parsed.tools or parsed.mcp else None
+    specs = None
+    if parsed.tools or parsed.mcp:
+        with busy_line("reading tools"):
+            specs = asyncio.run(_specs(parsed))
     remarks = tuple(check_policy(policy, specs))
     count = len(policy.table.get("rule", ()))
     if parsed.json:

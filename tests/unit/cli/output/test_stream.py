@@ -1,8 +1,9 @@
 """The line that tells how far a command is."""
 
 from io import StringIO
+from time import sleep
 
-from toolbus.cli.output.stream import Output, ProgressLine
+from toolbus.cli.output.stream import Output, ProgressLine, busy_line
 from toolbus.testing.fakes import FakeClock
 
 
@@ -58,3 +59,15 @@ def test_without_a_size_messages_are_counted():
     line.show("7 messages  std\x1bin")
 
     assert stream.getvalue() == "\r7 messages  std?in"
+
+
+def test_a_long_block_shows_its_text_meanwhile(monkeypatch):
+    for seconds, shown in ((0, False), (1.2, True)):
+        stream = Terminal()
+        monkeypatch.setattr("sys.stderr", stream)
+
+        with busy_line("reading tools"):
+            sleep(seconds)
+
+        assert stream.getvalue().startswith("\rreading tools …") is shown
+        assert stream.getvalue().endswith("\r") is shown
