@@ -297,7 +297,7 @@ def test_without_a_person_nothing_is_written(home):
 
     assert home.contents() == before
     assert said == also_said
-    assert said == "error: nothing was written: nobody can be asked here; add --yes\n"
+    assert said == "error: nothing was written: no person can be asked here; add --yes\n"
 
 
 @pytest.mark.parametrize(("typed", "code"), [("n\n", 1), ("\n", 1), ("\x04", 1), ("y\n", 0)])

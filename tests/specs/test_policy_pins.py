@@ -210,7 +210,7 @@ def test_without_a_terminal_nothing_is_written_unasked(capsys):
     say()
 
     assert pin("--", *command()) == 2
-    assert "nobody can be asked here; add --yes" in refused(capsys)
+    assert "no person can be asked here; add --yes" in refused(capsys)
     assert not Path("toolbus.lock").exists()
     pin_server()
     before = Path("toolbus.lock").read_bytes()

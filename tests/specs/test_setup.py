@@ -276,7 +276,7 @@ def test_without_a_terminal_setup_is_refused(home):
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("error: this needs a person at an interactive terminal: ")
-    assert refused == "error: nothing was written: nobody can be asked here; add --yes\n"
+    assert refused == "error: nothing was written: no person can be asked here; add --yes\n"
     assert home.files() == before
 
 

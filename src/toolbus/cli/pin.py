@@ -234,7 +234,9 @@ def _write(output: Output, compared: PinComparison, parsed: argparse.Namespace) 
 def _confirm(file: Path) -> None:
     """Have the person confirm that a present *file* is replaced; raises `DeclinedError`."""
     if not is_at_terminal(Output(sys.stderr)):
-        raise UsageError("nobody can be asked here; add --yes to write it, or --check to compare")
+        raise UsageError(
+            "no person can be asked here; add --yes to write it, or --check to compare"
+        )
     if file.exists():
         name = make_visible(str(file), one_line=True).text
         with person_terminal() as terminal:

@@ -59,7 +59,7 @@ def confirm_page(
 def require_answers(*, as_json: bool = False) -> None:
     """Raise `UsageError` where no person can be asked, as for a JSON document."""
     if as_json or not sys.stderr.isatty():
-        raise UsageError("nothing was written: nobody can be asked here; add --yes")
+        raise UsageError("nothing was written: no person can be asked here; add --yes")
 
 
 def ask_yes_no(terminal: PersonTerminal, text: str, *, default: bool = False) -> bool:
