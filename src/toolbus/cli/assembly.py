@@ -129,7 +129,7 @@ async def _open(
             options["stderr"] = opened.enter_context(relay_lines(side))
         made = tools(name, rest, **options)
         return await opened.enter_async_context(made)
-    except (ImportError, RegistrationError) as error:
+    except ImportError as error:
         raise UsageError(str(error)) from error
 
 

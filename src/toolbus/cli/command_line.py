@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import Command, make_parser, renamed
-from toolbus.errors import LoadError, ToolbusError, WrongPathError
+from toolbus.errors import LoadError, RegistrationError, ToolbusError, WrongPathError
 from toolbus.settings.files import format_os_error
 from toolbus.settings.hints import nearest
 from toolbus.settings.spans import sanitize
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         # argparse exits so after help and after a usage error.
         code = stop.code if isinstance(stop.code, int) else 0
-    except (UsageError, LoadError, WrongPathError) as error:
+    except (UsageError, LoadError, RegistrationError, WrongPathError) as error:
         code = _report(error, 2)
     except (ToolbusError, OSError) as error:
         code = _report(error, 1)

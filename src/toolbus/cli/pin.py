@@ -28,7 +28,7 @@ from toolbus.cli.questions.confirmation import DeclinedError, ask_yes_no
 from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.components.participants import ComponentHost
 from toolbus.config.targets import load
-from toolbus.errors import ConfigurationError, LoadError, RegistrationError
+from toolbus.errors import ConfigurationError, LoadError
 from toolbus.mcp.transport.launch import TOKEN, own_environment
 from toolbus.policy.pins.pin_differences import (
     PinChange,
@@ -365,5 +365,5 @@ async def _read_surface(words: Sequence[str], options: McpOptions) -> ServerSurf
         options.pop("headers", None)
         with relay_lines(Output(sys.stderr)) as options["stderr"]:
             return await read_surface(name, rest, **options)
-    except (ImportError, RegistrationError) as error:
+    except ImportError as error:
         raise UsageError(str(error)) from error

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.cli.options import add_approval_wait, check_approval_wait
 from toolbus.cli.parser import make_parser, megabytes, positive, seconds
 from toolbus.components.components import AgentComponent
-from toolbus.errors import RegistrationError
 from toolbus.mcp.proxy.factory import ProxyOptions, follow_changes, make_proxy
 from toolbus.mcp.transport.launch import LISTEN_TOKEN, TOKEN, launch
 from toolbus.settings.usage_error import UsageError
@@ -390,10 +389,7 @@ async def _keeping(ready: _Ready, options: ProxyOptions, target: str) -> AsyncIt
     proxy, store = ready.proxy, open_store(target)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(store.close)
-        try:
-            proxy.keep_in(store)
-        except RegistrationError as error:
-            raise UsageError(str(error)) from error
+        proxy.keep_in(store)
         if options.session is not None:
             from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
 

@@ -35,7 +35,7 @@ from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.cli.questions.run_prompt import AskOnWrite, find_terminal_user
 from toolbus.components.capabilities import CallAllower
 from toolbus.config.approvals import ApprovalSettings
-from toolbus.errors import RegistrationError, ToolbusError
+from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import RunResult
 from toolbus.messages.records import AssistantMessage
 from toolbus.models.protocol import close_model
@@ -307,21 +307,18 @@ async def _opened(output: Output, options: argparse.Namespace) -> AsyncIterator[
         servers = await open_servers(opened, options.mcp, entries, side)
         if not options.yes:
             components.append(_ask_on_write(servers, config, trusts_hints=options.trust_hints))
-        try:
-            stored = _stored(options, store, config)
-            approver, watch = user.approver(side, report, stored)
-            agent = Agent(
-                model,
-                tools=servers,
-                components=[*components, report],
-                store=store,
-                session_id=session_id,
-                system=options.system,
-                approver=approver,
-                max_turns=options.max_turns,
-            )
-        except RegistrationError as error:
-            raise UsageError(str(error)) from error
+        stored = _stored(options, store, config)
+        approver, watch = user.approver(side, report, stored)
+        agent = Agent(
+            model,
+            tools=servers,
+            components=[*components, report],
+            store=store,
+            session_id=session_id,
+            system=options.system,
+            approver=approver,
+            max_turns=options.max_turns,
+        )
         report.store = options.store
         watch(await opened.enter_async_context(agent))
         stored_id = None if store is None else agent.scope.session_id

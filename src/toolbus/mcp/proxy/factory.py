@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.config import configuration
 from toolbus.config.approvals import ApprovalSettings
 from toolbus.config.targets import install, load
-from toolbus.errors import RegistrationError, ToolbusError
+from toolbus.errors import ToolbusError
 from toolbus.mcp.proxy.proxy import WAIT, Proxy
 from toolbus.settings.usage_error import UsageError
 
@@ -99,10 +99,7 @@ def make_proxy(
     )
     wait = options.approval_wait if options.approval_wait is not None else approvals.wait
     make = partial(approvals.make, host="proxy", wait=WAIT if wait is None else wait)
-    try:
-        return Proxy(components, bus=bus, timeout=options.timeout, log=log, approvals=make)
-    except RegistrationError as error:
-        raise UsageError(str(error)) from error
+    return Proxy(components, bus=bus, timeout=options.timeout, log=log, approvals=make)
 
 
 @asynccontextmanager
