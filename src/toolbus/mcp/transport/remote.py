@@ -51,8 +51,9 @@ _REST = 0.5
 _BAD, _UNAUTHORIZED = 400, 401
 """Statuses of refused requests begin at 400: RFC 9110, 15."""
 
-_RESUMES = 10
-"""The number of times that a broken stream is resumed for one request."""
+_RESUMES, _POLL = 10, 0.1
+"""The number of resumptions without progress after which a stream is given up; progress is an event
+with data, or a requested pause of at least so many seconds, by which servers have clients poll."""
 
 
 class RemoteServer:
@@ -231,12 +232,14 @@ class RemoteServer:
 
         See MCP 2025-11-25, basic/transports, "Resumability and Redelivery".
         """
-        last_id, wait = None, 0.0
-        for _ in range(_RESUMES):
+        last_id, wait, idle = None, 0.0, 0
+        while idle < _RESUMES:
+            idle = 0 if wait >= _POLL else idle + 1
             with suppress(TransportError, OSError):
                 async for event in read_events(reply, self._limits.frame):
                     last_id, wait = event.id or last_id, event.wait or wait
                     if event.data:
+                        idle = 0
                         await self._take_line(frame, event.line)
                         if frame is not None and frame.is_request and frame.id not in self._open:
                             await reply.finish(_REST)

@@ -64,6 +64,48 @@ async def test_a_server_without_a_resumed_stream_leaves_an_error():
     assert b"last-event-id: 1" in heads[1]
 
 
+async def test_a_standing_stream_is_resumed_as_long_as_it_has_events():
+    accepted = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
+    notice = b'id: %d\ndata: {"method":"notifications/message","params":{"data":%d}}\n\n'
+    streams = [STREAM + b"\r\n" + notice % (n, n) for n in range(25)]
+    async with (
+        answering(accepted, *streams, accepted) as (url, heads),
+        linked(url) as (link, taken),
+    ):
+        link.write(b'{"method":"notifications/initialized"}\n')
+        async with asyncio.timeout(30):
+            while len(heads) < len(streams) + 2:
+                await asyncio.sleep(0.01)
+
+    assert [json.loads(line)["params"]["data"] for line in taken] == [*range(25)]
+    assert b"last-event-id: 24" in heads[-1]
+
+
+async def test_a_polled_stream_is_resumed_until_its_response():
+    polls = [STREAM + b"\r\nid: %d\nretry: 100\ndata:\n\n" % n for n in range(12)]
+    last = STREAM + b'\r\ndata: {"id":1,"result":{}}\n\n'
+    async with answering(*polls, last) as (url, heads), linked(url) as (link, taken):
+        link.write(b'{"id":1,"method":"tools/call"}\n')
+        async with asyncio.timeout(30):
+            while not taken:
+                await asyncio.sleep(0.01)
+
+    assert json.loads(taken[0]) == {"id": 1, "result": {}}
+    assert len(heads) == 13
+
+
+async def test_a_stream_without_events_is_given_up():
+    primer = STREAM + b"\r\nid: 1\ndata:\n\n"
+    async with answering(*[primer] * 30) as (url, heads), linked(url) as (link, taken):
+        link.write(b'{"id":1,"method":"tools/call"}\n')
+        async with asyncio.timeout(30):
+            while not taken:
+                await asyncio.sleep(0.01)
+
+    assert b"without a JSON-RPC response" in taken[0]
+    assert len(heads) == 11
+
+
 async def test_a_notification_that_fails_is_logged(caplog):
     failed = b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"
     async with answering(failed) as (url, _), linked(url) as (remote, _):
