@@ -98,10 +98,12 @@ class RelayedRequest:
         """Answer the request; a cancellation means that the client is gone."""
         try:
             if self.request.method == "POST":
-                if is_stateless(self.request.headers):
-                    canonical = from_client(self.request.body)
-                    self._unchanged = b"" if isinstance(canonical, Refusal) else canonical.line
-                self.client.session.from_client(self.request.body, self._channels)
+                stateless, body = is_stateless(self.request.headers), self.request.body
+                canonical = from_client(body) if stateless else None
+                frame = None if isinstance(canonical, Refusal) else canonical
+                if frame is not None:
+                    self._unchanged = frame.line
+                self.client.session.from_client(body, self._channels, frame)
             else:
                 self._start(None, b"")
             self.response.end_if_complete()

@@ -64,20 +64,26 @@ class JudgedSession:
         self._tokens = ProgressTokens()
         self._logged = proxy.log.session(session_id) if proxy.log else None
 
-    def from_client(self, line: bytes, channels: Channels | None = None) -> None:
-        """Process a line of the client: a frame, or a batch, whose requests are answered singly."""
+    def from_client(
+        self, line: bytes, channels: Channels | None = None, frame: Frame | None = None
+    ) -> None:
+        """Process a line of the client: a frame, or a batch, whose requests are answered singly.
+
+        *frame* is the frame in *line*, if it has been brought into canonical form already.
+        """
         channels = channels or self._channels
         if self._logged is not None:
             channels = self._logged.begin(line, channels)
-        batch = read_batch(line)
-        if batch is not None:
+        if frame is not None:
+            self._receive(frame, channels)
+        elif (batch := read_batch(line)) is not None:
             if not batch:
                 problem = "expected at least one frame in a batch"
                 channels.reply(error_frame(None, INVALID_REQUEST, problem))
             for part in batch:
-                self._receive(part, channels)
+                self._receive(from_client(part), channels)
         elif line.strip():
-            self._receive(line, channels)
+            self._receive(from_client(line), channels)
         else:
             channels.to_server(b"\n")
 
@@ -157,9 +163,8 @@ class JudgedSession:
 
     # --- frames of the client ------------------------------------------------------------------
 
-    def _receive(self, line: bytes, channels: Channels) -> None:
+    def _receive(self, frame: Frame | Refusal, channels: Channels) -> None:
         """Process a frame; a refused frame is answered if its sender waits for a response."""
-        frame = from_client(line)
         if not isinstance(frame, Refusal):
             self._tokens.learn(frame)
             self._dispatch(frame, channels)

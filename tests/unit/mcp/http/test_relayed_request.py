@@ -6,7 +6,11 @@ from types import SimpleNamespace
 
 from relayed_streams import KeptRequest
 from toolbus.mcp.http.relayed_request import RelayedRequest
+from toolbus.mcp.protocol import canonical
 from toolbus.mcp.protocol.jsonrpc import read_batch, read_frame
+from toolbus.mcp.proxy.proxy import Proxy
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import PROXY_FAILED
 from toolbus.mcp.transport.sse import write_event
 
@@ -21,7 +25,7 @@ class SlowSession:
     def __init__(self):
         self.open, self.answers = [1, 2], []
 
-    def from_client(self, line, channels):
+    def from_client(self, line, channels, _frame=None):
         self.channels = channels
         channels.to_server((read_batch(line) or [line])[0])
 
@@ -73,7 +77,7 @@ class DyingSession(SlowSession):
         self._answer(line)
 
 
-async def relay(session, body, *, event_ids=True):
+async def relay(session, body, fields=(), *, event_ids=True):
     """Let a client post *body*; return what it is written."""
 
     async def send_upstream(*_, **__):
@@ -82,7 +86,7 @@ async def relay(session, body, *, event_ids=True):
     async def leave(*_, **__):
         pass
 
-    request = KeptRequest("POST", "/mcp", [])
+    request = KeptRequest("POST", "/mcp", fields)
     request.body = body
     client = SimpleNamespace(
         session=session, is_known=True, learn_id=lambda *_: None, leave=leave,
@@ -113,3 +117,21 @@ async def test_an_exchange_that_dies_answers_its_request(caplog):
     assert (answer["id"], answer["error"]["message"]) == (1, PROXY_FAILED)
     assert not session.is_open(1)
     assert "unforeseen" in caplog.text
+
+
+async def test_a_stateless_request_is_parsed_once(monkeypatch):
+    body, parsed = frame(1, method="ping"), []
+
+    def parse(line, **options):
+        parsed.append(line)
+        return strict(line, **options)
+
+    strict = canonical.parse
+    monkeypatch.setattr(canonical, "parse", parse)
+    async with Proxy() as proxy:
+        session = JudgedSession(proxy, Channels(parsed.append, parsed.append))
+        written = await relay(session, body, [("mcp-protocol-version", "2026-07-28")])
+        await session.close()
+
+    assert parsed.count(body) == 1
+    assert json.loads(written.partition(b"data: ")[2])["result"] == {}
