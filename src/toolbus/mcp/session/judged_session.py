@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
+IN_ORDER = 5.0
+"""Seconds for which the server's next line waits for the handlers of a notification or request."""
+
 UNEXPECTED = "dropped a response of the server to %r, which is not an open request"
 
 
@@ -113,7 +116,7 @@ class JudgedSession:
         if frame.is_response:
             return self._route_response(frame, channels)
         if frame.method != PROGRESS or self._tokens.holds(frame):
-            return self.server_messages.forward(frame, channels)
+            return self._forward_message(frame, channels)
         logger.warning("dropped a progress notification of the server with an unknown token")
         return None
 
@@ -233,6 +236,18 @@ class JudgedSession:
             if (request := self.pending.asked.take(refusal.id)) is not None:
                 fail(request, SERVER_GONE, "the server's response is not valid JSON-RPC")
         return None
+
+    async def _forward_message(self, frame: Frame, channels: Channels) -> None:
+        """Forward a notification or request; return when the next line may follow.
+
+        Messages keep their order, but handlers that hang must not block the session.
+        """
+        task = asyncio.create_task(self.server_messages.forward(frame, channels))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+        if not (await asyncio.wait({task}, timeout=IN_ORDER))[0]:
+            text = "%s has been at handlers for %g s; later messages overtake it"
+            logger.warning(text, frame.method, IN_ORDER)
 
     async def _receive_batch(self, batch: list[bytes], channels: Channels) -> None:
         for part in batch:

@@ -13,6 +13,7 @@ from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolSpec, events, gu
 from toolbus.approvals.records import questions_of
 from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.proxy.proxy import Proxy
+from toolbus.mcp.session import judged_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.store.memory import MemoryStore
 
@@ -601,6 +602,26 @@ async def test_a_request_of_the_server_whose_task_dies_is_answered():
     assert wires.client == []
     assert [one["id"] for one in wires.server] == ["s"]
     assert "CancelledError" in wires.server[0]["error"]["message"]
+
+
+async def test_a_handler_that_hangs_on_a_notification_holds_nothing_up(monkeypatch, caplog):
+    class Hanging(AgentComponent):
+        @on(events.MESSAGE_APPEND_BEFORE)
+        async def look(self, context):
+            if context.value.tool_name == "notifications/message":
+                await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(judged_session, "IN_ORDER", 0.05)
+    async with wired(Hanging()) as wires, asyncio.timeout(30):
+        wires.ask(id=1, method="ping")
+        await wires.tell(method="notifications/message", params={"level": "info", "data": "x"})
+        await wires.tell(method="notifications/progress", params={"progressToken": 1})
+        await wires.tell(id=1, result={})
+        while len(wires.client) < 2:
+            await asyncio.sleep(0)
+
+    assert [one.get("method") for one in wires.client] == ["notifications/progress", None]
+    assert "notifications/message has been at handlers for 0.05 s" in caplog.text
 
 
 async def test_a_cancelled_task_answers_nothing():
