@@ -24,4 +24,5 @@ __getattr__, __dir__ = lazy_exports(
         "run_link": "stdio",
         "run_stdio": "stdio",
     },
+    renamed={"Listening": "ListenOptions"},
 )
