@@ -88,7 +88,7 @@ def written(folder, text, name="policy.toml"):
 # --- deny beats ask beats allow ------------------------------------------------------------------
 
 
-async def test_the_strongest_rule_decides():
+async def test_the_strictest_rule_decides():
     allow, ask = rule("all", "allow", tools="*"), rule("asks", "ask", tools=["b*", "c*"])
     deny = rule("never", "deny", tools="c*")
 
@@ -98,7 +98,7 @@ async def test_the_strongest_rule_decides():
         assert [await judge.call(name) for name in ("a", "b", "c")] == ["allow", "ask", "deny"]
 
 
-async def test_the_default_decides_what_remains():
+async def test_the_default_decides_the_rest():
     for default in ("allow", "ask", "deny"):
         judge = Judge(rule("other", "deny", tools="other"), default=default)
 
@@ -118,7 +118,7 @@ async def test_an_audit_changes_no_verdict():
     assert alone.records[-1].entries[1].reason == "audited"
 
 
-async def test_a_refusal_says_what_to_do():
+async def test_a_refusal_names_the_way_out():
     judge = Judge(
         rule("no deploys", "deny", tools="deploy", reason="it is Friday", hint="open a request"),
         rule("pay", "ask", tools="pay", reason="it costs money"),
@@ -157,7 +157,7 @@ async def test_the_final_call_is_judged():
 # --- conditions on the call ----------------------------------------------------------------------
 
 
-async def test_tools_are_chosen_by_their_names():
+async def test_tools_are_chosen_by_name():
     judge = Judge(rule("git", "deny", tools=["git_*", "hg"]), rule("rest", "allow", tools="[a-z]*"))
 
     names = ("git_push", "hg", "git", "Git_push")
@@ -193,14 +193,14 @@ async def test_annotations_choose_tools():
         ("name", {"glob": "a*", "pattern": "z$"}, {"name": "az"}, {"name": "ab"}),
     ],
 )
-async def test_arguments_are_compared_by_their_paths(path, test, fitting, other):
+async def test_arguments_are_compared_by_path(path, test, fitting, other):
     judge = Judge(rule("r", "deny", arguments={path: test}), default="allow")
 
     assert await judge.call("t", fitting) == "deny"
     assert await judge.call("t", other) == "allow"
 
 
-async def test_every_item_must_fit_to_be_allowed():
+async def test_every_item_must_match_for_an_allow():
     fits = {"to.*": {"glob": "*@example.com"}}
     allow, deny = (
         Judge(rule("r", "allow", arguments=fits)),
@@ -215,7 +215,7 @@ async def test_every_item_must_fit_to_be_allowed():
     assert await deny.call("mail", {"to": absent}) == "deny"
 
 
-async def test_an_absent_argument_does_not_fit():
+async def test_an_absent_argument_does_not_match():
     for path, test in (("n", {"max": 3}), ("a.b", "x"), ("a.*.b", "x"), ("l.3", 1)):
         judge = Judge(rule("r", "deny", arguments={path: test}), default="allow")
 
@@ -245,7 +245,7 @@ async def test_a_wrong_type_is_denied(path, test, arguments, told):
         )
 
 
-async def test_who_speaks_is_a_condition():
+async def test_the_calling_agent_is_a_condition():
     judge = Judge(
         rule("writer", "deny", agent="writer-*"),
         rule("below boss", "deny", lineage=["boss"]),
@@ -377,7 +377,7 @@ async def test_a_denied_command_is_found_anywhere():
     assert await judge.lines("git push", "git push origin main") == ["allow", "allow"]
 
 
-async def test_what_may_be_denied_is_asked_about():
+async def test_a_possible_denial_needs_approval():
     judge = Judge(rule("no trees", "deny", command="rm -r"), default="allow")
 
     asked = ["rm $OPTIONS x", "rm *", 'rm "$x" a', "rm --new-option x"]
@@ -425,7 +425,7 @@ async def test_exact_words_allow_an_unknown_program(tmp_path):
     assert [line for line in others if await judge.line(line) != "ask"] == []
 
 
-async def test_a_file_says_what_programs_do(tmp_path):
+async def test_a_file_adds_known_programs(tmp_path):
     programs = """
         [frobnicate]
         source = "frobnicate(1)"
@@ -444,7 +444,7 @@ async def test_a_file_says_what_programs_do(tmp_path):
     assert await judge.line("echo x > programs.toml") == "deny"
 
 
-async def test_what_cannot_be_known_is_never_allowed():
+async def test_unknown_parts_are_never_allowed():
     lines = {
         "$tool x": "$tool",
         'eval "$(cat x)"': "eval",
@@ -463,7 +463,7 @@ async def test_what_cannot_be_known_is_never_allowed():
             assert "the policy asks" in judge.text
 
 
-async def test_other_arguments_of_a_shell_are_asked_about():
+async def test_unknown_arguments_of_a_shell_need_approval():
     judge = Judge(rule("fine", "allow", command="ls"))
 
     harmless = {
@@ -713,7 +713,7 @@ def repository(folder, settings="", *, files=()):
     return folder
 
 
-async def test_a_foreign_repository_is_asked_about(tmp_path):
+async def test_a_foreign_repository_needs_approval(tmp_path):
     monitored = "[core]\n\tfsmonitor = ./x\n"
     entry = bytes(24) + b"\0\0\xe0\0" + bytes(34) + b"inner\0" + bytes(8)
     index = b"DIRC\0\0\0\2\0\0\0\1" + entry
@@ -790,7 +790,7 @@ async def test_without_a_folder_relative_paths_ask(tmp_path):
     assert await known.line("cat x") == "allow"
 
 
-async def test_a_tool_tells_its_folder(tmp_path):
+async def test_a_tool_provides_its_folder(tmp_path):
     for name in (".env", "README.md"):
         (tmp_path / name).write_text("text of a file")
     effects = {"read_file": {"effects": ["read"]}}
@@ -816,7 +816,7 @@ async def test_a_tool_tells_its_folder(tmp_path):
 # --- tools that are no shells --------------------------------------------------------------------
 
 
-async def test_a_file_says_what_tools_do(tmp_path):
+async def test_a_file_declares_effects_of_tools(tmp_path):
     path = written(
         tmp_path,
         """
@@ -870,7 +870,7 @@ async def test_a_file_says_what_tools_do(tmp_path):
         assert await judge.call(name, arguments) == verdict, (name, arguments, judge.text)
 
 
-async def test_names_of_arguments_tell_files(tmp_path):
+async def test_names_of_arguments_identify_files(tmp_path):
     judge = Judge(rule("secrets", "deny", reads="**/.env"), default="allow", folder=tmp_path)
     for arguments in (
         {"path": ".env"},
@@ -987,7 +987,7 @@ async def test_rules_in_a_configuration_are_checked(tmp_path):
     )
 
 
-def test_a_misspelt_word_is_told(tmp_path):
+def test_a_misspelt_word_gets_a_hint(tmp_path):
     for text, told in (
         (
             f"{RULE}efects = ['read']",
@@ -1020,7 +1020,7 @@ def test_a_misspelt_word_is_told(tmp_path):
         Policy(rule=[rule("r", "allwo")])
 
 
-def test_a_prompt_that_no_rule_skips_is_told(tmp_path):
+def test_an_impossible_prompt_key_is_reported(tmp_path):
     allow = RULE.replace("deny", "allow")
     wrong = {
         f"{allow}prompt = 'ask'": "unknown prompt 'ask'; did you mean 'skip'?",
@@ -1105,7 +1105,7 @@ async def test_no_rule_lets_a_model_loosen_it(shop):
 LOCKED = ("policy.toml", "toolbus.lock")
 
 
-async def test_a_tighter_change_holds_at_once(shop, caplog):
+async def test_a_tighter_change_applies_at_once(shop, caplog):
     judge = Judge()
     judge.policy = Policy.read("policy.toml")
     begun = await judge.call("x")
@@ -1120,7 +1120,7 @@ async def test_a_tighter_change_holds_at_once(shop, caplog):
     assert caplog.text.count("only its stricter rules") == 2
 
 
-async def test_new_sessions_take_what_is_trusted(shop, caplog):
+async def test_new_sessions_use_the_trusted_file(shop, caplog):
     loaded = load_configuration("toolbus.toml")
 
     async def denied(session):
@@ -1139,7 +1139,7 @@ async def test_new_sessions_take_what_is_trusted(shop, caplog):
 
 
 @pytest.mark.parametrize("damage", ["gone", "empty of sense", "a folder"])
-async def test_a_damaged_change_leaves_the_old_rules(shop, caplog, damage):
+async def test_a_damaged_change_keeps_the_old_rules(shop, caplog, damage):
     written(shop, FREE + NO_X)
     judge = Judge()
     judge.policy = Policy.read("policy.toml")
@@ -1222,7 +1222,7 @@ async def test_a_question_names_its_rules(tmp_path):
 
 
 @pytest.mark.full
-async def test_a_policy_judges_wherever_calls_are(tmp_path):
+async def test_a_policy_judges_in_every_environment(tmp_path):
     ran = []
 
     @tool

@@ -146,7 +146,7 @@ async def test_calls_beyond_a_limit_are_denied():
     assert await world.call("read")
 
 
-async def test_calls_fall_out_of_the_window():
+async def test_calls_leave_the_time_window():
     world = World(rule("fetches", "deny", tools="fetch", at_most={"calls": 2, "seconds": 10}))
 
     assert await world.call("fetch")
@@ -178,7 +178,7 @@ async def test_parallel_calls_count_each_other():
     assert sum("fetches" in text for text in texts) == 3
 
 
-async def test_denied_calls_count_for_nothing():
+async def test_denied_calls_do_not_count():
     world = World(
         rule("fetches", "deny", tools="fetch", at_most={"calls": 2}),
         rule("inside", "deny", tools="fetch", arguments={"where": "outside"}),
@@ -199,7 +199,7 @@ async def test_each_command_of_a_line_counts():
     assert not await world.line(fetch)
 
 
-async def test_a_run_has_limits_of_its_own():
+async def test_a_run_has_its_own_limits():
     world = World(rule("fetches", "deny", tools="fetch", at_most={"calls": 2, "per": "run"}))
 
     for _ in range(2):
@@ -244,7 +244,7 @@ async def test_bytes_and_seconds_have_limits():
     assert not await world.call("slow")
 
 
-async def test_what_is_free_has_an_end():
+async def test_an_allowance_is_exhausted():
     asked = []
     world = World(
         rule("free", "allow", tools="fetch", at_most={"calls": 2}),
@@ -282,7 +282,7 @@ async def test_a_deployment_waits_for_tests():
     ["pytest || true", "pytest & true", "echo pytest", "pytest; cd .", "! pytest", "pytest | cat",
      "if pytest; then :; fi", "pytest &", "(pytest; true)", "cd src || pytest", "$X pytest"],
 )  # fmt: skip
-async def test_success_cannot_be_feigned(line):
+async def test_success_cannot_be_faked(line):
     world = World(
         rule("tested", "deny", tools="deploy", only_after="tests-passed"), calls=[TESTS_PASSED]
     )
@@ -293,7 +293,7 @@ async def test_success_cannot_be_feigned(line):
     assert await world.call("deploy")
 
 
-async def test_some_calls_end_the_network():
+async def test_some_calls_end_network_access():
     world = World(
         rule("no way out", "deny", tools="fetch", never_after="secret-read"),
         calls=[{"name": "secret-read", "tools": "read", "arguments": {"path": "secret"}}],
@@ -337,7 +337,7 @@ async def test_a_refused_call_did_not_happen():
 # --- loops are found -----------------------------------------------------------------------------
 
 
-async def test_the_same_call_again_is_a_loop():
+async def test_a_repeated_call_is_a_loop():
     world = World(rule("loop", "deny", repeats=3))
 
     assert await world.call("read", a=1, b=[2])
@@ -360,7 +360,7 @@ async def test_alternating_calls_are_a_loop():
 # --- it is the session's -------------------------------------------------------------------------
 
 
-async def test_a_resumed_session_goes_on_counting(tmp_path):
+async def test_a_resumed_session_keeps_its_counts(tmp_path):
     fetches = rule("fetches", "deny", tools="fetch", at_most={"calls": 2})
     for expected in ([True, True], [False]):
         async with SqliteStore(tmp_path / "s.db") as store:

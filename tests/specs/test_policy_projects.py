@@ -112,7 +112,7 @@ async def test_paths_begin_where_the_session_began(place):
         assert told == ["allow", "ask", "ask", "deny", "ask"]
 
 
-async def test_moving_on_moves_no_project(place):
+async def test_a_changed_folder_moves_no_project(place):
     (place.one / "src").mkdir()
     for folder in (place.one, place.one / "src", place.two):
         relative = ("a", "../../one/a")
@@ -145,7 +145,7 @@ async def test_agents_work_where_their_process_began(place, monkeypatch):
     assert sorted(written) == sorted(["a", *inside])
 
 
-async def test_nothing_above_makes_it_wider(place):
+async def test_parent_folders_never_widen_a_project(place):
     above = place.one.parent
     (above / ".git").mkdir()
     (place.one / ".git").write_text(f"gitdir: {place.two}/.git/worktrees/one\n")
@@ -159,7 +159,7 @@ async def test_nothing_above_makes_it_wider(place):
 # --- some folders are no project -----------------------------------------------------------------
 
 
-async def test_home_allows_nothing_silently(place, tmp_path):
+async def test_the_home_folder_allows_nothing_silently(place, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(place.home)
     why = {
@@ -180,7 +180,7 @@ async def test_home_allows_nothing_silently(place, tmp_path):
     assert f"the session began in {str(place.home)!r}, and that is the home" in question.prompt
 
 
-async def test_every_rule_that_allows_is_concerned(place):
+async def test_every_allow_rule_is_affected(place):
     elsewhere = place.two.parent / "elsewhere"
     tools = {"put": {"writes": ["path"], "effects": ["write"]}}
     tools["get"] = {"reads": ["path"], "effects": ["read"]}
@@ -201,7 +201,7 @@ async def test_every_rule_that_allows_is_concerned(place):
 
 
 @pytest.mark.parametrize("which", ["one", "code"])
-async def test_a_link_is_no_project(place, which):
+async def test_a_link_is_not_a_project(place, which):
     folder = {"one": place.one, "code": place.one.parent}[which]
     target = place.home / ("." if which == "one" else "other")
     (place.home / "other/one").mkdir(parents=True)
@@ -220,7 +220,7 @@ async def test_a_link_is_no_project(place, which):
     assert await place.verdict(place.one / "a", place.one) == "allow"
 
 
-async def test_what_is_protected_stays_protected(place, monkeypatch):
+async def test_protected_files_stay_protected(place, monkeypatch):
     data = place.home / "data"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(data))
     monkeypatch.setenv("XDG_STATE_HOME", str(data))
@@ -338,7 +338,7 @@ def test_a_proxy_works_where_it_was_started(place, tmp_path):
     assert "approval is needed" in done.stdout
 
 
-def test_a_replay_takes_the_recorded_folder(place, monkeypatch, capsys):
+def test_a_replay_uses_the_recorded_folder(place, monkeypatch, capsys):
     def findings(source, *options):
         # What is asked is a finding, and taken as approved.
         words = ["replay", source, "--with", place.file.parent / "toolbus.toml", "--json", *options]
@@ -401,7 +401,7 @@ def test_a_personal_policy_is_written(place, capsys):
     assert f'file = "{Path.cwd() / "mine.toml"}"' in told
 
 
-def test_in_every_project_writing_is_allowed(place):
+def test_writing_is_allowed_in_every_project(place):
     main(["policy", "init", "--personal"])
     place.name_own()
     for number, project in enumerate((place.one, place.two)):
@@ -418,7 +418,7 @@ def test_in_every_project_writing_is_allowed(place):
         assert b'"permissionDecision":"deny"' in settings
 
 
-def test_a_policy_that_means_itself_is_told(place, capsys):
+def test_a_policy_without_a_project_is_reported(place, capsys):
     bare = POLICY.replace('project = "session"\n', "")
     place.own_policy(bare)
     own = place.own / "policy.toml"
@@ -467,7 +467,7 @@ def test_explanations_name_the_folder_of_the_session(place, capsys):
 
 
 @pytest.mark.parametrize("value", ['"."', '"sesion"', "1", '["session"]'])
-def test_another_word_is_refused(place, value):
+def test_an_unknown_project_value_is_refused(place, value):
     place.file.write_text(POLICY.replace('"session"', value))
 
     with pytest.raises(LoadError) as caught:

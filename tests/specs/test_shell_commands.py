@@ -115,7 +115,7 @@ def test_substitutions_are_read(text):
         ("entr -s 'rm -rf x'", ("entr",)),
     ],
 )
-def test_wrappers_are_seen_through(text, inside):
+def test_wrapped_commands_are_found(text, inside):
     if inside is None:
         text, inside = text.replace("-- ", ""), ("env",)
 
@@ -146,7 +146,7 @@ def test_the_input_of_a_shell_is_read(text):
     assert found[-1] == "rm x"
 
 
-def test_functions_are_what_they_are_called_for():
+def test_functions_are_read_where_they_are_called():
     assert lines("ls() { rm x; }; ls -l") == ["rm x"]
     assert lines('function f { git "$1" "$@"; }; f push now') == ["git push push now"]
     assert lines("ls() { rm x; }; command ls; env ls")[:2] == ["command ls", "ls"]
@@ -165,7 +165,7 @@ def test_functions_are_what_they_are_called_for():
         (r"""$"rm" a"b"'c'$'d'""", ["rm", "abcd"]),
     ],
 )
-def test_quotes_and_backslashes_are_gone(text, words):
+def test_quotes_and_backslashes_are_removed(text, words):
     [command] = read_command(text).commands
 
     assert [word.text for word in (command.program, *command.words)] == words
@@ -185,7 +185,7 @@ def test_quotes_and_backslashes_are_gone(text, words):
         ("x='a  b'; echo $x$x", "echo a ba b"),
     ],
 )
-def test_static_expansions_are_done(text, line):
+def test_static_expansions_are_performed(text, line):
     assert lines(text)[-1 if "$(" not in text else -2 if text.startswith("git") else 0] == line
 
 
@@ -216,7 +216,7 @@ def test_patterns_stay_patterns():
     )
 
 
-def test_what_is_not_known_is_marked():
+def test_unknown_words_are_marked():
     [command, *_] = read_command('cat $x "$x" "./$x" -o"$(ls)" ./$x "$@" "${x[@]}"').commands
 
     assert command.words == (
@@ -448,7 +448,7 @@ def test_arithmetic_on_texts_is_unreadable(text, readable):
         ('f() { local x="$1"; cat "$x"; }; f a; f b', True),
     ],
 )
-def test_values_that_are_read_twice_are_unreadable(text, readable):
+def test_values_that_are_evaluated_twice_are_unreadable(text, readable):
     assert (reasons(text) == []) is readable
 
 
@@ -474,13 +474,13 @@ def test_values_that_are_read_twice_are_unreadable(text, readable):
         "echo $((1 + $(a; b && () { c; })))",
     ],
 )
-def test_no_text_is_too_bad(text):
+def test_invalid_texts_raise_nothing(text):
     reading = read_command(text)
 
     assert reading.unreadable
 
 
-def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
+def test_without_shfmt_a_text_is_unreadable(monkeypatch, tmp_path):
     trap = tmp_path / "shfmt"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     trap.chmod(0o755)
@@ -607,14 +607,14 @@ def test_a_wrapper_opens_files_itself(text, file):
         ("sudo -n mv a b; cat b", "sudo mv"),
     ],
 )
-def test_later_paths_may_be_others(text, paths_stable):
+def test_later_paths_may_be_unstable(text, paths_stable):
     reading = read_command(text)
 
     assert reading.unreadable == ()
     assert " ".join(c.program.text for c in reading.commands if c.paths_stable) == paths_stable
 
 
-def test_recorded_changes_are_not_called_reading(tmp_path):
+def test_recorded_changes_never_count_as_reading(tmp_path):
     furnish(tmp_path / "home")
     judge = ReadingJudge(tmp_path)
 
@@ -649,7 +649,7 @@ CHANGES = {
 
 
 @pytest.mark.full
-def test_the_jail_notices_every_kind_of_change(tmp_path):
+def test_the_jail_detects_every_kind_of_change(tmp_path):
     jail = Jail(tmp_path, furnish)
 
     changes = {line: jail.run(line).changes for line in CHANGES}
