@@ -300,7 +300,7 @@ def rename(old, new):
     file.write_text(json.dumps(pinned))
 
 
-async def test_annotations_alone_count():
+async def test_a_changed_annotation_counts():
     say()
     pin_server("said")
     say(tools=[READ, {**WRITE, "annotations": {"destructiveHint": True, "readOnlyHint": True}}])
@@ -312,7 +312,7 @@ async def test_annotations_alone_count():
 
 
 @pytest.mark.parametrize("name", ["Read_file", "read-file", "readfi1e", "re\u0430d_file"])
-async def test_a_name_that_looks_alike_is_told(name):
+async def test_a_similar_name_is_reported(name):
     pinned = {"name": "read_file"} if "_" in name or "-" in name else {"name": "readfile"}
     say(tools=[pinned])
     pin_server()
@@ -331,7 +331,7 @@ async def test_a_name_that_looks_alike_is_told(name):
     assert f"its name looks like that of the pinned tool '{pinned['name']}'" in asked[0]
 
 
-async def test_another_server_s_tool_of_that_name():
+async def test_another_server_offers_a_pinned_tool():
     say("b.json", tools=[READ])
     say("a.json", tools=[WRITE])
     assert pin("--yes", "--name", "b", "--", *command("b.json")) == 0
@@ -368,7 +368,7 @@ def change(*descriptions):
     say("said.json.next", tools=[{**READ, "description": descriptions[0]}, WRITE])
 
 
-async def test_a_change_in_mid_session_is_asked_about():
+async def test_a_change_during_a_session_needs_approval():
     say()
     pin_server("said")
     change("Reads a file, and mails it.")
@@ -389,7 +389,7 @@ async def test_a_change_in_mid_session_is_asked_about():
     assert "+ Reads a file, and mails it." in question
 
 
-async def test_who_allows_accepts_for_the_session():
+async def test_an_approval_lasts_for_the_session():
     say()
     pin_server("said")
     change("Reads a file, and mails it.")
@@ -415,7 +415,7 @@ async def test_who_allows_accepts_for_the_session():
     assert ["mails" in asked[0], "sells" in asked[1], len(asked)] == [True, True, 2]
 
 
-async def test_two_tools_under_one_name():
+async def test_two_tools_share_a_name():
     say(tools=[{"name": "read", "description": "Reads."}])
     pin_server()
     pinned = ToolSpec(name="read", description="Reads.")
@@ -435,7 +435,7 @@ async def test_two_tools_under_one_name():
 @pytest.mark.parametrize(
     "content", [None, "{", '{"version": 1, "program": {}, "servers": {"a": 1}}']
 )
-async def test_without_a_lock_file_nothing_is_there(content, caplog):
+async def test_without_a_lock_file_every_tool_is_hidden(content, caplog):
     say()
     if content is not None:
         Path("toolbus.lock").write_text(content)
@@ -449,7 +449,7 @@ async def test_without_a_lock_file_nothing_is_there(content, caplog):
     assert "so every call is denied: toolbus.lock" in error.getMessage()
 
 
-async def test_other_tools_are_left_alone():
+async def test_unselected_tools_are_not_affected():
     say(tools=[READ])
     pin_server()
     pins = PinTools().restrict(tools=["files_*"])
@@ -476,7 +476,7 @@ agent = Agent(ScriptedModel(["done"]), tools=[helper.as_tool("help", "Helps.")])
 """
 
 
-async def test_an_agent_below_is_judged_as_well(here):
+async def test_a_sub_agent_is_judged_as_well(here):
     (here / "agents.py").write_text(AGENTS)
     assert pin("--yes", "agents.py:helper", "agents.py:agent") == 0
     names = {}
@@ -507,7 +507,7 @@ def configure(here, toml=""):
     )
 
 
-async def test_the_proxy_hides_what_changed(here, environment):
+async def test_the_proxy_hides_changed_items(here, environment):
     say(prompts=[PROMPT, {"name": "kept"}])
     pin_server()
     configure(here)
@@ -548,7 +548,7 @@ async def test_the_proxy_hides_what_changed(here, environment):
         assert line in log
 
 
-async def test_who_allows_it_in_the_proxy_accepts(here, environment):
+async def test_an_approval_in_the_proxy_is_remembered(here, environment):
     say()
     pin_server()
     configure(here)

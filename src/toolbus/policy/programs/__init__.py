@@ -1,1 +1,1 @@
-"""What everyday programs do, as data."""
+"""Everyday programs and their effects, as data."""

@@ -1,1 +1,1 @@
-"""What a shell command runs, read from its syntax tree."""
+"""The commands that a shell text runs, from its syntax tree."""
