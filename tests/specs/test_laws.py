@@ -80,7 +80,7 @@ def test_a_report_tells_law_case_remedy():
         r"response  ToolResponse\(tool_name='_', tool_call_id='call-1'\)\n", str(error)
     )
     assert re.search(r"returned  ToolResponse\(content=\[TextPart\(text=''\)\]\)\n", str(error))
-    assert "what to do: start from what you were given" in str(error)
+    assert "what to do: derive the result from the input" in str(error)
     assert (error.law, error.subject) == ("keeps-identity", "adapter 'ForgetsTheCall'")
     assert list(error.case) == ["tool", "response", "call", "returned"]
 
@@ -145,7 +145,7 @@ def test_a_claim_is_checked():
 def test_an_unknown_law_is_refused():
     names = ["repeatable", "shines"]
 
-    with pytest.raises(ValueError, match="no law is called 'shines'; known: raises-nothing, ends"):
+    with pytest.raises(ValueError, match="unknown law 'shines'; known: raises-nothing, ends"):
         check_adapter(Blank(), without=names)
 
 
@@ -248,9 +248,9 @@ def test_what_no_case_reached_is_told():
     assert [error.law for error in errors] == ["is-reached"] * 3
     problems = [re.sub(r"\d+", "N", error.problem) for error in errors]
     assert problems == [
-        "writing_guard let all N cases pass and asked for no argument of theirs",
-        "NeverAsked.judge has a predicate that let none of N cases pass",
-        "forces asked for `arguments['force']`, which no case reached",
+        "writing_guard let all N cases pass and looked up no argument",
+        "NeverAsked.judge has a predicate that accepted none of N cases",
+        "forces looked up `arguments['force']`, which no case has",
     ]
     assert all("what to do: give `tools=[…]`" in str(error) for error in errors)
     assert found.law == "raises-nothing"
@@ -329,7 +329,7 @@ def test_the_event_comes_first():
 
     assert messages <= set(get_args(Message))
     assert set(seen) == {ToolCall}
-    with pytest.raises(RegistrationError, match=r"give that first: `check_handler\(EVENT, handler"):
+    with pytest.raises(RegistrationError, match=r"give the event: `check_handler\(EVENT, handler"):
         check_handler(handle)
 
 
@@ -337,7 +337,7 @@ def test_swapped_arguments_are_explained():
     wrong = [
         (check_handler, (inside_only, TOOL_CALL_BEFORE), "the event comes first: `check_handler("),
         (check_guard, (inside_only, MESSAGE_APPEND_BEFORE), "the event comes first: `check_guard("),
-        (check_guard, (TOOL_CALL_BEFORE,), "what to check is missing: `check_guard(EVENT, handler"),
+        (check_guard, (TOOL_CALL_BEFORE,), "the handler is missing: `check_guard(EVENT, handler"),
         (
             check_handler,
             ("tool:call:before", inside_only),

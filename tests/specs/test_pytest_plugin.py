@@ -100,7 +100,7 @@ def test_observer(bus):
             "handler 'broken' of 'tool:call:before': *raised an error",
             "handler 'judge' of 'tool:call:before': *raised an error",
             "handler 'broken' of 'run:after': raised an error",
-            "if that is meant, mark the test with `pytest.mark.handler_failures(…)`",
+            "if this is intended, mark the test with `pytest.mark.handler_failures(…)`",
         ]
     )
 

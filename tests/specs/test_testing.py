@@ -281,7 +281,7 @@ def test_hostile_texts_are_of_every_kind():
 def test_what_is_no_tool_is_refused():
     unsound, nothing = {"type": "objekt"}, 3
 
-    with pytest.raises(ValueError, match="the schema is not sound"):
+    with pytest.raises(ValueError, match="the schema is not valid"):
         strategies.tool_calls(unsound)
     with pytest.raises(RegistrationError, match="expected a tool, its spec, or a function"):
         strategies.tool_calls(nothing)
@@ -339,7 +339,7 @@ def test_what_was_allowed_passes():
         with pytest.raises(AssertionError, match="it was denied: not today"):
             assert_allowed(refused)
     for question in (asked, Ask("really?")):
-        with pytest.raises(AssertionError, match=r"it was asked about: really\?"):
+        with pytest.raises(AssertionError, match=r"it requires approval: really\?"):
             assert_allowed(question)
 
 
@@ -383,4 +383,4 @@ def test_a_change_is_shown():
         "expected no change, but it was asked: Ask(prompt='well?')",
     ]
     assert shown[7].startswith("expected no change, but it was answered: ToolResponse(content=")
-    assert shown[8].startswith("give a value before and one after, not only ToolCall(")
+    assert shown[8].startswith("expected two values to compare, got only ToolCall(")

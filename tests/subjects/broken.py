@@ -287,7 +287,7 @@ BROKEN = [
     _broken("repeatable", check_adapter, StampsAnId()),
     _broken("repeatable", check_adapter, CountsTexts(), examples=500),
     _broken("idempotent", check_adapter, SaysItAgain(), idempotent=True),
-    _broken("sound-schema", check_adapter, UnsoundSchema()),
+    _broken("valid-schema", check_adapter, UnsoundSchema()),
     _broken("arguments-fit", check_adapter, HalfRename(), tools=[read_file]),
     _broken("result-fits", check_adapter, Shouts(), examples=500),
     _broken("touches-no-globals", check_adapter, Seeds()),

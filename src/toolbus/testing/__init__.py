@@ -1,9 +1,9 @@
 """Tools for tests of your handlers and stores; `toolbus guide testing` shows their use.
 
-`check_adapter`, `check_guard` and `check_handler` look for a case in which a handler breaks a law,
-and `strategies` draws the values that handlers meet: these need `toolbus[testing]`, which is
-hypothesis. `check_store` tries what the `Store` protocol promises. The rest are assertions,
-stand-ins and a ledger as text; for pytest there are the fixtures `bus` and `ledger_snapshot`.
+`check_adapter`, `check_guard` and `check_handler` search for a case in which a handler breaks a
+law, and `strategies` draws values for handlers: these need `toolbus[testing]`, which installs
+hypothesis. `check_store` tests a store against the `Store` protocol. The rest are assertions, fakes
+and a ledger as text; for pytest there are the fixtures `bus` and `ledger_snapshot`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,6 @@ __getattr__, _ = lazy_exports(__name__, _FACE)
 
 
 def __dir__() -> list[str]:
-    # Only what can be had: `pydoc` asks for each of these, and shall work without the extra.
+    # Only importable names: `pydoc` reads each of them, and must work without the extra.
     whole = find_spec("hypothesis") is not None
     return [name for name in __all__ if whole or _FACE[name] != "checks"]

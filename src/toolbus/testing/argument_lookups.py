@@ -1,4 +1,4 @@
-"""The arguments that a handler asks a call for by name, and calls that have them."""
+"""The arguments that a handler looks up by name in a call, and calls that have them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Path: TypeAlias = tuple[str, ...]
-"""The place of an argument: the keys that lead to it, `_ITEM` for the items of a list."""
+"""The path of an argument: its keys, with `_ITEM` for the items of a list."""
 _ITEM = "[]"
 NOTHING: Any = ...
-"""The answer that leaves a question open."""
-# Models give every type in any case; a handler may look into objects and lists of them.
+"""The answer that leaves an argument missing."""
+# Models may give any type; a handler may look into objects and into lists of them.
 ANSWERS: tuple[Any, ...] = (NOTHING, None, True, 0, "", "a", [], {}, ["a"], [{}])
 
 
 class ArgumentLookups:
-    """The arguments that a handler asks for by name: those it *missed*, and those it got.
+    """The arguments that a handler looks up by name: the *missed* ones, and the found ones.
 
-    A handler that walks through all arguments asks for none of them. An argument that is missed
-    gets the next of *answers*, also below one that was given so.
+    Iteration over all arguments is not a lookup. A missed argument gets the next of *answers*, also
+    inside of an earlier answer.
     """
 
     def __init__(self, answers: Iterable[Any] = ()) -> None:
@@ -36,22 +36,22 @@ class ArgumentLookups:
 
     @property
     def unanswered(self) -> list[str]:
-        """The arguments that were never there, as code: `arguments['edit']['path']`."""
+        """The arguments that were never found, as code: `arguments['edit']['path']`."""
         return [_code(path) for path in self.missed if path not in self._answered]
 
     def attach(self, value: Any) -> Any:
-        """Return *value* with arguments that note each question, if it is about one call."""
+        """Return *value* with arguments that record each lookup, if it is about one call."""
 
         def noted(call: ToolCall) -> ToolCall:
             copy = replace(call)
-            # The constructor would make a plain `FrozenDict` of it.
+            # The constructor would convert it to a plain `FrozenDict`.
             force_setattr(copy, "arguments", ObservedArguments.of(call.arguments, self, ()))
             return copy
 
         return _changed(value, noted)
 
     def chosen(self, value: Any) -> Any:
-        """Return *value*, which was attached, with plain arguments: those that were asked for."""
+        """Return the attached *value* with plain arguments: only those that were looked up."""
         names = {path[0] for path in (*self.missed, *self._answered)}
 
         def plain(call: ToolCall) -> ToolCall:
@@ -62,7 +62,7 @@ class ArgumentLookups:
         return _changed(value, plain)
 
     def ask(self, path: Path, arguments: FrozenDict) -> None:
-        """Note a question for *path*; *arguments* are those where its last name is looked up."""
+        """Record a lookup of *path*, whose last name is looked up in *arguments*."""
         if dict.__contains__(arguments, path[-1]):
             self._answered.add(path)
         elif path not in self.missed:
@@ -72,9 +72,9 @@ class ArgumentLookups:
 
 
 class ObservedArguments(FrozenDict):
-    """Arguments at *path* that tell *lookups*; equal to a like dict, and encoded as that.
+    """Arguments at *path* that report to *lookups*; equal to a plain dict, and encoded as one.
 
-    Only a look-up by name is a question, so walking through all of them asks for nothing.
+    Only access by name is a lookup; iteration is not.
     """
 
     __slots__ = ("_lookups", "_path")
@@ -84,7 +84,7 @@ class ObservedArguments(FrozenDict):
 
     @classmethod
     def of(cls, value: Any, lookups: ArgumentLookups, path: Path) -> Any:
-        """Return *value*, frozen JSON at *path*, with such objects; those below follow later."""
+        """Return *value*, frozen JSON at *path*, as observed arguments; nested ones come later."""
         match value:
             case ObservedArguments():
                 return value
@@ -101,7 +101,7 @@ class ObservedArguments(FrozenDict):
     def __getitem__(self, name: str) -> Any:
         self._ask(name)
         noted = self.of(super().__getitem__(name), self._lookups, (*self._path, name))
-        # Kept, so that what is answered below it stays.
+        # Stored, so that answers inside of it stay.
         dict.__setitem__(self, name, noted)
         return noted
 
@@ -122,12 +122,12 @@ class ObservedArguments(FrozenDict):
             self._lookups.ask((*self._path, name), self)
 
 
-# A handler's error speaks of the class that arguments have elsewhere.
+# Errors of handlers show the usual class of arguments.
 ObservedArguments.__name__ = FrozenDict.__name__
 
 
 def _changed(value: Any, change: Callable[[ToolCall], ToolCall]) -> Any:
-    """Return *value* with *change* of its call, if it is about one that failed or is to run."""
+    """Return *value* with *change* applied to its call, if it is a call or a failed one."""
     match value:
         case ToolCall():
             return change(value)

@@ -1,4 +1,4 @@
-"""Assertions about what handlers did, for any test runner."""
+"""Assertions about the effects of handlers, for any test runner."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MISSING: Any = object()
 
 
 def assert_denied(result: object, reason: str = "") -> str:
-    """See that *result* is a refusal whose reason has *reason* in it; return the whole reason.
+    """Assert that *result* is a denial whose reason contains *reason*; return the whole reason.
 
-    *result* is what a guard returned (`Deny`), what `bus.apply` returned, the outcome of a call,
-    a tool message or its response, or the result of a run. Raises `AssertionError`.
+    *result* is the result of a guard (`Deny`), of `bus.apply` or of a run, the outcome of a call,
+    or a tool message or its response. Raises `AssertionError`.
 
     >>> assert_denied(Deny("only inside the project"), "inside")
     'only inside the project'
@@ -40,7 +40,7 @@ def assert_denied(result: object, reason: str = "") -> str:
 
 
 def assert_allowed(result: object) -> None:
-    """See that *result*, as `assert_denied` takes it, is neither a refusal nor a question.
+    """Assert that *result*, as for `assert_denied`, is neither a denial nor a question.
 
     Raises `AssertionError`.
 
@@ -50,18 +50,18 @@ def assert_allowed(result: object) -> None:
     outcome = None if reason is None else f"it was denied: {reason}"
     match result:
         case Ask(prompt=prompt) | EventContext(asked=Ask(prompt=prompt)):
-            outcome = f"it was asked about: {prompt}"
+            outcome = f"it requires approval: {prompt}"
     if outcome is not None:
         msg = f"expected the call to be allowed, but {outcome}"
         raise AssertionError(msg)
 
 
 def assert_unchanged(result: Any, after: Any = _MISSING) -> None:
-    """See that nothing was changed, refused, asked or answered; raises `AssertionError`.
+    """Assert that nothing was changed, denied, asked or answered; raises `AssertionError`.
 
-    *result* is what `bus.apply` returned, or the outcome of a call. With *after*, a value before
-    and one after are compared as the bus does it, by their encoding; None after means unchanged,
-    as it does when a handler or an adapter returns it.
+    *result* is the result of `bus.apply`, or the outcome of a call. With *after*, two values are
+    compared as on the bus, by their encoding; an *after* of None means unchanged, as for the
+    result of a handler or an adapter.
 
     >>> call = ToolCall(name="read", arguments={"path": "a"})
     >>> assert_unchanged(asyncio.run(EventBus().apply(events.TOOL_CALL_BEFORE, call)))
@@ -99,16 +99,16 @@ def _problems(before: Any, after: Any) -> Iterator[str]:
                 "rejected": before.rejected,
                 "answered": before.answer,
             }
-            for what, text in outcomes.items():
+            for outcome, text in outcomes.items():
                 if text is not None:
-                    yield f"expected no change, but it was {what}: {describe(text)}"
+                    yield f"expected no change, but it was {outcome}: {describe(text)}"
             yield from _differences(before.original, before.value)
         case ToolCallOutcome(executed=None):
             yield f"expected no change, but the call was not executed: {before.status}"
         case ToolCallOutcome():
             yield from _differences(before.requested, before.executed)
         case _:
-            yield f"give a value before and one after, not only {describe(before)}"
+            yield f"expected two values to compare, got only {describe(before)}"
 
 
 def _differences(before: Any, after: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Let hypothesis hunt for the smallest case that breaks a law."""
+"""The search for the smallest case that breaks a law, by hypothesis."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 Draw: TypeAlias = "Callable[[SearchStrategy[Any]], Any]"
 
-# A case is made smaller for as long at most, so that the check of a slow handler ends as well.
+# The limits of shrinking a case, so that the check of a slow handler ends, too.
 MOST_TRIES, MOST_SECONDS = 500, 30.0
 _SHORT = 1_000
-"""Of how many characters a case is that a person reads at a glance."""
-_FLAKY = "  it did so once and not each time: it remembers earlier calls, or draws lots"
+"""The most characters of a case that a person reads at a glance."""
+_FLAKY = "  it did so once but not each time: it depends on earlier calls, or on random numbers"
 
 
 class _SearchOver(BaseException):
-    """The hunt is over: to try further would take too long."""
+    """The search ends, since further attempts would take too long."""
 
 
 def search_cases(examine: Callable[[Draw], object], *, examples: int, seed: int) -> None:
-    """Call *examine* with a function that draws, again and again; raise the smallest `LawBroken`.
+    """Call *examine* repeatedly with a function that draws values; raise the smallest `LawBroken`.
 
     The same *seed* gives the same cases. Raises `ValueError` if nothing can be drawn.
     """
     search = _CaseSearch(examine)
-    # Hypothesis cannot make every kind of text out of every other, so it may stop at a large case:
-    # a second search, from another seed, is for shorter ones only.
+    # Hypothesis cannot shrink every kind of text, so it may stop at a large case: a second search,
+    # from another seed, only accepts smaller ones.
     for start in (seed, seed + 1):
         search.search(examples, start)
         if search.smallest is None or search.is_over:
@@ -48,9 +48,9 @@ def search_cases(examine: Callable[[Draw], object], *, examples: int, seed: int)
 
 
 class _CaseSearch:
-    """The smallest case so far; after the first breach, only cases of that law count.
+    """The smallest case so far; after the first breach, only cases of the same law count.
 
-    Those whose representation has *bound* characters or more count no longer.
+    Cases whose representation has *bound* characters or more are ignored.
     """
 
     def __init__(self, examine: Callable[[Draw], object]) -> None:
@@ -61,7 +61,7 @@ class _CaseSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether no smaller case is looked for any more."""
+        """Whether the search for smaller cases has ended."""
         return self._tries > MOST_TRIES or monotonic() > self._until
 
     def search(self, examples: int, seed: int) -> None:
@@ -73,10 +73,10 @@ class _CaseSearch:
         except (LawBroken, _SearchOver):
             pass
         except hypothesis.errors.Unsatisfiable as error:
-            msg = "no case can be drawn; does anything fit the schemas, values or calls given?"
+            msg = "no case can be drawn; do any values match the given schemas, values or calls?"
             raise ValueError(msg) from error
         except hypothesis.errors.Flaky:
-            # It broke the law once and not again with the same value, as hidden state does.
+            # It broke the law once and not again with the same value, because of hidden state.
             if self.smallest is None:
                 raise
             if not self.is_over:
@@ -92,7 +92,7 @@ class _CaseSearch:
         except NoResult:
             return
         except LawBroken as error:
-            # Another law's case is no smaller one of this.
+            # A case of another law is not a smaller one of this.
             is_other = self.smallest is not None and error.law != self.smallest.law
             if is_other or len(repr(error.case)) >= self.bound:
                 return
@@ -101,12 +101,12 @@ class _CaseSearch:
             self.smallest = error
             if error.law == "ends":
                 self._until = -inf
-                raise _SearchOver from None  # Each further try would take as long.
+                raise _SearchOver from None  # Each further attempt would take as long.
             raise
 
 
 def _settings() -> hypothesis.settings:
-    """Return settings that no profile of the user changes: the same hunt everywhere."""
+    """Return settings that are independent of the user's hypothesis profile."""
     return hypothesis.settings(
         backend="hypothesis",
         database=None,

@@ -1,4 +1,4 @@
-"""Cases that handlers and adapters are tried with: tools, calls, responses, values of events."""
+"""Cases for checks of handlers and adapters: tools, calls, responses, values of events."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _CALL_IDS = st.sampled_from(("call-1", "1", "toolu_01A"))
 
 
 class Cases:
-    """Strategies for one check.
+    """The strategies of one check.
 
-    *patterns* are the glob patterns of the tools that a handler is for, *tools* those to try it
-    with; *calls* and *responses* replace what is drawn, if given.
+    *patterns* are the glob patterns of the tools that a handler applies to, *tools* the tools to
+    draw; *calls* and *responses* replace the default strategies, if given.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Cases:
         self.tools = tuple([spec_of(tool) for tool in tools])
         self.given_calls, self.given_responses = calls, responses
         self.sometimes = st.sampled_from((False, False, False, True))
-        # Made once: to make a strategy takes longer than to draw from it.
+        # Created once: creating a strategy takes longer than drawing from it.
         self._texts = texts()
         self._json = json_values(max_leaves=6, texts=self._texts)
         answer = st.sampled_from(ANSWERS) | self._json
@@ -79,11 +79,11 @@ class Cases:
         self.specs = self._drawn_specs()
 
     def is_named(self, name: str) -> bool:
-        """Return whether the tool *name* is one that the handler says it is for."""
+        """Return whether the handler claims to apply to the tool *name*."""
         return self._selector.matches(name)
 
     def some_spec(self, output: Any = None) -> ToolSpec:
-        """Return one tool that the handler is for; one that is made up promises *output*."""
+        """Return a tool that the handler applies to; a made-up one has a schema for *output*."""
         for spec in self.tools:
             if self.is_named(spec.name):
                 return spec
@@ -95,23 +95,23 @@ class Cases:
         return ToolSpec(name=name, output_schema=promise)
 
     def calls(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
-        """Draw calls that fit *spec*, or those that were given, with its name."""
+        """Draw calls that match *spec*, or the given calls with its name."""
         if self.given_calls is not None:
             return self.given_calls.map(lambda call: replace(call, name=spec.name))
         return _calls(spec, self._fits(spec.input_schema))
 
     def nonsense(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
-        """Draw calls of *spec* as models make them up: they may fit and mostly do not."""
+        """Draw calls of *spec* with arbitrary arguments, which usually do not match it."""
         known = tuple(spec.input_schema.get("properties", ())) or ("a",)
         names = st.sampled_from(known) | st.text(max_size=8)
         return _calls(spec, st.dictionaries(names, self._json, max_size=4))
 
     def responses(self, spec: ToolSpec, call: ToolCall) -> SearchStrategy[ToolResponse]:
-        """Draw responses to *call*, as the lifecycle has stamped them."""
+        """Draw responses to *call*, stamped as by the lifecycle of a call."""
         drawn = self.given_responses
         if drawn is None:
             schema = spec.output_schema
-            # Tools that promise a form keep it, most often.
+            # Tools with an output schema usually comply with it.
             drawn_json = [self._json] if schema is None else [self._fits(schema)] * 3
             structured = st.one_of(st.none(), *drawn_json)
             drawn = st.tuples(self._bare, structured).map(
@@ -136,21 +136,21 @@ class Cases:
 
 
 def _calls(spec: ToolSpec, arguments: SearchStrategy[Any]) -> SearchStrategy[ToolCall]:
-    # `builds` would look at the type's annotations, each time that a tool is drawn.
+    # `builds` would inspect the type's annotations each time that a tool is drawn.
     return st.tuples(_CALL_IDS, arguments).map(
         lambda pair: ToolCall(id=pair[0], name=spec.name, arguments=pair[1])
     )
 
 
 def _name_like(pattern: str, word: str) -> str:
-    """Return a name that the glob *pattern* matches, with *word* for its stars."""
+    """Return a name that matches the glob *pattern*, with *word* in place of its stars."""
     name = re.sub(r"\[!.*?\]", "_", pattern)
     name = re.sub(r"\[(.).*?\]", r"\1", name)
     return name.replace("*", word).replace("?", word[0])
 
 
 def saying(spec: ToolSpec, text: str) -> dict[str, Any]:
-    """Return arguments for *spec* with *text* wherever a string may stand."""
+    """Return arguments for *spec* with *text* for each parameter that may be a string."""
     properties = spec.input_schema.get("properties", {})
     arguments = {
         name: text
@@ -161,7 +161,7 @@ def saying(spec: ToolSpec, text: str) -> dict[str, Any]:
 
 
 class HandlerCase(NamedTuple):
-    """A value, and what a context says besides."""
+    """A value of an event, with the tool and the scope of its context."""
 
     value: Any
     tool: ToolSpec | None = None
@@ -169,12 +169,12 @@ class HandlerCase(NamedTuple):
 
 
 CALLS = (TOOL_CALL_BEFORE, TOOL_CALL_ERROR)
-"""The events of one call of the model."""
+"""The events about one call of the model."""
 _MESSAGES = (MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE)
 
 
 def handler_cases(event: Event, cases: Cases) -> SearchStrategy[HandlerCase]:
-    """Draw handler_cases of *event*."""
+    """Draw cases of *event*."""
     if event is TOOLS_PROVIDE:
         several = st.lists(cases.specs, max_size=3, unique_by=lambda spec: spec.name)
         return cases_with(several.map(tuple))
@@ -184,7 +184,7 @@ def handler_cases(event: Event, cases: Cases) -> SearchStrategy[HandlerCase]:
     speakers = scopes()
 
     def about_tool(spec: ToolSpec) -> SearchStrategy[HandlerCase]:
-        # Now and then the tool is unknown: a model may make tools up.
+        # Sometimes the tool is unknown: a model may invent tools.
         tool = st.sampled_from((spec, spec, spec, None))
         drawn = st.tuples(_about(event, cases, spec, values), tool, speakers)
         return drawn.map(lambda facts: HandlerCase(*facts))
@@ -194,14 +194,14 @@ def handler_cases(event: Event, cases: Cases) -> SearchStrategy[HandlerCase]:
 
 
 def cases_with(values: SearchStrategy[Any]) -> SearchStrategy[HandlerCase]:
-    """Draw handler_cases with *values* that are about no tool we know."""
+    """Draw cases with *values* and without a known tool."""
     return st.builds(HandlerCase, values, st.none(), scopes())
 
 
 def _about(
     event: Event, cases: Cases, spec: ToolSpec, failures: SearchStrategy[Any]
 ) -> SearchStrategy[Any]:
-    """Draw values of *event* that are about the tool *spec*."""
+    """Draw values of *event* about the tool *spec*."""
     calls = cases.calls(spec) | cases.nonsense(spec)
     if event is TOOL_CALL_BEFORE:
         return calls
@@ -212,7 +212,7 @@ def _about(
 
 
 def hostile_cases(event: Event, spec: ToolSpec, text: str) -> list[HandlerCase]:
-    """Return handler_cases in which somebody says *text*, about the tool *spec* if about one."""
+    """Return cases of *event* that contain *text*, for the tool *spec* if it is about one."""
     if event is TOOL_CALL_BEFORE:
         call = ToolCall(id="call-1", name=spec.name, arguments=saying(spec, text))
         return [HandlerCase(call, spec)]

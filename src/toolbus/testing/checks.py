@@ -1,4 +1,4 @@
-"""`check_adapter`, `check_guard` and `check_handler`: hunt for broken laws."""
+"""`check_adapter`, `check_guard` and `check_handler`: the search for broken laws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def _find_subjects(first: Any, second: Any, kind: Literal["on", "guard"]) -> list[Subject]:
-    """Return the handlers to check of `(handler)`, `(component)`, `(EVENT, handler)` and the like.
+    """Return the handlers to check, from `(handler)`, `(component)` or `(EVENT, handler)`.
 
     Raises `RegistrationError` if there is none of the *kind*.
     """
@@ -54,23 +54,23 @@ def _find_subjects(first: Any, second: Any, kind: Literal["on", "guard"]) -> lis
         return marked_methods or [_function(subject, event, kind)]
     if not marked_methods:
         mark = f"@{kind}" if event is None else f"@{kind}({event.name})"
-        reason = f"no method of it is marked with `{mark}`, so there is nothing to check"
+        reason = f"it has no method marked with `{mark}`, so there is nothing to check"
         raise RegistrationError(f"component {subject.name!r}", reason)
     return marked_methods
 
 
 def _check_order(event: Any, subject: Any, check: str) -> None:
-    """Raise `RegistrationError` unless *event* is one, or None, and *subject* is none."""
+    """Raise `RegistrationError` unless *event* is an event or None, and *subject* is not one."""
     if isinstance(subject, TransformEvent | ObserveEvent):
-        what = "what to check is missing" if event is None else "the event comes first"
-        reason = f"{what}: `{check}(EVENT, handler)`"
+        problem = "the handler is missing" if event is None else "the event comes first"
+        reason = f"{problem}: `{check}(EVENT, handler)`"
         raise RegistrationError(f"{check} of {subject.name!r}", reason)
     if event is not None:
         check_event(event)
 
 
 def _marks_of(subject: Any) -> list[tuple[Mark, Any]]:
-    """Return the marks of a component's methods, or of one method, each with the method."""
+    """Return pairs of mark and method of a component, or of a single method."""
     if isinstance(subject, type) and issubclass(subject, AgentComponent):
         check_no_class("component", subject)
     if isinstance(subject, AgentComponent):
@@ -80,13 +80,13 @@ def _marks_of(subject: Any) -> list[tuple[Mark, Any]]:
 
 
 def _function(function: Any, event: Event | None, kind: Literal["on", "guard"]) -> Subject:
-    """Return *function*, which has no mark for *event*, as a handler of that."""
+    """Return *function*, which has no mark, as a handler of *event*."""
     if event is None and (marks := marks_of(function)):
         other = "check_handler" if kind == "guard" else "check_guard"
         reason = f"it is marked with `@{marks[0].kind}`; use `{other}`"
         raise RegistrationError(f"handler {name_of(function)!r}", reason)
     if event is None and kind == "on":
-        reason = "no mark tells its event; give that first: `check_handler(EVENT, handler)`"
+        reason = "it has no mark with an event; give the event: `check_handler(EVENT, handler)`"
         raise RegistrationError(f"handler {function!r}", reason)
     event = TOOL_CALL_BEFORE if event is None else event
     settings = settings_of(event, "guard" if kind == "guard" else "observer", {})
@@ -102,7 +102,7 @@ def _marked(mark: Mark, method: Any) -> Subject:
     selects = [component.selector.admits, *selections(tools, roles)]
 
     def when(ctx: EventContext[Any]) -> bool:
-        # As its subscription has it.
+        # The conditions of its subscription.
         return all(select(ctx.value) for select in selects) and wanted(ctx)
 
     patterns = tools if tools and component.selector.is_everything else component.selector.patterns
@@ -113,11 +113,12 @@ class CheckOptions(TypedDict, total=False):
     """The options of every check, as keyword arguments.
 
     Args:
-        tools: tools whose signatures, calls and results are tried; by default made-up ones.
+        tools: tools whose signatures, calls and results are drawn; by default made-up ones.
         without: names of laws that the handler may break.
-        examples: the number of cases to draw, besides a list of hostile ones; by default 100.
-        seed: another seed draws other cases, the same seed the same; by default 0.
-        limit: seconds that one call of the handler may take; by default 10.
+        examples: the number of cases to draw, in addition to a list of hostile ones; 100 by
+            default.
+        seed: the seed of the cases; 0 by default.
+        limit: the time limit of one call of the handler in seconds; 10 by default.
     """
 
     tools: Iterable[Tool | ToolSpec | Callable[..., Any]]
@@ -138,18 +139,18 @@ def check_adapter(
     idempotent: bool = False,
     **options: Unpack[CheckOptions],
 ) -> None:
-    """Hunt for a case in which *adapter* breaks a law; raises `LawBroken` with the smallest.
+    """Search for a case in which *adapter* breaks a law; raises `LawBroken` with the smallest.
 
-    Signatures, calls and responses pass it as they would in an agent, friendly and hostile ones:
-    empty, huge, deeply nested, of unusual Unicode, with arguments that models make up, or with
-    none where a response has lost its parameters. The laws stand in `toolbus.testing.laws`.
+    It gets signatures, calls and responses as in an agent, also hostile ones: empty, huge, deeply
+    nested, of unusual Unicode, with invented arguments, or without any where a response has lost
+    its parameters. The laws are in `toolbus.testing.laws`.
 
     Args:
-        adapter: an adapter, a component (then all of its adapters), or a function of a response,
-            and of its call if it takes two arguments.
-        calls: drawn in place of calls that fit.
-        responses: drawn in place of responses; ids, names and parameters are stamped on them.
-        idempotent: claims that it leaves alone what it made itself.
+        adapter: an adapter, a component (all of its adapters), or a function of a response, and of
+            its call if it has two parameters.
+        calls: the strategy of calls, in place of calls that match the schema.
+        responses: the strategy of responses; ids, names and parameters are stamped on them.
+        idempotent: claims that a second application changes nothing.
         options: see `CheckOptions`.
 
     >>> check_adapter(lambda response: response.with_text(response.text.upper()))
@@ -172,25 +173,25 @@ def check_guard(
     values: SearchStrategy[Any] | None = None,
     **options: Unpack[CheckOptions],
 ) -> None:
-    """Hunt for a case in which a guard breaks a law; raises `LawBroken` with the smallest.
+    """Search for a case in which a guard breaks a law; raises `LawBroken` with the smallest.
 
-    It gets values as they reach a guard in an agent, also calls whose arguments fit no schema:
-    guards judge those as well. The laws are those of `check_adapter` as far as they apply, and:
-    a guard judges and changes nothing, its verdict says why, and it asks only where one may.
+    It gets values as in an agent, also calls whose arguments do not match the schema, since guards
+    judge these, too. The laws are those of `check_adapter` as far as they apply, and: a guard
+    judges and changes nothing, its verdict has a reason, and it asks only if the event allows it.
 
         check_guard(inside_only)                    # a guard of `TOOL_CALL_BEFORE`
         check_guard(MESSAGE_APPEND_BEFORE, clean)   # of another event, as in `bus.guard`
-        check_guard(component)                      # all guards of it, each with its own event
+        check_guard(component)                      # all of its guards, each with its own event
         check_guard(component.inside_only)          # one of them
 
-    Arguments that it asks for by name are made up as well, so `arguments.get("command")` meets
-    calls with a command. What no case reached (a guard for tools of certain names, for one) is a
-    breach too, of the law "is-reached": give *tools*, or *values*.
+    Arguments that it looks up by name are made up as well, so `arguments.get("command")` gets calls
+    with a command. A guard that no case reaches (such as one for certain names of tools) breaks
+    the law "is-reached": give *tools*, or *values*.
 
     Args:
-        event: what a function guards, or the guard itself.
-        guard: a function of an `EventContext`, a component, or a method of one.
-        values: drawn in place of values of the event; an event of your own may need it.
+        event: the event of a function, or the guard itself.
+        guard: a function of an `EventContext`, a component, or a method of a component.
+        values: the strategy of values of the event; your own events may need one.
         options: see `CheckOptions`.
 
     >>> def no_deploys(ctx):
@@ -211,19 +212,18 @@ def check_handler(
     idempotent: bool = False,
     **options: Unpack[CheckOptions],
 ) -> None:
-    """Do as `check_guard` for what `bus.on` takes, in its order: `check_handler(EVENT, handler)`.
+    """Check a handler as `check_guard` does, with the arguments of `bus.on`: `(EVENT, handler)`.
 
-    A component, or a method that is marked with `@on`, tells its events itself. A replacement
-    must keep role and ids, arguments and results that fitted must still fit, and an observer
-    must return nothing.
+    A component, or a method with the mark `@on`, has its own events. A replacement must keep role
+    and ids, valid arguments and results must stay valid, and an observer must return nothing.
 
     Args:
-        event: what a function handles; a component, or a method of one, by itself.
+        event: the event of a function; or a component, or a method of a component.
         handler: a function of an `EventContext`, or a component.
         values: as in `check_guard`.
-        only: glob patterns of the tools that it is for: others' calls and results must stay.
-        roles: the roles of the messages that it is for: others must stay.
-        idempotent: claims that it leaves alone what it made itself.
+        only: glob patterns of the tools that it may change: all other calls and results must stay.
+        roles: the roles of the messages that it may change: all other messages must stay.
+        idempotent: claims that a second application changes nothing.
         options: see `CheckOptions`.
 
     >>> check_handler(events.TOOL_CALL_BEFORE, lambda ctx: None)
@@ -238,7 +238,7 @@ def check_handler(
 
 @contextmanager
 def _installed(component: AgentComponent | None, limit: float) -> Iterator[Stopwatch]:
-    """Give what runs the functions of *component*, or of none; it is installed meanwhile."""
+    """Return a context with the runner of functions, in which *component* is installed."""
     watch = Stopwatch(limit)
     try:
         with ExitStack() as stack:
@@ -258,7 +258,7 @@ def _installed(component: AgentComponent | None, limit: float) -> Iterator[Stopw
 def _chosen(options: CheckOptions) -> CheckOptions:
     """Return *options* with defaults; raises `TypeError` or `ValueError` for an unknown name."""
     if unknown := sorted(options.keys() - _DEFAULTS.keys()):
-        msg = f"a check has no option {unknown[0]!r}; known: {', '.join(_DEFAULTS)}"
+        msg = f"unknown option {unknown[0]!r} of a check; known: {', '.join(_DEFAULTS)}"
         raise TypeError(msg)
     chosen = CheckOptions(**{**_DEFAULTS, **options})
     check_names(chosen["without"])
@@ -298,12 +298,12 @@ def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:
 
 
 class FunctionAdapter(ToolAdapter):
-    """A function of a response, and of its call if it takes two arguments, as an adapter."""
+    """An adapter that calls a function of a response, and of its call if it has two parameters."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = getattr(function, "__name__", type(function).__name__)
         self._function, self._takes_call = function, takes(function, 2)
 
     def adapt_response(self, response: ToolResponse, call: ToolCall) -> Any:
-        """Return what the function returns."""
+        """Return the result of the function."""
         return self._function(response, call) if self._takes_call else self._function(response)

@@ -1,4 +1,4 @@
-"""Stand-ins for clock and ids, and a recorder of what a bus dispatched."""
+"""Fakes of clock and ids, and a recorder of a bus's dispatches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FakeClock:
-    """A clock that stands still until it is told to go on; counts nanoseconds.
+    """A clock in nanoseconds that only `advance` moves.
 
     >>> clock = FakeClock()
     >>> before = clock()
@@ -31,12 +31,12 @@ class FakeClock:
         return self.now_ns
 
     def advance(self, seconds: float) -> None:
-        """Go on by *seconds*."""
+        """Move the clock forward by *seconds*."""
         self.now_ns += round(seconds * 1e9)
 
 
 def counting_ids(prefix: str = "id") -> Callable[[], str]:
-    """Return a maker of ids: "id-1", "id-2" and so on.
+    """Return a generator function of ids: "id-1", "id-2" and so on.
 
     >>> ids = counting_ids("m")
     >>> ids(), ids()
@@ -47,9 +47,9 @@ def counting_ids(prefix: str = "id") -> Callable[[], str]:
 
 
 class Recorder:
-    """Collects a record of every dispatch on *bus*, with its values, until it is closed.
+    """A tap that collects a record of every dispatch on *bus*, with its values, until closed.
 
-    It is a tap: it changes nothing, not even whether an event has handlers.
+    It changes nothing, not even whether an event has handlers.
 
     >>> bus = EventBus()
     >>> handle = bus.guard(events.TOOL_CALL_BEFORE, lambda ctx: Deny("no"))
@@ -71,7 +71,7 @@ class Recorder:
 
     @property
     def names(self) -> list[str]:
-        """The names of the events, in the order in which their dispatches ended."""
+        """The names of the events, in the order of the ends of their dispatches."""
         return [record.event for record in self.records]
 
     def of(self, event: Event) -> list[DispatchRecord]:
@@ -83,7 +83,7 @@ class Recorder:
         return [record.value for record in self.of(event)]
 
     def results(self, event: Event) -> list[Any]:
-        """Return the values as the handlers of *event* left them."""
+        """Return the values after the handlers of *event*."""
         return [record.result for record in self.of(event)]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The exams of adapters and handlers: each tries one with cases, and judges it by the laws."""
+"""The checks of adapters and handlers: each applies one to cases, and verifies the laws."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
     from toolbus.testing.laws import LawName
 
 CHECKED = Scope(agent_id="checked", session_id="checked")
-"""Who speaks in a check."""
-# A handler that asks for ever deeper or ever new arguments is left at that.
+"""The scope of events in a check."""
+# The limit for a handler that looks up ever deeper or ever new arguments.
 _MOST_ROUTES = 2_000
 _NO_REASONS = frozenset({"", NO_REASON, NO_PROMPT})
 
 
 class AdapterCheck:
-    """Examines *adapter*, as it runs for the tools of *selector*, and judges it in *verifier*."""
+    """The check of *adapter*, for the tools of *selector*, by *verifier*."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class AdapterCheck:
     ) -> None:
         self._adapter, self._selector = adapter, selector
         self._cases, self._verifier, self._idempotent = cases, verifier, idempotent
-        # The signature of a method is looked at once, and not for each case.
+        # The signature of each method is inspected once, and not for each case.
         self._methods = {
             name: with_context(getattr(adapter, name))
             for name in ("adapt_signature", "adapt_parameters", "adapt_response")
         }
 
     def examine(self, draw: Draw) -> None:
-        """Send a tool's signature, a call and a response past the adapter, sometimes two."""
+        """Apply the adapter to a tool's signature, a call and a response, sometimes to two."""
         cases, spec = self._cases, draw(self._cases.specs)
         if not self._is_for(spec):
             return
@@ -97,7 +97,7 @@ class AdapterCheck:
             self._parameters(spec, published, draw(cases.nonsense(published)))
 
     def check_edge_cases(self) -> None:
-        """Send what hypothesis may not hit past the adapter: each hostile text, in each place."""
+        """Apply the adapter to cases that hypothesis may miss: each hostile text, in each place."""
         nested: Any = "deep"
         for _ in range(MAX_DEPTH // 2 - 1):
             nested = {"a": [nested]}
@@ -111,7 +111,7 @@ class AdapterCheck:
                 self._check_edge_case(response)
 
     def _check_edge_case(self, response: ToolResponse) -> None:
-        """Send *response*, and a call that says the same, past the adapter."""
+        """Apply the adapter to *response*, and to a call with the same text."""
         spec = self._cases.some_spec(output=response.structured)
         if not self._is_for(spec):
             return
@@ -124,7 +124,7 @@ class AdapterCheck:
             self._respond(spec, published, stamped, call)
 
     def _is_for(self, spec: ToolSpec) -> bool:
-        """Return whether the adapter is called for the tool *spec*."""
+        """Return whether the adapter applies to the tool *spec*."""
         should_adapt = self._adapter.should_adapt
 
         def judge(result: object) -> Breaches:
@@ -139,7 +139,7 @@ class AdapterCheck:
         def judge(result: ToolSpec | None) -> Breaches:
             for schema in (result.input_schema, result.output_schema or EMPTY) if result else ():
                 if flaw := schemas.check_schema(schema):
-                    yield "sound-schema", f"made one unsound: {flaw}"
+                    yield "valid-schema", f"returned an invalid schema: {flaw}"
 
         _, result = self._adapt("adapt_signature", spec, {"tool": spec}, judge, spec)
         return spec if result is None else result
@@ -148,7 +148,7 @@ class AdapterCheck:
         def judge(result: ToolCall | None) -> Breaches:
             problem = schema_problem(spec, call if result is None else result)
             if problem and schema_problem(published, call) is None:
-                yield "arguments-fit", f"gives arguments that do not: {problem}"
+                yield "arguments-fit", f"returned invalid arguments: {problem}"
 
         inputs = {"tool": spec, "call": call}
         if published is not spec:
@@ -160,12 +160,12 @@ class AdapterCheck:
     ) -> tuple[Invocation, Any]:
         def judge(result: ToolResponse | None) -> Breaches:
             answer = response if result is None else result
-            # As the lifecycle has it: what fits the tool's own schema is well, too.
+            # As in the lifecycle of a call: a result for the tool's own schema is valid, too.
             problem = schema_problem(published, answer) and schema_problem(spec, answer)
             if problem and schema_problem(spec, response) is None:
-                yield "result-fits", f"leaves a `structured` that does not: {problem}"
+                yield "result-fits", f"returned an invalid `structured`: {problem}"
 
-        # As it is rebuilt from a message, where a response may have lost its parameters.
+        # As rebuilt from a message, whose response may have lost its parameters.
         rebuilt = replace(call, arguments=response.parameters or EMPTY)
         inputs = {"tool": spec, "response": response, "call": rebuilt}
         return self._adapt("adapt_response", spec, inputs, judge, response, rebuilt)
@@ -178,7 +178,7 @@ class AdapterCheck:
         judge: Callable[[Any], Breaches],
         *values: Any,
     ) -> tuple[Invocation, Any]:
-        """Return what the method *name* makes of the first of *values*, for the tool *spec*."""
+        """Return the invocation of the method *name* on *values*, and its result."""
         method, ctx = self._methods[name], AdapterContext(CHECKED, spec)
         old, *others = values
         is_response = isinstance(old, ToolResponse)
@@ -205,8 +205,8 @@ class AdapterCheck:
 class Subject(NamedTuple):
     """A handler of *event*; *when* is its predicate, *component* the component of the method.
 
-    *patterns* are the glob patterns of the tools that it is for. It is claimed that it changes
-    only what is about *tools* and of *roles*, and, if *idempotent*, leaves alone what it made.
+    *patterns* are the glob patterns of the tools that it applies to. Its author claims that it
+    changes only values about *tools* and of *roles*, and that it is *idempotent*.
     """
 
     event: Event
@@ -221,14 +221,14 @@ class Subject(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name of the handler for people."""
         return name_of(self.handler)
 
 
 class HandlerCheck:
-    """Examines the handler that *subject* is with values of its event, and judges it in *verifier*.
+    """The check of the handler *subject* with values of its event, by *verifier*.
 
-    *values* replace what is drawn, if given.
+    *values* replace the default strategy, if given.
     """
 
     def __init__(
@@ -241,14 +241,14 @@ class HandlerCheck:
         self._subject, self._cases, self._verifier = subject, cases, verifier
         drawn = handler_cases(subject.event, cases) if values is None else cases_with(values)
         self._handler_cases, self._is_free = drawn, values is None
-        # Calls of tools that are made up get the arguments that the handler asks for.
+        # Calls of made-up tools get the arguments that the handler looks up.
         self._asks = values is None and not cases.tools and subject.event in CALLS
         self._lookups = ArgumentLookups()
         self._shown, self._reached, self._has_spoken = 0, 0, False
 
     def examine(self, draw: Draw) -> None:
-        """Show the handler one value, sometimes another one, and the first one again."""
-        # First, so that hypothesis keeps them while it makes the rest smaller.
+        """Apply the handler to a value, sometimes to another one, and to the first one again."""
+        # Drawn first, so that hypothesis keeps them while it shrinks the rest.
         answers = draw(self._cases.answers) if self._asks else ()
         first = self._show(draw(self._handler_cases), answers)
         if first is not None and draw(self._cases.sometimes):
@@ -256,14 +256,14 @@ class HandlerCheck:
             self._verifier.compare(*first, after="after another value")
 
     def check_edge_cases(self) -> None:
-        """Show the handler what hypothesis may not hit, and see that all it judges was reached."""
+        """Apply the handler to cases that hypothesis may miss, and check that it was reached."""
         event, spec = self._subject.event, self._cases.some_spec()
         for text in HOSTILE_TEXTS if self._is_free else ():
             for case in hostile_cases(event, spec, text):
                 with suppress(NoResult):
                     self._show(case, (text,) * 6 if self._asks else ())
         if event is TOOL_CALL_BEFORE and self._asks:
-            # Some handlers ask nothing of a call without arguments.
+            # Some handlers look up nothing in a call without arguments.
             call = ToolCall(id="call-1", name=spec.name, arguments={"text": "a"})
             self._answer_all(HandlerCase(call))
         if problem := self._unreached():
@@ -271,38 +271,38 @@ class HandlerCheck:
             self._verifier.broken("is-reached", examined, problem)
 
     def _answer_all(self, case: HandlerCase) -> None:
-        """Show calls in which each question that the handler asks has an answer of each type."""
+        """Apply the handler to calls with values of each type for each argument it looks up."""
         routes: list[tuple[Any, ...]] = [()]
         followed: set[Path] = set()
         for route in routes:
             value, asked = self._answered(case, route)
             with suppress(NoResult):
                 self._show(case._replace(value=value))
-            # The question to which these answers lead.
+            # The next lookup after these answers.
             path = next(iter(asked[len(route) :]), None)
             if path is not None and path not in followed and len(routes) < _MOST_ROUTES:
                 followed.add(path)
                 routes += [(*route, answer) for answer in ANSWERS]
 
     def _unreached(self) -> str | None:
-        """Return what no case reached; only the predicate counts unless cases were drawn freely."""
+        """Return the problem if code was not reached; given values can miss only the predicate."""
         if not self._reached:
-            return f"has a predicate that let none of {self._shown} cases pass"
+            return f"has a predicate that accepted none of {self._shown} cases"
         if not self._asks:
             return None
         if unanswered := self._lookups.unanswered:
-            return f"asked for `{unanswered[0]}`, which no case reached"
+            return f"looked up `{unanswered[0]}`, which no case has"
         judges_calls = self._subject.is_guard and self._subject.event is TOOL_CALL_BEFORE
         if judges_calls and not self._lookups.missed and not self._has_spoken:
-            return f"let all {self._reached} cases pass and asked for no argument of theirs"
+            return f"let all {self._reached} cases pass and looked up no argument"
         return None
 
     def _show(
         self, case: HandlerCase, answers: tuple[Any, ...] = ()
     ) -> tuple[Invocation, Any] | None:
-        """Return what the handler made of *case*, None if its predicate left that out.
+        """Return the invocation on *case* and its result, None if the predicate rejects it.
 
-        A call has *answers* where the handler asks for more than it has.
+        Missing arguments that the handler looks up get *answers*.
         """
         self._shown += 1
         value = self._answered(case, answers)[0] if answers else case.value
@@ -320,7 +320,7 @@ class HandlerCheck:
         return invocation, result
 
     def _answered(self, case: HandlerCase, answers: Iterable[Any]) -> tuple[Any, list[Path]]:
-        """Return the value with *answers* to the handler's lookups, and what it asked for."""
+        """Return the value with *answers* to the handler's lookups, and the missed lookups."""
         lookups = ArgumentLookups(answers)
         asking = case._replace(value=lookups.attach(case.value))
         with suppress(NoResult, LawBroken):
@@ -347,28 +347,28 @@ class HandlerCheck:
         return EventContext(event, case.value, scope=scope, tool=case.tool)
 
     def _verdict(self, result: Any) -> Breaches:
-        """Find what is wrong with what a guard gave."""
+        """Yield the breaches in the *result* of a guard."""
         event = self._subject.event
         match result:
             case None:
                 return
             case Ask() if isinstance(event, TransformEvent) and not event.asks:
-                yield "right-type", f"asked, and {event.name} lets nobody ask: it would deny"
+                yield "right-type", f"returned `Ask`, which {event.name} treats as a denial"
             case Ask(prompt=text) | Deny(reason=text):
                 if text.strip() in _NO_REASONS:
-                    yield "says-why", "gave an empty text"
+                    yield "says-why", "returned a verdict without a text"
             case _ if self._is_replacement(result):
-                yield "judges-only", "gave another value; a guard's is never used"
+                yield "judges-only", "returned a new value, which is ignored for a guard"
             case _:
                 kind = type(result).__name__
                 yield "right-type", f"returned `{kind}` instead of `Deny`, `Ask` or None"
 
     def _outcome(self, tool: ToolSpec | None, old: Any, result: Any) -> Breaches:
-        """Find what is wrong with what another handler made of *old*, a value of *tool*."""
+        """Yield the breaches in the *result* of any other handler of *old*, a value of *tool*."""
         event = self._subject.event
         if isinstance(event, ObserveEvent):
             if result is not None:
-                yield "right-type", f"returned `{type(result).__name__}`, which nobody gets"
+                yield "right-type", f"returned `{type(result).__name__}`, which is ignored"
         elif isinstance(result, Deny):
             yield from self._verdict(result)
         elif result is not None and not isinstance(result, event.answer):
@@ -387,15 +387,15 @@ class HandlerCheck:
             and (flaw := schema_problem(tool, new))
         ):
             law: LawName = "arguments-fit" if isinstance(new, ToolCall) else "result-fits"
-            yield law, f"leaves what fitted the tool and does no longer: {flaw}"
+            yield law, f"made a valid value invalid for the tool: {flaw}"
 
     def _others(self, value: Any) -> str:
-        """Return what *value* is about if the handler is not for that, else an empty text."""
+        """Return a description of *value* if the handler must not change it, else ""."""
         role, name, claimed = getattr(value, "role", None), tool_of(value), self._subject
         if claimed.roles is not None and role is not None and role not in claimed.roles:
             return f"a message of the role {role!r}"
         if name is not None and not claimed.tools.matches(name):
-            return f"something of {name!r}, which is not its tool"
+            return f"a value of {name!r}, which is not its tool"
         return ""
 
     def _is_replacement(self, result: Any) -> bool:
@@ -404,7 +404,7 @@ class HandlerCheck:
 
 
 def _changes(old: Any, new: Any, identity: tuple[str, ...], of: str) -> Breaches:
-    """Find which fields of *identity* differ, and whether a value *of* others was changed."""
+    """Yield the changed fields of *identity*, and a change of a value *of* other tools or roles."""
     for field in identity:
         before, after = getattr(old, field, None), getattr(new, field, None)
         if before != after:
@@ -414,7 +414,7 @@ def _changes(old: Any, new: Any, identity: tuple[str, ...], of: str) -> Breaches
 
 
 def _result(returned: Any, context: EventContext[Any]) -> Any:
-    """Return what a handler left: what it assigned counts, unless it returned something."""
+    """Return the *returned* value of a handler, else the output that it assigned."""
     return context.output if returned is None else returned
 
 

@@ -1,4 +1,4 @@
-"""Try one call of a user's function, and judge it by the laws that hold for all of them."""
+"""The verification of one call of a user's function by the laws for all functions."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _SHARED: dict[str, Callable[[], object]] = {
     "the recursion limit": sys.getrecursionlimit,
     "sys.path": lambda: list(sys.path),
 }
-_LEAVES_NO_RESULT = ("raises-nothing", "ends", "right-type", "sound-schema", "judges-only")
-"""The laws without which there is nothing to go on with."""
+_LEAVES_NO_RESULT = ("raises-nothing", "ends", "right-type", "valid-schema", "judges-only")
+"""The laws whose breach leaves no result to check."""
 
 Breaches: TypeAlias = "Iterator[tuple[LawName, str]]"
-"""The laws that a result breaks, each with what the function did, without its name."""
+"""The laws that a result breaks, each with a predicate for the function's name."""
 
 
 class Invocation(NamedTuple):
-    """One call of a user's function: its *name*, how to do it, and the records it is given."""
+    """One call of a user's function: its *name*, *run* to call it, and its *inputs* by name."""
 
     name: str
     run: Callable[[], Any]
@@ -44,11 +44,11 @@ class Invocation(NamedTuple):
 
 
 class NoResult(Exception):
-    """A law was broken that was not asked about, and there is no result to go on with."""
+    """An excluded law was broken, which leaves no result to check."""
 
 
 class LawVerifier:
-    """Judges what *subject* does by all laws but those of *without*."""
+    """The verifier of *subject* by all laws except those of *without*."""
 
     def __init__(self, subject: str, without: Iterable[str], watch: Stopwatch) -> None:
         self._subject, self._without, self._watch = subject, frozenset(without), watch
@@ -56,11 +56,11 @@ class LawVerifier:
     def perform(
         self, invocation: Invocation, judge: Callable[[Any], Breaches] = lambda _: iter(())
     ) -> Any:
-        """Do *invocation* twice; return its first result, in which *judge* may find breaches."""
+        """Run *invocation* twice; return its first result, which *judge* checks for breaches."""
         before = {name: _encoded(value) for name, value in invocation.inputs.items()}
         shared = {name: state() for name, state in _SHARED.items()}
         result = self.once(invocation)
-        # First, for what was changed cannot be judged.
+        # First of all: a changed input cannot be used for other checks.
         for name, value in invocation.inputs.items():
             if _encoded(value) != before[name]:
                 self.broken("changes-nothing-given", invocation, f"changed its {name}")
@@ -73,27 +73,27 @@ class LawVerifier:
         return result
 
     def compare(self, invocation: Invocation, result: Any, after: str = "the second time") -> None:
-        """Do *invocation* again, and see that it gives *result* again."""
+        """Run *invocation* again, and check that it returns *result* again."""
         again = self.once(invocation)
         if differ(result, again):
             results = {"first": result, after: again}
-            self.broken("repeatable", invocation, f"returned something else {after}", results)
+            self.broken("repeatable", invocation, f"returned a different value {after}", results)
 
     def repeat(self, again: Invocation, result: Any) -> None:
-        """See that *again*, the same on its own *result*, leaves that alone."""
+        """Check that *again*, the application to *result*, changes nothing."""
         changed_again = self.once(again)
         if changed_again is not None and differ(result, changed_again):
             results = {"first": result, "then": changed_again}
-            self.broken("idempotent", again, "changed what it had made itself", results)
+            self.broken("idempotent", again, "changed its own result", results)
 
     def once(self, invocation: Invocation) -> Any:
-        """Return what *invocation* returns; raises `NoResult` if it gives none."""
+        """Return the result of *invocation*; raises `NoResult` if there is none."""
         law: LawName
         try:
             return self._watch.run(invocation.run)
         except TimeIsUp:
             law, problem = "ends", f"took longer than {self._watch.limit:g} s"
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - that is what was asked
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a law forbids exceptions
             message = f"{type(error).__name__}: {f'{error}'[:MOST_TEXT]}{_place(error)}"
             law, problem = "raises-nothing", f"raised {message}"
         self.broken(law, invocation, problem)
@@ -106,7 +106,7 @@ class LawVerifier:
         problem: str,
         results: Mapping[str, object] = EMPTY,
     ) -> None:
-        """Raise `LawBroken`; of a law that was not asked about at most `NoResult`."""
+        """Raise `LawBroken`; for an excluded law, `NoResult` if there is no result."""
         if law not in self._without:
             case = {**invocation.inputs, **results}
             raise breach(law, self._subject, f"{invocation.name} {problem}", case)
@@ -115,12 +115,12 @@ class LawVerifier:
 
 
 def differ(before: Any, after: Any) -> bool:
-    """Return whether two results differ; None is one of them."""
+    """Return whether two results differ; each may be None."""
     return type(before) is not type(after) or (before is not None and changed(before, after))
 
 
 def schema_problem(tool: ToolSpec, value: Any) -> str | None:
-    """Return how *value*, a call or an answer of *tool*, breaks the schema that is for it."""
+    """Return why *value*, a call or an answer of *tool*, is invalid for its schema, else None."""
     match value:
         case ToolCall():
             return schemas.problem(tool.input_schema, value.arguments)
@@ -132,7 +132,7 @@ def schema_problem(tool: ToolSpec, value: Any) -> str | None:
 
 
 def _encoded(value: Any) -> bytes | None:
-    """Return the encoding of *value*, None if it has none: values of users' events may not."""
+    """Return the encoding of *value*, None if there is none, as for values of users' events."""
     try:
         return encode(value)
     except (TypeError, ValueError, RecursionError):
@@ -140,7 +140,7 @@ def _encoded(value: Any) -> bytes | None:
 
 
 def _place(error: BaseException) -> str:
-    """Return " at file:line" of where *error* was raised, not by what a case's own values do."""
+    """Return " at file:line" of the user's code in which *error* was raised."""
     place, name = error.__traceback__, ""
     while place is not None:
         folder, file = os.path.split(place.tb_frame.f_code.co_filename)

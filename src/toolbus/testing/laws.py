@@ -1,4 +1,4 @@
-"""The laws that handlers and adapters keep, each with what to do about a breach."""
+"""The laws for handlers and adapters, each with advice for a breach."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LawName = Literal[
     "changes-nothing-given",
     "repeatable",
     "idempotent",
-    "sound-schema",
+    "valid-schema",
     "arguments-fit",
     "result-fits",
     "judges-only",
@@ -30,7 +30,7 @@ LawName = Literal[
 
 
 class Law(NamedTuple):
-    """What a law asks for, and what helps who breaks it."""
+    """A law's promise, and the advice for a breach."""
 
     promise: str
     advice: str
@@ -38,70 +38,70 @@ class Law(NamedTuple):
 
 LAWS: dict[LawName, Law] = {
     "raises-nothing": Law(
-        "it raises for no value",
-        "handle the case; a failing adapter or guard refuses what it should have passed",
+        "it never raises",
+        "handle the case; a failing adapter or guard denies calls that it should pass",
     ),
     "ends": Law(
         "it ends in time",
-        "bound its work: no pattern with nested repeats, no loop or wait without a limit; if it "
-        "may take this long, give the check a higher `limit`",
+        "bound its work: no pattern with nested repeats, no loop or wait without a limit; if this "
+        "is acceptable, give the check a higher `limit`",
     ),
     "right-type": Law(
-        "it returns what its event or method takes, or None for no opinion",
-        "return None, or a value of the type that its signature names",
+        "it returns a value of the event's or method's type, or None for no change",
+        "return None, or a value of the type in its signature",
     ),
     "keeps-identity": Law(
         "ids, role and tool name stay",
-        "start from what you were given: `response.map_text`, `response.with_text`, "
-        "`call.merge_arguments`, or `msgspec.structs.replace` keep the rest",
+        "derive the result from the input: `response.map_text`, `response.with_text`, "
+        "`call.merge_arguments` and `msgspec.structs.replace` keep the rest",
     ),
     "leaves-others-alone": Law(
-        "it changes only what it is for",
-        "let `should_adapt` agree with `tools`, and return None for other tools and roles",
+        "it changes only its own tools and roles",
+        "make `should_adapt` agree with `tools`, and return None for other tools and roles",
     ),
     "changes-nothing-given": Law(
-        "it returns another record and never changes the one that it was given",
-        "build a new record; `thaw()` gives a private copy of a JSON value",
+        "it returns a new record and never changes its input",
+        "build a new record; `thaw()` gives a mutable copy of a JSON value",
     ),
     "repeatable": Law(
         "the same value gives the same result",
-        "decide by the value alone: no clock, no chance, no count of earlier calls; if it must "
-        "remember, let the check leave this law out: `without=['repeatable']`",
+        "decide by the value only: no clock, no random numbers, no count of earlier calls; if it "
+        "needs state, exclude this law from the check: `without=['repeatable']`",
     ),
     "idempotent": Law(
-        "a second time changes nothing more",
-        "leave alone what it made itself, or do not claim `idempotent=True`",
+        "a second application changes nothing",
+        "return None for its own results, or do not claim `idempotent=True`",
     ),
-    "sound-schema": Law(
-        "the schemas that it publishes are sound",
+    "valid-schema": Law(
+        "the schemas that it publishes are valid",
         "publish schemas that `toolbus.messages.schemas.check_schema` accepts",
     ),
     "arguments-fit": Law(
-        "arguments that fitted still fit the schema that holds behind it",
-        "name only parameters that the tool has, in their types; an adapter undoes in "
-        "`adapt_parameters` what it changed in `adapt_signature`",
+        "valid arguments stay valid for the tool's own schema",
+        "use only parameters of the tool, with their types; an adapter must undo in "
+        "`adapt_parameters` the changes of `adapt_signature`",
     ),
     "result-fits": Law(
-        "a structured result that fitted still fits the output schema",
+        "a valid structured result stays valid for the output schema",
         "change the output schema in `adapt_signature` as well, or drop `structured` with "
         "`response.with_text`",
     ),
     "judges-only": Law(
         "a guard judges and changes nothing",
-        "return `Deny`, `Ask` or None; subscribe what rewrites with `on`",
+        "return `Deny`, `Ask` or None; subscribe a handler that rewrites with `on`",
     ),
     "says-why": Law(
-        "a verdict says why",
-        "give `Deny` and `Ask` a text: the model, or the person who is asked, reads it",
+        "a verdict has a reason",
+        "give `Deny` and `Ask` a text, for the model or the approver",
     ),
     "touches-no-globals": Law(
-        "it leaves what all share as it was",
-        "use `random.Random()` of its own, and pass settings instead of changing the environment",
+        "it changes no global state",
+        "use its own `random.Random()`, and pass settings instead of changing the environment",
     ),
     "is-reached": Law(
-        "some case reaches what it judges",
-        "give `tools=[…]`, the tools that it is for, or `values=…`; if it is right as it is, let "
-        "the check leave this law out: `without=['is-reached']`",
+        "some case reaches its code",
+        "give `tools=[…]`, the tools that it applies to, or `values=…`; if this is intended, "
+        "exclude this law from the check: `without=['is-reached']`",
     ),
 }
 
@@ -109,7 +109,7 @@ LAWS: dict[LawName, Law] = {
 def breach(
     law: LawName, subject: str, problem: str, case: Mapping[str, object], note: str = ""
 ) -> LawBroken:
-    """Return the error for a breach of *law* by *subject*, with a report for people."""
+    """Return the error for a breach of *law* by *subject*, with a readable report."""
     promise, advice = LAWS[law]
     width = max((len(name) for name in case), default=0)
     shown = [f"    {name:{width}}  {describe(value)}" for name, value in case.items()]
@@ -124,8 +124,8 @@ def breach(
 
 
 def check_names(names: Collection[str]) -> frozenset[str]:
-    """Return *names* as a set; raises `ValueError` for one that no law has."""
+    """Return *names* as a set; raises `ValueError` for the name of an unknown law."""
     if unknown := sorted(set(names) - LAWS.keys()):
-        msg = f"no law is called {unknown[0]!r}; known: {', '.join(LAWS)}"
+        msg = f"unknown law {unknown[0]!r}; known: {', '.join(LAWS)}"
         raise ValueError(msg)
     return frozenset(names)

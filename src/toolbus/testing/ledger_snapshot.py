@@ -1,4 +1,4 @@
-"""A ledger as readable text that is the same in every run, and its comparison with a kept one."""
+"""A ledger as readable, reproducible text, and its comparison with a stored snapshot."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ UPDATE = "--toolbus-update"
 
 
 def ledger_text(records: Iterable[DispatchRecord], *, idle: bool = False) -> str:
-    """Return what handlers did, one dispatch a paragraph, without times, sizes, digests and ids.
+    """Return the actions of handlers, a paragraph per dispatch, without times, digests and ids.
 
-    Dispatches that nobody handles are left out, unless *idle*. Who spoke is told by depth only:
-    what a sub-agent's handlers did says so.
+    Dispatches without handlers are omitted unless *idle*. Agents are distinguished by depth only:
+    dispatches of sub-agents are marked.
 
     >>> def no(ctx):
     ...     return Deny("no")
@@ -38,9 +38,9 @@ def ledger_text(records: Iterable[DispatchRecord], *, idle: bool = False) -> str
 
 
 class LedgerSnapshot:
-    """Compares ledgers of one test with texts that were kept in *folder*; the plugin makes it.
+    """A comparison of one test's ledgers with snapshots in *folder*; the pytest plugin creates it.
 
-    Called with records, it raises `AssertionError` with the differences; on *update* it writes.
+    Calling it raises `AssertionError` with the differences; with *update* it writes the snapshot.
     """
 
     def __init__(self, folder: Path, test: str, *, update: bool = False) -> None:
@@ -48,20 +48,20 @@ class LedgerSnapshot:
         self._count = 0
 
     def __call__(self, records: Iterable[DispatchRecord], *, idle: bool = False) -> None:
-        """Compare *records*, without what differs from run to run, with those that were kept."""
+        """Compare the text of *records* with the snapshot."""
         self._count += 1
         path, text = self._folder / self._file_name(), f"{ledger_text(records, idle=idle)}\n"
         if self._update:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         elif not path.exists():
-            msg = f"no ledger is kept in {path}; look at this one and run `pytest {UPDATE}`:"
+            msg = f"there is no snapshot {path}; review this ledger and run `pytest {UPDATE}`:"
             raise AssertionError(f"{msg}\n{text}")
         elif (expected := path.read_text("utf-8")) != text:
             lines = unified_diff(
                 expected.splitlines(), text.splitlines(), "kept", "now", lineterm=""
             )
-            msg = f"the ledger is another than {path}; if it shall be, run `pytest {UPDATE}`:"
+            msg = f"the ledger differs from {path}; if this is intended, run `pytest {UPDATE}`:"
             raise AssertionError("\n".join([msg, *lines]))
 
     def _file_name(self) -> str:

@@ -1,8 +1,8 @@
-"""Draw JSON values that fit a schema, for the keywords that `toolbus.messages.schemas` knows.
+"""Strategies for JSON values that match a schema, for the keywords of `toolbus.messages.schemas`.
 
-The ready-made library, hypothesis-jsonschema 0.23, knows the drafts 4 to 7; tools speak 2020-12,
-with `prefixItems` and references beside other keywords. The keywords that tools use are drawn for;
-of the rest only a filter knows, so little fits a schema that is made of them.
+The library hypothesis-jsonschema 0.23 supports the drafts 4 to 7; tools use 2020-12, with
+`prefixItems` and references beside other keywords. The strategies use the keywords that tools use;
+all other keywords only filter, so that few values match a schema made of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANNOTATIONS = frozenset(
     }
 )
 _KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
-# What a value drawn by these alone is sure to fit.
+# Values of a schema with only these keywords need no filter.
 _SURE = ANNOTATIONS | {"type", "properties", "required", "items", "$ref"}
 _FORMATS: dict[str, Callable[[], SearchStrategy[str]]] = {
     "date-time": lambda: st.datetimes(timezones=st.just(UTC)).map(lambda time: time.isoformat()),
@@ -43,7 +43,7 @@ _FORMATS: dict[str, Callable[[], SearchStrategy[str]]] = {
 def json_values(
     *, max_leaves: int = 12, texts: SearchStrategy[str] | None = None
 ) -> SearchStrategy[Any]:
-    """Draw JSON values as callers write them, dicts and lists, that survive a round trip."""
+    """Draw JSON values, of dicts and lists, that survive a round trip."""
     leaves = (
         st.none()
         | st.booleans()
@@ -61,22 +61,22 @@ def json_values(
 def values_for(
     schema: Mapping[str, Any], texts: SearchStrategy[str] | None = None
 ) -> SearchStrategy[Any]:
-    """Draw JSON values that fit *schema*; where that says no more than string, *texts*.
+    """Draw JSON values that match *schema*, with *texts* for strings without other keywords.
 
-    Raises `ValueError` for a schema that is not sound. `format` counts for the formats that
-    Python's types have: dates, times, UUIDs and the like.
+    Raises `ValueError` for an invalid schema. `format` is supported for the formats of Python
+    types, such as dates, times and UUIDs.
     """
     if flaw := schemas.check_schema(schema):
-        msg = f"the schema is not sound: {flaw}"
+        msg = f"the schema is not valid: {flaw}"
         raise ValueError(msg)
     root = thaw(schema)
     return _SchemaStrategies(root, st.text() if texts is None else texts).of(root)
 
 
 def merge(*schemas: Mapping[str, Any] | bool) -> dict[str, Any]:
-    """Return one schema that all values which fit *schemas* fit, though others may do so as well.
+    """Return a schema that accepts all values that match every one of *schemas*, and maybe more.
 
-    Of two rules for one keyword the later one counts. The exact answer is left to the filter.
+    Of two rules for a keyword the later one is used. The filter makes the result exact.
     """
     merged: dict[str, Any] = {}
     for schema in schemas:
@@ -96,14 +96,14 @@ def _both(word: str, first: Any, second: Any) -> Any:
 
 
 class _SchemaStrategies:
-    """Strategies for the parts of one document, *root*; each reference is followed once."""
+    """The strategies for the parts of one document, *root*; each reference is resolved once."""
 
     def __init__(self, root: dict[str, Any], texts: SearchStrategy[str]) -> None:
         self._root, self._texts = root, texts
         self._referred: dict[str, SearchStrategy[Any]] = {}
 
     def of(self, schema: Any) -> SearchStrategy[Any]:
-        """Return a strategy for what fits *schema*, an object, True or False."""
+        """Return the strategy of values that match *schema*, an object, True or False."""
         if isinstance(schema, bool):
             return json_values(texts=self._texts) if schema else st.nothing()
         drawn = self._drawn(schema)
@@ -126,7 +126,7 @@ class _SchemaStrategies:
         return self._simple(rest)
 
     def _simple(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
-        """Return a strategy for a *schema* that is not put together of others."""
+        """Return the strategy of a *schema* without subschemas to combine."""
         if "const" in schema:
             return st.just(schema["const"])
         if "enum" in schema:
@@ -177,7 +177,7 @@ class _SchemaStrategies:
             for name in schema.get("required", ())
         }
         fixed = st.fixed_dictionaries(needed, optional=known)
-        # Unknown names are drawn where they are asked for, or nothing else is said.
+        # Unknown names are drawn if they are required, or if there are no known ones.
         fewest = max(schema.get("minProperties", 0) - len(needed) - len(known), 0)
         if extra is False or not (fewest or isinstance(extra, dict) or "properties" not in schema):
             return fixed
@@ -186,7 +186,7 @@ class _SchemaStrategies:
 
 
 def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
-    """Return the smallest and the greatest number; those that are excluded are filtered."""
+    """Return the smallest and the greatest number; excluded bounds are left to the filter."""
     minimum = max(schema.get("minimum", -inf), schema.get("exclusiveMinimum", -inf))
     return minimum, min(schema.get("maximum", inf), schema.get("exclusiveMaximum", inf))
 

@@ -1,4 +1,4 @@
-"""A limit to the time that a user's function takes, which also stops what never waits."""
+"""A time limit for a user's function, also for one that never awaits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class TimeIsUp(BaseException):  # not an `Exception`, so that code under test does not catch it
-    """A call took longer than it may."""
+    """A call exceeded its time limit."""
 
 
 class Stopwatch:
-    """Runs sync and async functions, each for *limit* seconds at most.
+    """A runner of sync and async functions, for at most *limit* seconds each.
 
-    In the main thread and outside an event loop an alarm interrupts whatever runs, a regular
-    expression included. Elsewhere a function runs in a thread of its own, which is left behind
-    if its time is up; there a regular expression that explodes cannot be stopped.
+    In the main thread and outside an event loop an alarm interrupts any code, even a regular
+    expression. Elsewhere a function runs in a thread of its own, which is abandoned when its time
+    is up; a regular expression with catastrophic backtracking cannot be stopped there.
     """
 
     def __init__(self, limit: float) -> None:
@@ -33,12 +33,12 @@ class Stopwatch:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, function: Callable[[], Any]) -> Any:
-        """Return what *function* returns, awaited if need be; raises `TimeIsUp`."""
+        """Return the result of *function*, awaited if necessary; raises `TimeIsUp`."""
         began = perf_counter()
         try:
             result = self._alarmed(function) if _can_be_alarmed() else self._apart(function)
         except TimeIsUp:
-            # Whatever was interrupted in the loop stays behind.
+            # The loop may contain interrupted tasks: the next call gets a new one.
             self.close()
             self._loop = None
             raise
@@ -47,13 +47,13 @@ class Stopwatch:
         return result
 
     def close(self) -> None:
-        """Close the event loop, if one was needed."""
+        """Close the event loop, if any."""
         if self._loop is not None and not self._loop.is_running():
             self._loop.close()
             self._loop = None
 
     def _alarmed(self, function: Callable[[], Any]) -> Any:
-        """Run *function* here; an alarm interrupts it, again and again if it swallows that."""
+        """Run *function* here; an alarm interrupts it, repeatedly if it swallows the exception."""
         armed, began, others, every = True, perf_counter(), 0.0, 0.0
 
         def ring(*_: object) -> None:
@@ -62,25 +62,25 @@ class Stopwatch:
 
         former = signal.signal(signal.SIGALRM, ring)
         try:
-            # Later than the limit of what is awaited, which ends more gently.
+            # Later than the limit of awaited code, which ends in an orderly way.
             others, every = signal.setitimer(signal.ITIMER_REAL, self.limit + 1, 1)
             return self._settle(function)
         finally:
-            # No call stands before this, for the alarm may ring in any call and leave the rest out.
+            # No call before this line: the alarm may raise in any call and skip the rest.
             armed = False
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, former)
-            # Somebody else's alarm, such as that of a test's own limit, goes on.
+            # Restore an earlier alarm, such as a test's own limit.
             if others:
                 remaining = max(others - (perf_counter() - began), 0.001)
                 signal.setitimer(signal.ITIMER_REAL, remaining, every)
 
     def _settle(self, function: Callable[[], Any]) -> Any:
-        # A copy of the context needs no resetting, which an alarm could leave out.
+        # A copy of the context needs no reset, which an alarm could skip.
         return copy_context().run(self._rehearsed, function)
 
     def _rehearsed(self, function: Callable[[], Any]) -> Any:
-        # Each call finds nothing kept, so what it makes of a value depends on nothing before.
+        # Each call begins without stored state, so its result does not depend on earlier calls.
         rehearsal.set(rehearse("checked"))
         result = function()
         if not isawaitable(result):
@@ -106,7 +106,7 @@ class Stopwatch:
         def work() -> None:
             try:
                 outcome.append(self._settle(function))
-            except BaseException as error:  # noqa: BLE001 - it is raised where it was waited for
+            except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
                 errors.append(error)
 
         thread = threading.Thread(target=work, daemon=True)

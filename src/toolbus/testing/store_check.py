@@ -1,4 +1,4 @@
-"""`check_store`: whether a store keeps what the `Store` protocol promises."""
+"""`check_store`: the check of a store against the `Store` protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     _Law = Callable[[Callable[[], Store]], Coroutine[Any, Any, None]]
 
-SECONDS = 60.0  # For one law; a store that needs longer hangs.
+SECONDS = 60.0
+"""The time limit of one law."""
 
 _CALL = ToolCall(id="c", name="read", arguments={"n": 1.5, "deep": [{"a": None}]})
 _RESPONSE = ToolResponse(structured=[1, "x"])
@@ -48,20 +49,20 @@ _TEXTS = (
 
 
 def check_store(open_store: Callable[[str], Store], *, without: Collection[str] = ()) -> None:
-    """Try the promises of the `Store` protocol; raise `LawBroken`, which names all broken ones.
+    """Check a store against the `Store` protocol; raise `LawBroken` with all broken laws.
 
-    A durable store is also closed and opened again, and opened twice at a time. This starts event
-    loops of its own, so a test that calls it is a plain function. Raises `ValueError` for names
-    of laws that do not exist.
+    A durable store is also reopened, and opened twice at the same time. This function starts its
+    own event loops, so call it from a synchronous test. Raises `ValueError` for names of unknown
+    laws.
 
     Args:
-        open_store: opens the store at the place of a given name, which is empty at first.
+        open_store: opens the store of a given name, which is empty at first.
         without: names of laws that the store may break.
 
     >>> check_store(lambda name: MemoryStore())
     """
     if unknown := sorted(set(without) - LAWS.keys()):
-        msg = f"no law for stores is called {unknown[0]!r}; known: {', '.join(LAWS)}"
+        msg = f"unknown law {unknown[0]!r}; known: {', '.join(LAWS)}"
         raise ValueError(msg)
     problems = {
         name: problem
@@ -76,7 +77,7 @@ def check_store(open_store: Callable[[str], Store], *, without: Collection[str] 
 
 
 async def _problem(law: _Law, open_store: Callable[[], Store]) -> str:
-    """Return how a store breaks *law*, or an empty text."""
+    """Return how a store breaks *law*, else ""."""
     opened: list[Store] = []
 
     def open_here() -> Store:
@@ -90,7 +91,7 @@ async def _problem(law: _Law, open_store: Callable[[], Store]) -> str:
         return str(error)
     except TimeoutError:
         return f"the store takes longer than {SECONDS:g} s"
-    except Exception as error:  # noqa: BLE001 - an error of the store is a broken promise
+    except Exception as error:  # noqa: BLE001 - an error of the store breaks the law
         return f"the store raises {error!r}"
     finally:
         for store in opened:
@@ -136,7 +137,7 @@ async def _fence(open_store: Callable[[], Store]) -> None:
     late = AppendRequest(message=_user("late"), records=(_record("late"),), at=first)
     await _expect_error(SessionBusyError, store.append("s", late), "a late append")
     written = (await store.read("s"), await store.records("s"), await store.sessions())
-    _expect(written, ((), (), ()), "the messages, records and sessions behind a refused append")
+    _expect(written, ((), (), ()), "the messages, records and sessions after a refused append")
     appends = [store.append("s", _entry(f"m{n}", second)) for n in range(20)]
     results = await asyncio.gather(*appends, return_exceptions=True)
     _expect(results.count(None), 1, "the number of 20 appends at one position that succeed")
@@ -190,7 +191,7 @@ async def _forgetting(open_store: Callable[[], Store]) -> None:
     await store.open_session("busy", "a", 60)
     _expect(await store.forget_sessions(2_000), ("old",), "the deleted sessions")
     remaining = [info.id for info in await store.sessions()]
-    _expect(remaining, ["busy", "new"], "the sessions that stay: one in use, and a newer one")
+    _expect(remaining, ["busy", "new"], "the remaining sessions: one in use, and a newer one")
     _expect(await store.read("old"), (), "the messages of a deleted session")
     _expect(await store.forget_originals("new"), 1, "the number of originals that are forgotten")
     _expect(await store.originals("busy"), (original,), "the originals of another session")
@@ -204,9 +205,9 @@ async def _reader(open_store: Callable[[], Store]) -> None:
     with store.reader() as reader:
         row = reader.session("s")
         if row is None:
-            raise AssertionError("the reader does not know a session that the store has")
+            raise AssertionError("the reader does not find a session of the store")
         ids = [each.id for each in reader.messages(row.key, 3)]
-        _expect(ids, ["m4", "m5"], "the messages behind number 3")
+        _expect(ids, ["m4", "m5"], "the messages after number 3")
         before = reader.changes
         await store.append("s", _entry("m6"))
         _expect(reader.changes != before, expected=True, what="`changes` differs after an append")
@@ -237,27 +238,30 @@ async def _durability(open_store: Callable[[], Store]) -> None:
     _expect(
         first.epoch < second.epoch,
         expected=True,
-        what="a store opened again goes on with its epochs",
+        what="a reopened store continues its epochs",
     )
     await other.append("s", _entry("other", second))
     _expect((await _ids(store))[50:], ["other"], "an append through another connection")
     late = store.append("s", _entry("late", first))
-    await _expect_error(SessionBusyError, late, "an append behind another connection's opening")
+    await _expect_error(SessionBusyError, late, "an append after another connection's opening")
 
 
 LAWS: dict[str, tuple[_Law, str]] = {
     "round-trip": (_round_trip, "messages and records come back equal and in order"),
-    "order": (_order, "concurrent appends stand in the order of their start, a pair side by side"),
-    "fence": (_fence, "an append is refused whole unless the session stands at its position"),
-    "leases": (_lease, "a lease keeps other holders out until it is given back"),
-    "states": (_states, "a state is swapped only for the bytes that stand there"),
-    "texts": (_texts, "every text is kept whole, as content and as an id"),
-    "forgetting": (_forgetting, "exactly what is to be forgotten is deleted"),
-    "reader": (_reader, "a reader gives messages from any number on, as they are now"),
+    "order": (_order, "concurrent appends keep the order of their start, each pair together"),
+    "fence": (_fence, "an append is refused unless the session is at its position"),
+    "leases": (_lease, "a lease excludes other holders until it is released"),
+    "states": (_states, "a state is swapped only if its bytes equal the expected ones"),
+    "texts": (_texts, "every text is stored unchanged, as content and as an id"),
+    "forgetting": (_forgetting, "only the requested data is deleted"),
+    "reader": (_reader, "a reader yields the current messages after any number"),
     "closing": (_closing, "a closed store raises `ClosedError`"),
-    "durability": (_durability, "a durable store opened again, or twice, has all appends"),
+    "durability": (
+        _durability,
+        "a durable store that is reopened, or opened twice, has all appends",
+    ),
 }
-"""The laws for stores by their names, each with its promise."""
+"""The laws for stores by name, each with its promise."""
 
 
 async def _count_up(store: Store) -> None:

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for what handlers meet: records, values of events, calls, hostile texts.
+"""Hypothesis strategies for tests of handlers: records, values of events, calls, hostile texts.
 
-A function that takes *texts* draws from that strategy wherever somebody says something;
-`messages(hostile_texts())` draws messages of people who mean ill.
+A function with the parameter *texts* uses that strategy for all free texts:
+`messages(hostile_texts())` draws messages with hostile texts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event
 
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
-# As those of tools are: they say types and no more of a value.
+# Typical schemas of tools: they restrict values by type only.
 SCHEMAS: tuple[dict[str, Any], ...] = (
     {"type": "object"},
     {"type": "object", "properties": {"text": _TEXT}},
@@ -54,7 +54,7 @@ SCHEMAS: tuple[dict[str, Any], ...] = (
         "$defs": {"found": {"type": ["object", "null"], "properties": {"text": _TEXT}}},
     },
 )
-"""Schemas of the arguments of tools, the simplest first."""
+"""Schemas of arguments of tools, the simplest first."""
 
 
 def json_objects(*, max_size: int = 4) -> SearchStrategy[dict[str, Any]]:
@@ -63,7 +63,7 @@ def json_objects(*, max_size: int = 4) -> SearchStrategy[dict[str, Any]]:
 
 
 def parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Part]:
-    """Draw pieces of content of every type."""
+    """Draw content parts of every type."""
     return _values(Part, texts)
 
 
@@ -73,7 +73,7 @@ def contents(texts: SearchStrategy[str] | None = None) -> SearchStrategy[tuple[P
 
 
 def tool_responses(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ToolResponse]:
-    """Draw tool responses, bare ones and such as the lifecycle has stamped."""
+    """Draw tool responses, with and without the stamps of the lifecycle."""
     return _values(ToolResponse, texts)
 
 
@@ -85,7 +85,7 @@ def messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Message
 def tool_specs(
     names: SearchStrategy[str] | None = None, schemas: SearchStrategy[Any] | None = None
 ) -> SearchStrategy[ToolSpec]:
-    """Draw tools as a model is told of them, with sound *schemas* of objects."""
+    """Draw tool specs, with valid *schemas* of objects."""
     of_objects = st.sampled_from(SCHEMAS) if schemas is None else schemas
     return st.builds(
         ToolSpec,
@@ -102,10 +102,10 @@ def tool_calls(
     *,
     texts: SearchStrategy[str] | None = None,
 ) -> SearchStrategy[ToolCall]:
-    """Draw tool calls; with *of*, such as fit its schema, else with any name and arguments.
+    """Draw tool calls that match the schema of *of*; without it, with any name and arguments.
 
     *of* is a tool, a plain function, a `ToolSpec`, or the JSON schema of the arguments. *texts*
-    are drawn where the schema says no more than string.
+    are used for strings without other keywords.
     """
     if of is None:
         return _values(ToolCall, texts)
@@ -117,7 +117,7 @@ def tool_calls(
 
 
 def spec_of(subject: Tool | ToolSpec | Callable[..., Any]) -> ToolSpec:
-    """Return the spec of a tool, of a plain function, or itself."""
+    """Return the spec of *subject*: a tool, a plain function, or a spec itself."""
     if isinstance(subject, ToolSpec):
         return subject
     if isinstance(subject, Tool):
@@ -128,12 +128,12 @@ def spec_of(subject: Tool | ToolSpec | Callable[..., Any]) -> ToolSpec:
 
 
 def scopes() -> SearchStrategy[Scope]:
-    """Draw who speaks: agents, sub-agents, and nobody in particular."""
+    """Draw scopes: of agents, of sub-agents, and empty ones."""
     return _values(Scope)
 
 
 def mcp_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[McpRequest]:
-    """Draw what a client asks of an MCP server."""
+    """Draw requests of a client to an MCP server."""
     word = st.text() if texts is None else texts
     named = st.fixed_dictionaries({"name": word, "value": word, "type": st.just("ref/prompt")})
     members: dict[str, dict[str, SearchStrategy[Any]]] = {
@@ -150,9 +150,9 @@ def mcp_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Mcp
 
 
 def values_of(event: Event, texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
-    """Draw values of *event*; those of an event of your own as hypothesis draws its type.
+    """Draw values of *event*; for your own events hypothesis draws by the type.
 
-    *texts* are drawn where something is said; without them, any text.
+    *texts* are used for free texts; by default any text.
     """
     if event in CATALOGUE:
         return _values(event.value, texts)
@@ -174,7 +174,7 @@ _STRINGS: dict[str, SearchStrategy[str]] = {
     "output_json": st.sampled_from(("1", '{"a": ["b"]}')),
     "uri": st.from_regex(r"file:///[a-z]{1,8}", fullmatch=True),
 }
-"""The texts of fields that have a form; in fields of other names somebody says something."""
+"""The texts of fields with a format; all other fields are free texts."""
 _LEFT_OUT = ("folder", "project", "root_session_id", "parent_session_id", "parent_call_id")
 """The fields of a scope that keep their defaults."""
 _OBJECTS: dict[str, SearchStrategy[Any]] = {
@@ -182,7 +182,7 @@ _OBJECTS: dict[str, SearchStrategy[Any]] = {
     "context": json_objects(max_size=2),
     "output_schema": st.just({"type": "object", "properties": {}}),
 }
-"""The objects of fields that have a form."""
+"""The objects of fields with a format."""
 
 
 def _values(kind: Any, texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
@@ -191,7 +191,7 @@ def _values(kind: Any, texts: SearchStrategy[str] | None = None) -> SearchStrate
 
 
 class _Values:
-    """Strategies for values by their types and by the names of the fields where they stand."""
+    """The strategies of values by type, and by the name of their field."""
 
     def __init__(self, texts: SearchStrategy[str]) -> None:
         self._texts = texts
@@ -202,7 +202,7 @@ class _Values:
             case inspect.StructType():
                 return self._records(kind)
             case inspect.UnionType(types=kinds):
-                # None first: hypothesis takes the first for the simplest.
+                # None first: hypothesis shrinks to the first.
                 ordered = sorted(kinds, key=lambda each: not isinstance(each, inspect.NoneType))
                 return st.one_of([self.of(each, name, default) for each in ordered])
             case inspect.VarTupleType(item_type=item):

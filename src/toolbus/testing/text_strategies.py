@@ -1,4 +1,4 @@
-"""Hypothesis, of the extra `testing`, and the texts to draw: friendly and hostile ones."""
+"""Strategies for texts, ordinary and hostile ones, and the import of hypothesis."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["HOSTILE_TEXTS", "hostile_texts", "hypothesis", "st", "texts"]
 
 LARGE = 100_000
 
-# What makes patterns with nested repeats explode: a long run of one thing, and an end that
-# spoils the match ("Regular expression Denial of Service", OWASP).
+# Texts for catastrophic backtracking: a long run of one chunk, and an end that prevents the match
+# ("Regular expression Denial of Service", OWASP).
 _CHUNKS = (
     *("a", "0", " ", "\t", "\n", "/", ".", "-", "_", "@", ":", "=", '"', "\\", "(", "<", "a "),
     *("ab", "a.", "a@", "0-", "{", "[", "é", "\u0301", "😀", "x" * 63 + ".", "../", "=="),
@@ -37,11 +37,11 @@ _ODD = (
     "\r\n",
     "\0",
     "\x1b[2J\x1b[31mred\x1b[0m",
-    "\x1b[31",  # a sequence that nobody ends
+    "\x1b[31",  # an unfinished escape sequence
     "".join(map(chr, (*range(1, 32), 127, *range(0x80, 0xA0)))),
-    "\u202egnp.exe\u202c",  # read from right to left, that is exe.png
+    "\u202egnp.exe\u202c",  # displayed from right to left, as exe.png
     "\u2066\u2067\u2068 isolated \u2069",
-    "a\u0300\u0301\u0302" * 20,  # marks that stack
+    "a\u0300\u0301\u0302" * 20,  # stacked combining marks
     "👩‍👩‍👧‍👦🏳️‍🌈🇺🇳",  # characters of several code points
     "\ufeffmarked",
     "line\u2028paragraph\u2029next\x85end",
@@ -73,15 +73,15 @@ _GREAT = (
 )
 
 HOSTILE_TEXTS: tuple[str, ...] = (*_ODD, *(chunk * 40 + "!" for chunk in _CHUNKS), *_GREAT)
-"""One of each kind, the small ones first; all can be encoded as UTF-8."""
+"""Hostile texts, one of each kind, the small ones first; all can be encoded as UTF-8."""
 
 
 def hostile_texts(*, max_size: int = LARGE) -> SearchStrategy[str]:
-    """Draw texts that break what was written for friendly ones, of *max_size* characters at most.
+    """Draw texts that break careless code, of at most *max_size* characters.
 
-    Empty and huge ones, control characters, unusual Unicode, other directions of writing, JSON
-    inside JSON, broken JSON, and runs that make regular expressions explode. Hypothesis warns
-    when it shall print a failing value of more than 30,000 characters.
+    They are empty or huge, or have control characters, unusual Unicode, right-to-left text, JSON
+    inside JSON, invalid JSON, or runs that cause catastrophic backtracking. Hypothesis warns when
+    it prints a failing value of more than 30,000 characters.
     """
     runs = st.builds(
         lambda before, chunk, count, after: before + chunk * (count // len(chunk)) + after,
@@ -99,7 +99,7 @@ def hostile_texts(*, max_size: int = LARGE) -> SearchStrategy[str]:
 
 
 def texts() -> SearchStrategy[str]:
-    """Draw texts of every kind: plain ones, lines of words, any Unicode, and hostile ones."""
+    """Draw texts of every kind: words, lines, any Unicode, and hostile texts."""
     words = st.sampled_from(_WORDS)
     lines = st.lists(st.lists(words, max_size=6).map(" ".join), max_size=6).map("\n".join)
     return st.one_of(st.text(max_size=40), lines, hostile_texts())

@@ -1,4 +1,4 @@
-"""Values as a report shows them: what differs from the defaults, and no more than fits."""
+"""Short descriptions of values for reports, without default fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_IN_ALL = 1_500
 
 
 def describe(value: object) -> str:
-    """Return *value* for a person to read; long text and deep nesting are cut, and it says so."""
+    """Return a readable description of *value*; long texts and deep nesting are marked as cut."""
     text = _describe(value, 12)
     return text if len(text) <= MOST_IN_ALL else f"{text[:MOST_IN_ALL]} … ({len(text)} characters)"
 
@@ -39,7 +39,7 @@ def _describe(value: object, depth: int) -> str:
 
 
 def _fields(record: Struct, depth: int) -> list[str]:
-    """Return the fields of *record* that differ from their defaults, as a call would name them."""
+    """Return the fields of *record* that differ from their defaults, as keyword arguments."""
     shown: list[str] = []
     for field in fields(record):
         value = getattr(record, field.name)

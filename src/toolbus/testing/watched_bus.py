@@ -1,4 +1,4 @@
-"""A bus for one test, which remembers what failed and is closed after it."""
+"""A bus for one test, which records failures of its handlers and is closed afterwards."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
 
-# How long a test waits for its async observers, in seconds.
 PATIENCE = 5.0
-ADVICE = "if that is meant, mark the test with `pytest.mark.handler_failures(…)`"
+"""Seconds that a test waits for its async observers."""
+ADVICE = "if this is intended, mark the test with `pytest.mark.handler_failures(…)`"
 _DRAIN = "end the test with `await bus.drain()`"
 _FAILURES = frozenset({"failed", "timeout", "contract", "rejected"})
 
 
 class WatchedBus:
-    """An `EventBus` for one test, and what its handlers failed in, until it is closed."""
+    """An `EventBus` for one test, with the failures of its handlers until it is closed."""
 
     def __init__(self) -> None:
         self.bus = EventBus()
         self._failures: list[tuple[str, str, str]] = []
         self._queued: set[tuple[str, str]] = set()
         self._end = self.bus.tap(self._note, idle=False, digests=False)
-        # What an async observer fails in later stands in the log only.
+        # Failures of async observers after a dispatch are only in the log.
         self._log, self._listener = logging.getLogger("toolbus"), _Listener()
         self._log.addHandler(self._listener)
 
     def problems(self, expected: Collection[str] | None = ()) -> list[str]:
-        """Return what went wrong, a line each, but for handlers *expected* to fail; None: any."""
+        """Return the problems, a line each, except of handlers *expected* to fail (None: all)."""
         if self.bus.pending:
             self._in_thread(self.bus.drain)
         late, lost = [
@@ -49,11 +49,11 @@ class WatchedBus:
         problems += [ADVICE] * bool(problems)
         problems += [f"handler {name!r} of {event!r}: {why}" for name, event, why in lost]
         if waiting := self.bus.pending:
-            problems.append(f"async observers have {waiting} events to see; {_DRAIN}")
+            problems.append(f"{waiting} events still wait for async observers; {_DRAIN}")
         return problems
 
     def close(self) -> None:
-        """Close the bus, and let go of the log."""
+        """Close the bus, and stop listening to the log."""
         self._log.removeHandler(self._listener)
         self._end()
         self._in_thread(self.bus.aclose)
@@ -68,14 +68,14 @@ class WatchedBus:
 
     @staticmethod
     def _in_thread(work: Callable[[float], Coroutine[Any, Any, None]]) -> None:
-        """Await *work* in a loop of its own, for one may run in this thread; but not for ever."""
+        """Await *work* in a loop in another thread, since this one may run a loop; with a limit."""
         thread = threading.Thread(target=lambda: asyncio.run(work(PATIENCE)))
         thread.start()
         thread.join()
 
 
 class _Listener(logging.Handler):
-    """Collects handler, event and reason of logged failures, and of events that were lost."""
+    """A log handler that collects handler, event and reason of failures and of lost events."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -83,11 +83,10 @@ class _Listener(logging.Handler):
         self.cut_off: list[tuple[str, str, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep *record*, if it tells of a handler that failed or was cut off."""
+        """Store *record* if it is about a handler that failed or was cut off."""
         match record.msg, record.args:
             case failures.FAILED, (handler, event, reason, _):
                 self.failures.append((str(handler), str(event), str(reason)))
             case queues.CUT_OFF, (handler, event, count):
-                reason = "was cut off by the end of its loop, which came before"
-                reason = f"{reason} {count} events were seen; {_DRAIN}"
+                reason = f"was cut off by the end of its loop before {count} events; {_DRAIN}"
                 self.cut_off.append((str(handler), str(event), reason))

@@ -38,7 +38,7 @@ def test_what_happens_once_is_told_as_such():
         search_cases(examine, examples=100, seed=0)
 
     assert caught.value.__notes__ == [
-        "  it did so once and not each time: it remembers earlier calls, or draws lots"
+        "  it did so once but not each time: it depends on earlier calls, or on random numbers"
     ]
 
 

@@ -168,5 +168,5 @@ def test_every_kind_is_drawn_where_none_is_named(wanted):
 
 
 def test_an_unsound_schema_is_refused():
-    with pytest.raises(ValueError, match="the schema is not sound: expected one of"):
+    with pytest.raises(ValueError, match="the schema is not valid: expected one of"):
         values_for({"type": "objekt"})

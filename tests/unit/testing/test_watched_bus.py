@@ -46,7 +46,9 @@ def test_what_still_waits_is_told(monkeypatch):
     loop.close()
     watched.close()
 
-    assert told == ["async observers have 1 events to see; end the test with `await bus.drain()`"]
+    assert told == [
+        "1 events still wait for async observers; end the test with `await bus.drain()`"
+    ]
     assert not watched.problems()
 
 
