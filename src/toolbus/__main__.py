@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-# The current folder, which `-m` searches first, and the command does not: its `json.py` is not
-# the one that is meant, whoever wrote it. Only `toolbus` itself was looked for there already.
+# `-m` searches the current folder first, and the command does not: a `json.py` there must not be
+# imported. Only `toolbus` itself was looked up there before.
 if not sys.flags.safe_path and __spec__ is not None:
     del sys.path[0]
 

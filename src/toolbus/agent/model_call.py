@@ -83,7 +83,7 @@ async def call_model(
 
 
 async def answer_of(bus: EventBus, event: TransformEvent[V, Any], failure: V, scope: Scope) -> Any:
-    """Return the answer of a handler in place of *failure*, None if the failure stands."""
+    """Return the answer of a handler in place of *failure*, or None."""
     context = await bus.apply(event, failure, scope=scope)
     return None if context.denied is not None else context.answer
 

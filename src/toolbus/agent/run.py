@@ -134,7 +134,7 @@ class AgentRun:
         self._output, self._misfits = output, 0
 
     async def run_to_end(self, prompt: Prompt | None) -> RunResult[Any]:
-        """Return the result; `RUN_AFTER` is dispatched once, whatever happens.
+        """Return the result; `RUN_AFTER` is dispatched exactly once.
 
         Without a *prompt* it goes on in the session.
         """

@@ -149,8 +149,8 @@ class EventBus(Subscribing):
     def has_listeners(self, event: Event) -> bool:
         """Return whether a dispatch of *event* reaches any handler, receiver or tap.
 
-        A handler counts whatever its sender and predicate; a dispatch without listeners may be
-        left out.
+        A handler counts regardless of its sender and predicate. A dispatch without listeners may
+        be left out.
         """
         try:
             answer = self._plans[event].has_listeners

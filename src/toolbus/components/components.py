@@ -251,7 +251,7 @@ class AgentComponent:
         return _nothing()
 
     async def close(self) -> None:
-        """Release what `install` acquired."""
+        """Release the resources of `install`."""
 
     async def _on_tools_provide_adapter(
         self, ctx: EventContext[tuple[ToolSpec, ...]]

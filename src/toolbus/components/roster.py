@@ -39,7 +39,7 @@ class Roster:
                 raise RegistrationError(f"agent {agent_id!r}", f"{reason}; {way_out}")
 
     def release(self, agent_id: str, agent: object) -> None:
-        """Give *agent_id* back, if *agent* has it."""
+        """Release *agent_id*, if *agent* has it."""
         with self._lock:
             if self._agents.get(agent_id) is agent:
                 del self._agents[agent_id]
@@ -47,10 +47,10 @@ class Roster:
     def number(
         self, row: Hashable, owner: object, *, lowest: bool = False
     ) -> tuple[int, Callable[[], object]]:
-        """Return a number for *owner* in *row*, from 1, and a function that gives it back.
+        """Return a number for *owner* in *row*, from 1, and a function that releases it.
 
-        It is above all that are in use there, or the *lowest* that is free. It goes with its
-        owner, too.
+        It is above all numbers in use there, or the *lowest* free one. It is also released when
+        the owner is collected.
         """
         with self._lock:
             taken = self._numbers.setdefault(row, [])

@@ -135,7 +135,7 @@ class StateSource:
         """
         _check_name(name)
         store, session_id = place
-        if (trial := rehearsal.get()) is not None:
+        if (trial := replay_place.get()) is not None:
             store, session_id = trial[0], session_id or trial[1]
         if scope is not None:
             session_id = (scope.root_session_id if shared else "") or scope.session_id
@@ -146,11 +146,13 @@ class StateSource:
         return State(store, session_id, name, lock)
 
 
-rehearsal: ContextVar[tuple[Store, str] | None] = ContextVar("toolbus_rehearsal", default=None)
+replay_place: ContextVar[tuple[Store, str] | None] = ContextVar(
+    "toolbus_replay_place", default=None
+)
 """The place of states during a replay: another store, and its session."""
 
 
-def rehearse(session_id: str) -> tuple[Store, str]:
+def temporary_place(session_id: str) -> tuple[Store, str]:
     """Return an empty, temporary place for the states of *session_id*."""
     return _empty_store(), session_id
 

@@ -65,9 +65,9 @@ __all__ = [
     "by_name",
 ]
 
-# Beside each event: when it fires, what a denial does, and what a failure does. On all of them a
-# guard that fails denies ("closed"), a transformer that raises or times out changes nothing unless
-# its `on_error` says so ("open"), and an observer's failure is only logged.
+# After each event: when it is dispatched, the effects of a denial and of a failure. On all of them
+# a guard that fails denies ("closed"), a transformer that raises or times out changes nothing
+# unless its `on_error` differs ("open"), and an observer's failure is only logged.
 
 RUN_BEFORE: TransformEvent[RunStart, RunStart | Deny] = TransformEvent(
     "run:before", RunStart, asks=True
@@ -91,9 +91,9 @@ MODEL_CALL_BEFORE: TransformEvent[ModelRequest, ModelRequest | AssistantMessage 
 MODEL_CALL_ERROR: TransformEvent[ModelFailure, ModelFailure | AssistantMessage | Deny] = (
     TransformEvent("model:call:error", ModelFailure, answer=AssistantMessage)
 )
-"""The model failed. Denied, or a handler fails: the error stands."""
+"""The model failed. Denied, or a handler fails: the error is raised."""
 MODEL_CALL_DELTA: ObserveEvent[ModelDelta] = ObserveEvent("model:call:delta", ModelDelta)
-"""A piece of a streamed answer, shown when nobody can change or refuse it any more."""
+"""A piece of a streamed answer, shown once no handler can change or deny it any more."""
 MODEL_CALL_AFTER: ObserveEvent[ModelReply] = ObserveEvent("model:call:after", ModelReply)
 """The model has answered: the answer is as the model gave it, before any handler has judged it.
 
@@ -108,7 +108,7 @@ A transformer that raises lets it run. A result that is not a value, answer or v
 TOOL_CALL_ERROR: TransformEvent[ToolCallFailure, ToolCallFailure | ToolResponse | Retry | Deny] = (
     TransformEvent("tool:call:error", ToolCallFailure, answer=ToolResponse | Retry)
 )
-"""A tool failed or timed out. Denied, or a handler fails: the error stands."""
+"""A tool failed or timed out. Denied, or a handler fails: the result is the error."""
 TOOL_CALL_AFTER: ObserveEvent[ToolCallOutcome] = ObserveEvent("tool:call:after", ToolCallOutcome)
 """A call has ended, on every path: its outcome."""
 MESSAGE_APPEND_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(

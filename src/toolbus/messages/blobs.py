@@ -36,13 +36,13 @@ class BlobText(Struct, frozen=True):
 
 def text_in(data: str) -> BlobText | None:
     """Return the text in the base64 *data*, or None for binary data."""
-    letters = "".join(data.split()).encode(errors="replace").translate(_STANDARD).rstrip(b"=")
-    letters += b"==="[: -len(letters) % 4]
+    encoded = "".join(data.split()).encode(errors="replace").translate(_STANDARD).rstrip(b"=")
+    encoded += b"==="[: -len(encoded) % 4]
     try:
         # Most binary data is recognized at once. The head may end within a character.
-        if _codec_of(a2b_base64(letters[:_HEAD])) is None:
+        if _codec_of(a2b_base64(encoded[:_HEAD])) is None:
             return None
-        raw = a2b_base64(letters, strict_mode=True)
+        raw = a2b_base64(encoded, strict_mode=True)
         codec = _codec_of(raw, final=True)
         return None if codec is None else BlobText(raw.decode(codec), codec)
     except ValueError:

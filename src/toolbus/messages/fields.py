@@ -38,7 +38,7 @@ class Record(Struct, frozen=True, kw_only=True):
             raise RegistrationError(f"class {cls.__name__!r}", reason)
 
 
-# The stubs of msgspec lack what `copy.copy` calls.
+# The stubs of msgspec lack the method behind `copy.copy`.
 _struct: Any = Struct
 copied: Callable[[Any], Any] = _struct.__copy__
 """Copies a record, without the checks of `replace`."""

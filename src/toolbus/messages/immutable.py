@@ -69,9 +69,9 @@ class FrozenDict(dict[str, Any]):
 def freeze(value: Any, path: str = "$") -> Any:
     """Return *value*, any JSON value, immutable all the way down.
 
-    Raises `FreezeError`, with the JSON path, for what would not survive a round trip: NaN and
-    infinities, integers beyond 64 bits, lone surrogates, keys that are no text, other types,
-    and nesting deeper than 200.
+    Raises `FreezeError`, with the JSON path, for a value that would not survive a round trip: NaN,
+    infinities, integers beyond 64 bits, lone surrogates, keys other than text, other types, and
+    nesting deeper than 200.
     """
     try:
         return _freeze(value, 0)

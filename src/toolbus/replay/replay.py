@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Protocol
 
 from toolbus.components.adapter_handlers import AdapterHandler
-from toolbus.components.state import rehearsal, rehearse
+from toolbus.components.state import replay_place, temporary_place
 from toolbus.events.catalogue import CATALOGUE
 from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.replay.expectations import Expectation
@@ -77,7 +77,7 @@ class Replay:
     async def run(self, batches: Iterator[SourceBatch]) -> Expectation:
         """Replay all *batches*; return the totals and, if collected, the findings."""
         async with AsyncExitStack() as stack:
-            stack.enter_context(set_context(rehearsal, rehearse("")))
+            stack.enter_context(set_context(replay_place, temporary_place("")))
             for component in self._target.components:
                 await _install(component, self._target)
                 stack.push_async_callback(component.close)

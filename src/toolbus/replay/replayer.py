@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from toolbus.components.capabilities import Concealer
-from toolbus.components.state import rehearsal
+from toolbus.components.state import replay_place
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.messages.records import (
@@ -96,7 +96,7 @@ class Replayer:
         """Replay the next message of a session, with the calls that it requests."""
         self.totals.messages += 1
         # No store is written: the state of components begins empty and ends with the session.
-        rehearsal.set(session.rehearsal)
+        replay_place.set(session.state_place)
         match message:
             case ToolMessage():
                 return self._replay_result(session, message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import force_setattr, replace
 
-from toolbus.components.state import rehearse
+from toolbus.components.state import temporary_place
 from toolbus.tools.calls.execution import failure
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class ReplayedCall(NamedTuple):
 class ReplaySession:
     """One session during its replay: its scope, and the calls without a result by id."""
 
-    __slots__ = ("outcomes", "rehearsal", "scope", "waiting")
+    __slots__ = ("outcomes", "scope", "state_place", "waiting")
 
     def __init__(self, scope: Scope) -> None:
-        self.scope, self.rehearsal = scope, rehearse(scope.session_id)
+        self.scope, self.state_place = scope, temporary_place(scope.session_id)
         self.waiting: dict[str, ReplayedCall] = {}
         self.outcomes: Counter[str] = Counter()
 

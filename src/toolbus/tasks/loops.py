@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopLock:
-    """One lock for whatever loop runs; `async with lock.current():`."""
+    """One lock for any loop that runs; `async with lock.current():`."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _lock: asyncio.Lock | None = None

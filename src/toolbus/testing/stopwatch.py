@@ -10,7 +10,7 @@ from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from toolbus.components.state import rehearsal, rehearse
+from toolbus.components.state import replay_place, temporary_place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -81,7 +81,7 @@ class Stopwatch:
 
     def _rehearsed(self, function: Callable[[], Any]) -> Any:
         # Each call begins without stored state, so its result does not depend on earlier calls.
-        rehearsal.set(rehearse("checked"))
+        replay_place.set(temporary_place("checked"))
         result = function()
         if not isawaitable(result):
             return result

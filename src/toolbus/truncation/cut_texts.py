@@ -152,7 +152,7 @@ def is_cut(text: str, position: int) -> bool:
         return before + after != "\r\n"
     if before in _FLAGS and after in _FLAGS:
         near = text[max(position - _LONGEST, 0) : position]
-        # Two letters are one flag.
+        # Two regional indicators are one flag.
         return (len(near) - len(near.rstrip(_FLAGS))) % 2 == 0
     return not (
         _JOINS_BEHIND.match(before)

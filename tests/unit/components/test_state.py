@@ -7,7 +7,7 @@ import pytest
 from toolbus import AgentComponent, Scope
 from toolbus.components import State
 from toolbus.components.participants import ComponentHost
-from toolbus.components.state import rehearsal, rehearse
+from toolbus.components.state import replay_place, temporary_place
 from toolbus.store.memory import MemoryStore
 from toolbus.tasks.loops import set_context
 
@@ -76,7 +76,7 @@ async def test_a_rehearsal_keeps_apart_what_is_tried():
     scope = Scope(session_id="s")
     await host.state("n", scope).update(lambda _: 1)
 
-    with set_context(rehearsal, rehearse("s")):
+    with set_context(replay_place, temporary_place("s")):
         tried = await host.state("n", scope).update(lambda old: (old or 0) + 10)
         unnamed = await host.state("n").read()
 
