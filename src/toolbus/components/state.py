@@ -135,8 +135,8 @@ class StateSource:
         """
         _check_name(name)
         store, session_id = place
-        if (trial := replay_place.get()) is not None:
-            store, session_id = trial[0], session_id or trial[1]
+        if (replay := replay_place.get()) is not None:
+            store, session_id = replay[0], session_id or replay[1]
         if scope is not None:
             session_id = (scope.root_session_id if shared else "") or scope.session_id
         elif not session_id:
@@ -146,9 +146,7 @@ class StateSource:
         return State(store, session_id, name, lock)
 
 
-replay_place: ContextVar[tuple[Store, str] | None] = ContextVar(
-    "toolbus_replay_place", default=None
-)
+replay_place: ContextVar[tuple[Store, str] | None] = ContextVar("toolbus_replay", default=None)
 """The place of states during a replay: another store, and its session."""
 
 
