@@ -67,7 +67,7 @@ async def settle(session: AgentSession, scope: Scope) -> None:
 
 
 async def withdraw_answered(session: AgentSession, calls: Iterable[ToolCall]) -> None:
-    """Withdraw the questions of those of *calls* that were answered without them."""
+    """Withdraw the questions of *calls* that have an answer already."""
     unanswered = {call.id for call in session.transcript.unanswered}
     await withdraw(session, [call.id for call in calls if call.id not in unanswered])
 

@@ -234,7 +234,7 @@ class AgentSession:
     def _may_be_told(self, call_id: str) -> bool:
         """Return whether another process may have dispatched `TOOL_CALL_AFTER` for a call.
 
-        This is a former process, or one that took the session over after a timeout of this one.
+        This is a former process, or the one that took an overdue session over.
         """
         transcript = self.transcript
         is_overdue = self._writer.is_overdue and transcript.has_call(call_id)

@@ -1,3 +1,3 @@
-"""One dispatch: the context that handlers get, and its way through an ordered tuple of them."""
+"""One dispatch: its contexts, and the loop over the ordered handlers."""
 
 from toolbus.bus.dispatch.contexts import EventContext as EventContext
