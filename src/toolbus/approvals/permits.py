@@ -157,7 +157,7 @@ class StoredPermit(StorePermit):
                     await transition(self._store, lost, "settle_never_ran", **ended)
 
 
-class HeldPermit(StorePermit):
+class ReleasedPermit(StorePermit):
     """A permit for one run of a call whose question may be unanswered: no guard asks any more."""
 
     _taken: Question | None = None
@@ -170,7 +170,7 @@ class HeldPermit(StorePermit):
         if now >= question.expires_ns:
             await transition(self._store, question, "expire", delivered=True)
             return Deny(EXPIRED, question.prompt)
-        step: QuestionSignal = "take" if question.state == "approved" else "waive"
+        step: QuestionSignal = "take" if question.state == "approved" else "release"
         fields = {"taken_by": self._taken_by, "taken_ns": now}
         self._taken = await transition(self._store, question, step, **fields)
         if self._taken is None:
@@ -182,7 +182,7 @@ class HeldPermit(StorePermit):
             await transition(self._store, self._taken, "end", ended_ns=self._clock())
 
 
-async def held_permit(
+async def released_permit(
     store: Store, session_id: str, call_id: str, question_id: str, clock: Callable[[], int]
 ) -> Permit | Deny | None:
     """Return the permit of a call with an earlier question, when no guard asks any more.
@@ -197,7 +197,7 @@ async def held_permit(
         await store.swap_state(session_id, name, await store.read_state(session_id, name), None)
         return None
     if question.state in {"pending", "approved"}:
-        return HeldPermit(store, question, clock)
+        return ReleasedPermit(store, question, clock)
     if question.state in {"denied", "expired"}:
         await deliver(store, question)
     return refusal_of(question, stays_open=True)

@@ -6,7 +6,7 @@
 | pending | deny | denied |
 | pending | expire | expired |
 | pending | withdraw | withdrawn |
-| pending | waive | taken |
+| pending | release | taken |
 | approved | take | taken |
 | approved | expire | expired |
 | approved | withdraw | withdrawn |
@@ -24,7 +24,7 @@ the result, and *unheard* if the session continues without one: most likely refu
 
 Each step is one `swap_state` of the store, so exactly one of two concurrent steps counts. Before
 *taken* the call has not run; *done* means that it ran once; *taken* and *unknown* that it may have
-run, and it never runs again automatically. A question is waived when its call continues and no
+run, and it never runs again automatically. A question is released when its call continues and no
 guard asks about it any more: the call may run.
 """
 
@@ -52,7 +52,7 @@ QuestionSignal: TypeAlias = Literal[
     "deny",
     "expire",
     "withdraw",
-    "waive",
+    "release",
     "take",
     "end",
     "lose",
@@ -66,7 +66,7 @@ TRANSITIONS: dict[QuestionState, dict[QuestionSignal, QuestionState]] = {
         "deny": "denied",
         "expire": "expired",
         "withdraw": "withdrawn",
-        "waive": "taken",
+        "release": "taken",
     },
     "approved": {"take": "taken", "expire": "expired", "withdraw": "withdrawn"},
     "taken": {"end": "done", "lose": "unknown"},

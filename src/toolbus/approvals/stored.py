@@ -23,7 +23,7 @@ from toolbus.approvals.attachment import Attachment, QuestionDraft, attach, note
 from toolbus.approvals.bound_calls import BoundCall, bind, filled_paths
 from toolbus.approvals.channels import Notices
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
-from toolbus.approvals.permits import FAILED, StoredPermit, held_permit, refusal_of
+from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of, released_permit
 from toolbus.approvals.recovery import find_open, withdraw
 from toolbus.approvals.steps import deliver
 from toolbus.errors import DecodeError, RegistrationError, StoreError
@@ -201,7 +201,7 @@ class StoredApprovals(ResumeGate):
         if question_id is None or self._store is None:
             return None
         try:
-            return await held_permit(self._store, session_id, call_id, question_id, self._clock)
+            return await released_permit(self._store, session_id, call_id, question_id, self._clock)
         except (StoreError, DecodeError) as error:
             logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))

@@ -1,1 +1,1 @@
-"""The person at the terminal: what only a person may do reads from there."""
+"""Presence of a person: the controlling terminal of a process, and the agents above it."""

@@ -1,10 +1,10 @@
 """The server's own check that only members of a role answer questions and grant.
 
 It holds for each program with the database's address, by a store or by plain SQL; a database
-without the role has no check. A program that is not a member can ask, take an approval, and say
-what became of the call, along `toolbus.approvals.questions.TRANSITIONS`; it can approve by a grant
-that is in force; and it changes nothing else of a question. So it cannot waive a question either: a
-call without a question any more is denied there as long as the old question has no answer.
+without the role has no check. A program that is not a member can ask, take an approval, and record
+the result of the call, by `toolbus.approvals.questions.TRANSITIONS`; it can approve by an active
+grant; and it changes nothing else of a question. It cannot release a question, either: there, a
+call that no guard asks about any more is denied while its earlier question has no answer.
 """
 
 from __future__ import annotations
