@@ -1,4 +1,4 @@
-"""Which arguments were filled."""
+"""The paths of filled arguments."""
 
 import pytest
 
@@ -19,5 +19,5 @@ from toolbus.messages.immutable import freeze
         ({}, {"a": None}, ["$"]),
     ],
 )
-def test_paths_lead_to_what_was_filled(before, after, paths):
+def test_paths_name_the_filled_values(before, after, paths):
     assert [*changed_paths(freeze(before), freeze(after))] == paths

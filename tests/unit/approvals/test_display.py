@@ -1,4 +1,4 @@
-"""How a question is laid out: every row is ours or marked, and none is too wide."""
+"""The layout of a question: each row is ours or quoted, and fits the width."""
 
 import re
 from unicodedata import east_asian_width
@@ -77,11 +77,11 @@ def test_every_row_is_ours_or_a_quotation(asked):
         ("a\u200b", "written with escapes", [r"│ a\u200b"]),
     ],
 )
-def test_a_value_says_of_which_kind_it_is(value, note, rows):
+def test_a_note_names_the_type_of_a_value(value, note, rows):
     assert value_rows(value, 40) == (note, rows)
 
 
-def test_a_name_that_speaks_is_a_quotation():
+def test_a_name_like_our_words_is_quoted():
     rows = texts(question_rows(question(arguments={"why asked": 1, "path": 2}), 80))
 
     assert rows.count("why asked") == 1
@@ -100,7 +100,7 @@ def test_pages_hold_all_rows_in_order():
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (44, 24), (57, 8), (80, 24)])
-def test_no_page_is_scrolled_away_by_what_is_asked(columns, rows):
+def test_no_page_is_scrolled_away_by_its_prompt(columns, rows):
     asked = question(id="0123456789abcdef", arguments={"content": "\n".join(map(str, range(200)))})
     asks = ("Enter shows the next page [n, n and a reason, ? for more] ", "approve? ")
 
@@ -113,7 +113,7 @@ def test_no_page_is_scrolled_away_by_what_is_asked(columns, rows):
     assert [row for page in pages for row in page[1:]] == question_rows(asked, columns)
 
 
-def test_a_channel_that_is_too_small_gets_a_notice():
+def test_a_small_channel_gets_a_notice():
     asked = question(arguments={"content": "x" * 1_000})
     whole = channel_text(asked, 5_000)
 

@@ -25,7 +25,7 @@ def asked(name):
     ("first", "second", "stands"),
     [("session", 60.0, 0), (60.0, "session", 1), (60.0, 30.0, 0), (30.0, 60.0, 1)],
 )
-async def test_a_shorter_grant_ends_no_longer_one(first, second, stands):
+async def test_a_shorter_grant_keeps_a_longer_grant(first, second, stands):
     store = MemoryStore()
     made = [
         await make_grant(store, asked("a"), first, 0),
@@ -37,7 +37,7 @@ async def test_a_shorter_grant_ends_no_longer_one(first, second, stands):
     assert found == made[stands]
 
 
-async def test_a_grant_that_is_over_makes_room():
+async def test_an_expired_grant_is_replaced():
     store = MemoryStore()
     await make_grant(store, asked("a"), 60.0, 0)
 

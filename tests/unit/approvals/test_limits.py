@@ -1,4 +1,4 @@
-"""Questions are counted together by processes whose clocks were looked at in another order."""
+"""Counts of questions of several processes whose clocks differ."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def question(number, asked_ns):
 
 @pytest.mark.parametrize("limits", [QuestionLimits(open=2), QuestionLimits(None, hourly=2)])
 @pytest.mark.parametrize("behind_ns", [1, 20 * 10**9])
-async def test_who_looked_at_the_clock_before_counts_too(limits, behind_ns):
+async def test_an_earlier_clock_counts_too(limits, behind_ns):
     store = MemoryStore()
     told = [
         await admit(store, question(number, NOW - behind_ns * number), limits)

@@ -8,7 +8,7 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-async def test_who_called_for_a_program_is_told_to_resume():
+async def test_a_pending_call_of_an_agent_names_resume():
     agent = Agent(ScriptedModel(["done"]), tools=[pay], approver=StoredApprovals())
     agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("really?"))
 

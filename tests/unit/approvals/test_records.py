@@ -1,4 +1,4 @@
-"""How questions are kept."""
+"""The records of questions."""
 
 import pytest
 from hypothesis import given
@@ -53,7 +53,7 @@ async def put(store, *questions):
 
 
 @given(st.dictionaries(st.text("abc"), JSON, max_size=3))
-def test_a_question_comes_back_as_it_was(arguments):
+def test_a_question_survives_a_round_trip(arguments):
     kept = question(arguments=arguments, digest=digest_of("pay", arguments))
 
     again = decode_question(encode(kept))
@@ -62,7 +62,7 @@ def test_a_question_comes_back_as_it_was(arguments):
     assert digest_of(again.tool, again.arguments) == kept.digest
 
 
-def test_a_digest_knows_no_order_of_keys_and_all_else():
+def test_a_digest_ignores_the_order_of_keys_alone():
     first = digest_of("t", {"a": 1, "b": {"c": 2, "d": 3}})
 
     assert digest_of("t", {"b": {"d": 3, "c": 2}, "a": 1}) == first
@@ -70,7 +70,7 @@ def test_a_digest_knows_no_order_of_keys_and_all_else():
     assert len({first, *[digest_of(*other) for other in others]}) == 6
 
 
-async def test_a_question_is_found_by_its_very_id():
+async def test_a_question_is_found_by_its_exact_id():
     store = MemoryStore()
     await put(store, question(id="q1"), question(id="q12"), question(id="q", session_id="t"))
 
@@ -81,7 +81,7 @@ async def test_a_question_is_found_by_its_very_id():
     assert await find_question(store, "") is None
 
 
-async def test_questions_of_a_session_come_in_their_order():
+async def test_questions_of_a_session_are_sorted():
     store = MemoryStore()
     await put(store, *[question(id=name, asked_ns=moment) for name, moment in [("b", 1), ("a", 2)]])
     await store.swap_state("s", "asked:k", None, b'{"id":"a"}')
@@ -90,7 +90,7 @@ async def test_questions_of_a_session_come_in_their_order():
     assert await questions_of(store, "nowhere") == ()
 
 
-async def test_what_another_has_changed_is_not_swapped():
+async def test_a_changed_question_is_not_swapped():
     store, first = MemoryStore(), question()
     await put(store, first)
 
@@ -103,7 +103,7 @@ async def test_what_another_has_changed_is_not_swapped():
 
 
 @pytest.mark.parametrize("state", sorted({*TRANSITIONS, "denied", "expired", "withdrawn", "done"}))
-async def test_only_steps_of_the_table_are_taken(state):
+async def test_only_transitions_of_the_table_exist(state):
     signals = {signal for steps in TRANSITIONS.values() for signal in steps}
 
     for signal in signals:
@@ -115,7 +115,7 @@ async def test_only_steps_of_the_table_are_taken(state):
         assert (await find_question(store, "q")).state == (due or state)
 
 
-def test_who_only_looks_sees_what_is_so():
+def test_a_reader_sees_the_effective_state():
     taken = question(state="taken")
 
     assert with_effective_state(question(), 99).state == "pending"
@@ -129,7 +129,7 @@ def test_who_only_looks_sees_what_is_so():
 
 
 @pytest.mark.parametrize("body", [b"null", b"{}", b'{"id":', b'{"state":"blessed"}'])
-async def test_what_is_no_question_is_left_out(body, caplog):
+async def test_an_unreadable_question_is_left_out(body, caplog):
     store = MemoryStore()
     await put(store, question(id="a"), question(id="c"))
     if body.startswith(b'{"s'):
@@ -144,7 +144,7 @@ async def test_what_is_no_question_is_left_out(body, caplog):
         await find_question(store, "b")
 
 
-async def test_a_question_is_one_under_its_own_name_only():
+async def test_a_question_counts_under_its_own_name():
     store = MemoryStore()
     moved = encode(question(id="a", state="approved"))
     await store.swap_state("s", question_name("b"), None, moved)

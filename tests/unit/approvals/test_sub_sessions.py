@@ -29,7 +29,7 @@ async def test_the_latest_session_of_a_call_counts():
     assert await sub_sessions.find_linked(store, "s", ["c1", "c2"]) == {"c1": "s/c1/b"}
 
 
-async def test_what_waits_below_is_found():
+async def test_pending_questions_below_are_found():
     store = MemoryStore()
     await sub_sessions.link(store, "s", "c1", "s/c1")
     await sub_sessions.link(store, "s/c1", "c2", "s/c1/c2")
@@ -52,7 +52,7 @@ async def test_a_circle_ends():
     assert set(await sub_sessions.find_pending(store, "s")) == {"q"}
 
 
-async def test_a_link_that_is_none_leads_nowhere(caplog):
+async def test_an_unreadable_link_is_ignored(caplog):
     store = MemoryStore()
     await store.swap_state("s", "below:c1", None, b"[]")
 

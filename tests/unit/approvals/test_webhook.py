@@ -1,4 +1,4 @@
-"""Without the extra `http` answers can be checked, and a webhook says what it needs."""
+"""Without the extra `http` answers can be checked, and a webhook names the extra."""
 
 import subprocess
 import sys

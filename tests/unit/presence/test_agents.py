@@ -1,4 +1,4 @@
-"""Unit tests of what tells that an agent started a process."""
+"""Unit tests of the marks of agents above a process."""
 
 import pytest
 
@@ -42,13 +42,13 @@ def test_every_host_is_known():
         ((), (), None),
     ],
 )
-def test_a_program_is_told_by_its_names(words, names, agent):
+def test_a_program_is_recognised_by_its_names(words, names, agent):
     found = agent_of(ListedProcess(1, 0, words, names))
 
     assert found == agent or (agent is not None and found is not None and agent in found)
 
 
-def test_a_variable_of_an_ancestor_tells():
+def test_a_variable_of_an_ancestor_marks_an_agent():
     process = ListedProcess(1, 0, ("sh",), (), ("HOME=/", "CLAUDECODE=1", "no pair"))
 
     assert agent_of(process) == "a process with CLAUDECODE in its environment"
@@ -56,7 +56,7 @@ def test_a_variable_of_an_ancestor_tells():
     assert marked_variable({"CODEX_CI": ""}) is None
 
 
-def test_what_ps_lists_is_read():
+def test_the_output_of_ps_is_read():
     text = "    1     0 /sbin/launchd\n  501     1 sh -c x TOOLBUS_JUDGED=1\nPID PPID\n\n  502\n"
 
     found = read_ps(text)

@@ -1,4 +1,4 @@
-"""Where two JSON values differ."""
+"""The differences of two JSON values."""
 
 import json
 

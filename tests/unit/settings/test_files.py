@@ -1,4 +1,4 @@
-"""A file that is written whole or not at all."""
+"""Atomic writes of files."""
 
 from pathlib import Path
 from stat import S_IMODE
@@ -28,7 +28,7 @@ def write_half(path):
         raise ValueError("stop")
 
 
-def test_a_failure_leaves_all_as_it_was(tmp_path):
+def test_a_failure_changes_nothing(tmp_path):
     (tmp_path / "old").write_text("old")
 
     with pytest.raises(ValueError, match="stop"):
@@ -55,7 +55,7 @@ def test_a_replaced_file_keeps_its_permissions_and_links(tmp_path):
     ("path", "reason"),
     [("old", "--force"), ("no/where", "there is no folder"), ("folder", "is not a regular file")],
 )
-def test_what_cannot_be_written_is_refused(path, reason, tmp_path):
+def test_an_unwritable_path_is_refused(path, reason, tmp_path):
     (tmp_path / "old").write_text("old")
     (tmp_path / "folder").mkdir()
 

@@ -1,4 +1,4 @@
-"""What a person is shown of a stranger's text: all of it, and nothing that looks like ours."""
+"""Untrusted text as a person sees it: all of it, and no row like our own words."""
 
 from unicodedata import east_asian_width
 
@@ -66,7 +66,7 @@ def test_a_line_is_one_row_and_read_back(text):
         "",
     ],
 )
-def test_what_people_write_stands_as_it_is(text):
+def test_ordinary_text_is_unchanged(text):
     assert make_visible(text) == (text, ())
 
 
@@ -103,24 +103,24 @@ def test_what_people_write_stands_as_it_is(text):
         ("  ", r"\x20\x20"),
     ],
 )
-def test_what_deceives_is_written_with_escapes(text, shown):
+def test_deceptive_characters_are_escaped(text, shown):
     assert make_visible(text).text == shown
     assert make_visible(text).notes[0] == "written with escapes"
 
 
-def test_what_looks_like_something_else_is_named():
+def test_look_alikes_are_named():
     assert make_visible("p\u0430yp\u0430l").notes[1:] == (r"\u0430 is CYRILLIC SMALL LETTER A",)
     many = "x\u0430 x\u0435 x\u043e x\u0440 x\u0441"
     assert make_visible(many).notes[-1] == "and 2 more like these"
 
 
-def test_long_texts_take_time_like_their_length():
+def test_time_is_linear_in_the_length():
     blanks = make_visible(" " * 200_000 + "x" + "\n" * 200_000 + "x")
 
     assert len(blanks.text) == 4 * 200_000 + 200_002
 
 
-def test_a_long_name_says_how_long_it_is():
+def test_a_long_name_has_its_length():
     assert shorten_visible("x" * 300) == f"{'x' * 48}… (300 characters)"
     assert shorten_visible("\x1b[2J") == "\\x1b[2J"
     assert shorten_visible("a\nb") == "a\\nb"

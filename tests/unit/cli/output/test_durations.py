@@ -1,4 +1,4 @@
-"""Durations as people read them."""
+"""Durations as text."""
 
 import pytest
 

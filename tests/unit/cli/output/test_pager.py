@@ -1,4 +1,4 @@
-"""What becomes of long output: pagers that are there, missing, slow or left."""
+"""Long output with pagers that are present, missing, slow or left."""
 
 import io
 import os
@@ -26,7 +26,7 @@ def on_terminal():
 
 
 @pytest.mark.parametrize("environ", [{"PAGER": ""}, {"PAGER": "cat"}, {"PAGER": "/no/such thing"}])
-def test_without_a_pager_all_is_written_at_once(environ):
+def test_without_a_pager_text_is_written_directly(environ):
     output = on_terminal()
 
     with paged(output, environ=environ) as through:
@@ -53,7 +53,7 @@ def test_the_text_goes_through_the_pager(tmp_path):
     assert (tmp_path / "out").read_text("utf-8") == "FRXein Wort: ü\n"
 
 
-def test_a_pager_that_is_left_early_ends_the_output():
+def test_an_early_end_of_the_pager_ends_the_output():
     output = on_terminal()
 
     with paged(output, environ={**os.environ, "PAGER": "true"}) as through:

@@ -1,4 +1,4 @@
-"""Lines in a terminal: cropped, aligned, safe, and never in the way of the work."""
+"""Lines in a terminal: cropped, aligned, and free of control characters."""
 
 import io
 
@@ -35,7 +35,7 @@ class Full(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_a_line_is_cropped_for_what_is_right(screen, stream):
+def test_a_line_is_cropped_for_its_right_part(screen, stream):
     screen.line("x" * 60)
     screen.line("x" * 60, right=["end"], indent=2)
     screen.line("x", Span("y", "good"), right=["1 ", "2"])
@@ -89,7 +89,7 @@ def test_the_widest_column_gives_way(screen, stream):
     ]
 
 
-def test_a_note_without_room_stands_lower(screen, stream):
+def test_a_note_without_room_is_on_the_next_line(screen, stream):
     screen.table([("1", "short"), ("2", "x" * 31), ("3", "")], notes=["place:1", "there:22", ""])
 
     assert stream.getvalue().splitlines() == [
@@ -112,7 +112,7 @@ def test_a_comparison_shows_where_texts_differ(screen, stream):
     assert lines[1] == "left only".ljust(19) + "│"
 
 
-def test_a_long_single_row_stands_on_two_lines(screen, stream):
+def test_a_long_single_row_takes_two_lines(screen, stream):
     screen.compare([("git push --force", "git push --force-with-lease")], indent=2)
 
     assert stream.getvalue() == "  - git push --force\n  + git push --force-with-lease\n"
@@ -147,7 +147,7 @@ def test_control_characters_are_shown_as_such(layout, request, stream):
     assert stream.getvalue() == "a�[31mb c�\n"
 
 
-def test_what_cannot_be_written_is_tried_once():
+def test_a_failed_write_is_not_repeated():
     full = Full()
     output = Output(full)
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_written_is_tried_once():
     assert output.lost.errno == 28
 
 
-def test_a_poor_encoding_gets_plain_signs():
+def test_a_poor_encoding_gets_ascii():
     raw = io.BytesIO()
     output = Output(io.TextIOWrapper(raw, "ascii"))
 
@@ -168,7 +168,7 @@ def test_a_poor_encoding_gets_plain_signs():
 
 
 @pytest.mark.parametrize(("columns", "width"), [("10", 40), ("80", 80), ("500", 110)])
-def test_the_width_is_that_of_the_terminal_within_reason(stream, monkeypatch, columns, width):
+def test_the_width_of_the_terminal_has_bounds(stream, monkeypatch, columns, width):
     monkeypatch.setenv("COLUMNS", columns)
 
     assert open_screen(Output(stream), {}).width == width

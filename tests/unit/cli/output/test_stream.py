@@ -1,4 +1,4 @@
-"""The line that tells how far a command is."""
+"""The progress line of a command."""
 
 from io import StringIO
 from time import sleep
@@ -38,7 +38,7 @@ def test_nothing_is_drawn_for_a_short_input():
     assert stream.getvalue() == ""
 
 
-def test_a_bar_is_drawn_now_and_then_and_hidden():
+def test_a_bar_is_drawn_at_intervals_and_hidden():
     stream = Terminal()
     line, clock = progress(stream)
     clock.advance(1)

@@ -19,11 +19,11 @@ class FakeTerminal:
         return self.answers.pop(0)
 
 
-def test_a_row_has_at_most_so_many_cells():
+def test_a_row_has_a_maximum_of_cells():
     assert list(styled_rows("abcdef\n\n日本語", 4)) == ["abcd", "ef", "", "日本", "語"]
 
 
-def test_a_style_goes_on_in_the_next_row():
+def test_a_style_continues_in_the_next_row():
     rows = list(styled_rows(f"a{GREEN}bcde{PLAIN}f", 3))
 
     assert rows == [f"a{GREEN}bc{PLAIN}", f"{GREEN}de{PLAIN}f"]

@@ -65,7 +65,7 @@ def test_a_smaller_terminal_begins_again(question, size):
     assert max(map(len, keyboard.written[-1].splitlines())) <= size[0]
 
 
-def test_what_is_too_small_shows_nothing(question):
+def test_a_small_terminal_shows_nothing(question):
     keyboard = Typewriter()
     keyboard.columns = 19
     shown = QuestionPages(keyboard, question)
@@ -77,7 +77,7 @@ def test_what_is_too_small_shows_nothing(question):
 
 
 @pytest.mark.parametrize("size", [(30, 12), (40, 8)])
-def test_what_was_seen_before_a_terminal_shrank_is_not_seen(question, size):
+def test_a_shrunk_terminal_has_seen_nothing(question, size):
     keyboard = Typewriter()
     shown = shown_whole(keyboard, question)
 

@@ -28,12 +28,12 @@ LINES = {
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_only_what_is_said_counts(line):
+def test_a_line_has_one_meaning(line):
     assert read_answer(line) == LINES[line]
 
 
 @pytest.mark.parametrize("reason", ["x" * 4_001, "\udcff"])
-def test_a_reason_that_cannot_be_stored_is_no_answer(reason):
+def test_an_unstorable_reason_is_not_an_answer(reason):
     typed = read_answer(f"n {reason}")
 
     assert typed.meaning == "unclear"
