@@ -321,11 +321,16 @@ def test_all_pages_come_before_the_question(path, terminal):
     keep(path, asked)
     codes = []
 
-    for pages, key in ((1, "y\n"), (1, "\x04"), (3, "\n"), (3, "ok\n")):
+    wrong = {"y\n": "only after the last page", "ok\n": "not an answer"}
+    for pages, key in ((1, "y\n"), (1, "q\n"), (3, "\n"), (3, "ok\n")):
         with terminal("approve", "1a", "--store", path) as person:
             leaf(person, pages)
             person.expect(PROMPT if pages == 3 else "q ends: ")
             person.type(key)
+            if key in wrong:
+                person.expect(wrong[key])
+                person.expect(PROMPT if pages == 3 else "q ends: ")
+                person.type("\x04")
             codes.append(person.end()[0])
     left = kept(path)["1a"]
     with terminal("approve", "1a", "--store", path) as person:

@@ -29,7 +29,6 @@ from toolbus.cli.output.screen import open_screen
 from toolbus.cli.questions.keyboard import Keyboard
 from toolbus.cli.questions.question_pages import PageAsks, QuestionPages
 from toolbus.cli.questions.typed_answers import (
-    YES,
     Choices,
     TypedAnswer,
     check_reason,
@@ -62,6 +61,10 @@ _PAUSE = 0.5
 """Seconds between two checks for new questions."""
 
 _ASKS = PageAsks("approve? [y, n] ", "Enter shows the next page, q ends: ")
+_APPROVE_CHOICES = Choices(
+    "Any answer but y leaves the question pending.", may_grant=False, may_skip=True
+)
+_REVIEW_CHOICES = Choices("Enter          skip the question\nCtrl-D or q    end", may_skip=True)
 _NEXT_STEPS = {
     True: "the call runs as soon as its agent waits for it, or continues: "
     "`agent.resume()` or `toolbus run --resume`",
@@ -89,7 +92,8 @@ def approve(output: Output, target: ApprovalTarget) -> int:
             return [*line_rows(words, width, "changed")]
 
         pages = QuestionPages(terminal, question, _ASKS, notes, details=target.details)
-        if not _is_approved(terminal, pages):
+        typed = asyncio.run(read_decision(Keyboard(terminal), pages, _APPROVE_CHOICES))
+        if typed is None or typed.meaning != "yes":
             screen = open_screen(output)
             screen.prose("nothing was answered; the question is still pending", style="changed")
             return 1
@@ -179,21 +183,6 @@ def _open_question(target: ApprovalTarget) -> Question:
     return question
 
 
-def _is_approved(terminal: PersonTerminal, pages: QuestionPages) -> bool:
-    """Show all *pages*; return whether the person saw the last page and typed a yes."""
-    while True:
-        pages.show_next()
-        was_seen = pages.is_seen
-        line = terminal.ask(pages.asks)
-        if line is None:
-            return False
-        word = line.strip().lower()
-        if was_seen and pages.is_seen:
-            return word in YES
-        if word:
-            return False
-
-
 def _pending(reader: SqlReader, asked: set[str]) -> list[str]:
     """Return the ids of the pending questions that are not in *asked*, the oldest first."""
     pending = [
@@ -217,8 +206,7 @@ def _review_question(output: Output, terminal: PersonTerminal, target: ApprovalT
         f"approve {shorten_visible(question.id)}? [y, n, n and a reason, Enter skips, q ends] "
     )
     pages = QuestionPages(terminal, question, asks)
-    choices = Choices("Enter          skip the question\nCtrl-D or q    end", may_skip=True)
-    typed = asyncio.run(read_decision(Keyboard(terminal), pages, choices))
+    typed = asyncio.run(read_decision(Keyboard(terminal), pages, _REVIEW_CHOICES))
     if typed is not None and typed.meaning != "next":
         _answer(output, target, question, terminal, typed)
     return typed is not None

@@ -77,7 +77,7 @@ async def read_decision(
             return None
         typed = read_answer(line)
         if typed.grant is not None and not choices.may_grant:
-            typed = TypedAnswer("unclear", "a grant needs `StoredApprovals`, see its documentation")
+            typed = TypedAnswer("unclear", "a grant is not possible here")
         match typed.meaning:
             case "no":
                 return typed
