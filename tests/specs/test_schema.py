@@ -95,6 +95,10 @@ def test_settings_of_shipped_components_are_checked(schema):
     assert not fits("policy", {"fil": "policy.toml"})
     assert not fits("policy", {"file": 5})
     assert fits("./mine.py:Guard", {"fil": 5})
+    rules = schema("configuration").schema["$defs"]["ComponentTable"]["allOf"]
+    (policy,) = [rule for rule in rules if rule["if"]["properties"]["use"]["const"] == "policy"]
+    settings = policy["then"]["properties"]["settings"]["properties"]
+    assert all("description" in setting for setting in settings.values())
 
 
 @pytest.mark.parametrize("kind", ["configuration", "policy"])

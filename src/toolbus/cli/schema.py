@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 import msgspec
 
@@ -35,6 +36,9 @@ checks the file that begins with the comment
   #:schema ./toolbus.schema.json
 Settings of components are checked for the components of toolbus itself, as far
 as their extras are installed."""
+
+_ARGUMENT = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
+"""An argument in the `Args:` of a docstring: its name, and its text over several lines."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -88,27 +92,35 @@ def _settings_of_components() -> Iterator[tuple[str, dict[str, Any]]]:
             maker = find_maker(name, Path.cwd())
         except LoadError:
             continue  # Its extra is not installed.
-        types = setting_types(maker)
+        types = {key: kind for key, kind in setting_types(maker).items() if not _is_code(kind)}
         required = [
             each.name
             for each in inspect.signature(maker).parameters.values()
             if each.name in types and each.default is each.empty
         ]
-        properties = {setting: _type_schema(kind) for setting, kind in types.items()}
-        yield (
-            name,
-            {
-                "type": "object",
-                "description": inspect.getdoc(maker) or "",
-                "properties": properties,
-                "required": required,
-                "additionalProperties": False,
-            },
-        )
+        summary, _, arguments = (inspect.getdoc(maker) or "").partition("\n\nArgs:\n")
+        texts = {key: " ".join(text.split()) for key, text in _ARGUMENT.findall(arguments)}
+        properties = {
+            setting: {**({"description": texts[setting]} if setting in texts else {}), **schema}
+            for setting, schema in zip(types, map(_type_schema, types.values()), strict=True)
+        }
+        settings = {
+            "type": "object",
+            "description": " ".join(summary.split()),
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+        yield name, settings
+
+
+def _is_code(kind: Any) -> bool:
+    """Return whether only code can give a value of *kind*: it is a function."""
+    return (get_origin(kind) or kind) is Callable
 
 
 def _type_schema(kind: Any) -> dict[str, Any]:
-    """Return the schema of a setting, empty for a type that only code can give."""
+    """Return the schema of a setting, empty for a type without one."""
     try:
         schema: dict[str, Any] = _for_toml(msgspec.json.schema(kind, schema_hook=_schema_of))
     except (TypeError, NotImplementedError):
@@ -118,8 +130,11 @@ def _type_schema(kind: Any) -> dict[str, Any]:
 
 
 def _schema_of(kind: Any) -> dict[str, Any]:
-    if kind is Path or kind is re.Pattern:
+    family = get_origin(kind) or kind
+    if family in {Path, re.Pattern}:
         return {"type": "string"}
+    if family is Iterable:
+        return {"type": "array"}
     raise NotImplementedError(kind)
 
 
