@@ -67,10 +67,8 @@ class ApprovalSettings(ApprovalTable, frozen=True, kw_only=True):
         from toolbus.approvals.stored import StoredApprovals  # noqa: PLC0415 - not for all
 
         names = ("expires_after", "max_open", "max_hourly", "max_denials", "key")
-        settings = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return StoredApprovals(
-            store=store, host=host, wait=wait, notify=self.channels(), **settings
-        )
+        limits = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return StoredApprovals(store=store, host=host, wait=wait, notify=self.channels(), **limits)
 
     def channels(self) -> tuple[Notifier, ...]:
         """Return the receivers of each question; raises `RegistrationError`."""

@@ -250,6 +250,7 @@ def _spec(name: str, places: Sequence[str] | None = None) -> ModuleSpec | None:
 
 def _imports(source: bytes, package: str) -> Iterator[str]:
     """Yield the dotted names that the statements in *source*, a module in *package*, may import."""
+    # All of one statement's forms are here: dotted, relative, starred, and a name or a module.
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

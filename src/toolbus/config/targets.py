@@ -14,7 +14,7 @@ from toolbus.components.participants import ComponentHost
 from toolbus.config.python_modules import defines, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.files import reason_of
-from toolbus.settings.hints import nearest
+from toolbus.settings.hints import hint, nearest
 from toolbus.toml.values import format_error
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def load(target: str) -> LoadedTarget:
         if name is None:
             name = _only_candidate(file, module)
         elif name not in names:
-            raise LoadError(f"{file} has no {name!r}{_hint(name, module)}")
+            way_out = nearest(name, names) or hint(name, _candidates(module))
+            raise LoadError(f"{file} has no {name!r}{way_out}")
         where = f"{file}:{name}"
         return _resolve(names[name], where)
 
@@ -96,6 +97,11 @@ def _split(target: str) -> tuple[Path, str | None]:
     # `C:\\x\\policy.py` names nothing in a file: its colon belongs to the path.
     is_named = bool(file) and (not name or name.isidentifier()) and not Path(target).exists()
     path = Path(file if is_named else target)
+    _check_python_file(path)
+    return path, (name or None) if is_named else None
+
+
+def _check_python_file(path: Path) -> None:
     if path.is_dir():
         raise LoadError(f"{path} is a folder; give FILE.py[:name]")
     if not path.is_file():
@@ -106,7 +112,6 @@ def _split(target: str) -> tuple[Path, str | None]:
         path.open("rb").close()
     except OSError as error:
         raise LoadError(f"{path} cannot be read: {reason_of(error)}") from error
-    return path, (name or None) if is_named else None
 
 
 def _only_candidate(file: Path, module: ModuleType) -> str:
@@ -118,18 +123,17 @@ def _only_candidate(file: Path, module: ModuleType) -> str:
     return candidates[0]
 
 
-def _hint(name: str, module: ModuleType) -> str:
-    candidates = ", ".join(_candidates(module))
-    return nearest(name, vars(module)) or (f"; known: {candidates}" if candidates else "")
-
-
 def _candidates(module: ModuleType) -> list[str]:
     """Return the names of possible targets: agents and buses, else components, else their classes.
 
     An agent and its bus count once, and so do two names of one object.
     """
     public = {name: value for name, value in vars(module).items() if not name.startswith("__")}
-    for choose in (_bus_of, _component, lambda value: _own_class(value, module)):
+    for choose in (
+        _bus_of,
+        _component,
+        lambda value: value if defines(module, value, AgentComponent) else None,
+    ):
         chosen: dict[int, str] = {}
         # Agents first, so that a bus is listed by its agent's name.
         for name, value in sorted(public.items(), key=lambda item: not _is_agent(item[1])):
@@ -154,10 +158,6 @@ def _bus_of(value: object) -> EventBus | None:
 
 def _component(value: object) -> AgentComponent | None:
     return value if isinstance(value, AgentComponent) else None
-
-
-def _own_class(value: object, module: ModuleType) -> object | None:
-    return value if defines(module, value, AgentComponent) else None
 
 
 def _resolve(value: Any, where: str) -> LoadedTarget:

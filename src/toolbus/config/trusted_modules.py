@@ -100,6 +100,7 @@ class TrustedModuleFinder(MetaPathFinder):
         return (loader.path, loader.source) != (str(own_module.file), own_module.source)
 
     def _refuse_untrusted(self, name: str, path: Sequence[str] | None) -> None:
+        # Three cases in one: the standard library, modules inside a trusted package, and others.
         parent, _, stem = name.rpartition(".")
         is_inside = parent in self._modules
         if name.partition(".")[0] in sys.stdlib_module_names or not (

@@ -158,14 +158,17 @@ class RunReport(AgentComponent):
                 f"toolbus: {self._unasked}; --store keeps the question for `toolbus approvals`, "
                 "--yes answers yes, see `toolbus run --help`"
             )
-        counts = [
-            f"{result.usage[key]:,} {words}" for key, words in _COUNTS if result.usage.get(key)
-        ]
-        parts = [f"tokens: {', '.join(counts)}"] if counts else []
-        parts += [self._cost(self.price, result.usage)] if counts and self.price else []
-        parts += [f"session {session}"] if session else []
+        parts = [*self._usage(result.usage), *([f"session {session}"] if session else [])]
         if parts:
             self._screen.whole("; ".join(parts), style="dim")
+
+    def _usage(self, usage: Mapping[str, int]) -> list[str]:
+        """Return the counts of tokens and their cost, as far as they are known."""
+        counts = [f"{usage[key]:,} {words}" for key, words in _COUNTS if usage.get(key)]
+        if not counts:
+            return []
+        cost = [self._cost(self.price, usage)] if self.price else []
+        return [f"tokens: {', '.join(counts)}", *cost]
 
     def _pending(self, question_ids: Sequence[str], session: str | None) -> None:
         """Write the waiting questions, and the commands that answer them and resume the run."""
