@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 
-NOBODY = 65534
+NO_TERMINAL = 65534
 # Nothing survives the machine, and all of it the server: what was written is in the kernel.
 QUICK = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 SMALL = {"shared_buffers": "32MB", "max_connections": "120", "autovacuum": "off"}
@@ -42,7 +42,12 @@ def _reachable_binaries():
         command = [folder / "postgres", "--version"]
         try:
             subprocess.run(
-                command, check=True, stdout=subprocess.DEVNULL, cwd="/", user=NOBODY, group=NOBODY
+                command,
+                check=True,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                user=NO_TERMINAL,
+                group=NO_TERMINAL,
             )
         except PermissionError:
             copy = _scratch_folder()
@@ -64,8 +69,8 @@ class PostgresServer:
         self._as = {}
         if os.geteuid() == 0:
             # `initdb` refuses root.
-            os.chown(self.folder, NOBODY, NOBODY)
-            self._as = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            os.chown(self.folder, NO_TERMINAL, NO_TERMINAL)
+            self._as = {"user": NO_TERMINAL, "group": NO_TERMINAL, "extra_groups": []}
         self._bin = _reachable_binaries()
         self.settings = QUICK | SMALL | settings
         self.port, self._numbers, self.process = 5432, count(1), None

@@ -97,7 +97,7 @@ def _from_file(file: Path, source: str, name: str, modules: TrustedModuleFinder 
     if len(classes) == 1:
         return next(iter(classes.values()))
     names = ", ".join([each.__name__ for each in classes.values()])
-    reason = f"has several components; say {source}:NAME, one of {names}"
+    reason = f"has several components; give {source}:NAME, one of {names}"
     raise LoadError(f"{file} {reason if classes else 'has no class of components; write one'}")
 
 
@@ -144,7 +144,7 @@ def _offered(name: str) -> Any:
     if len(offers) > 1:
         owners = " and ".join(sorted([_owner(point) for point in offers.values()]))
         ways = ", ".join(sorted(offers))
-        raise LoadError(f"component {name!r} is offered by {owners}; say which, one of {ways}")
+        raise LoadError(f"component {name!r} is offered by {owners}; give one of {ways}")
     (point,) = offers.values()
     return _imported(point.load, name, _owner(point))
 

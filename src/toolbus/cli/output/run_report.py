@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Ask, ModelDelta, RunResult
     from toolbus.messages.records import Message
 
-NOBODY = "approval is needed, and there is no terminal to ask at"
+NO_TERMINAL = "approval is needed, and there is no terminal to ask at"
 """The reason of a denial without a terminal for the question."""
 
 _COUNTS = (

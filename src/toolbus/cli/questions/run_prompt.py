@@ -16,7 +16,7 @@ from toolbus.approvals.display import label_rows, line_rows
 from toolbus.approvals.records import read_question
 from toolbus.approvals.steps import LONGEST_WORDS, answer
 from toolbus.approvals.stored import StoredApprovals
-from toolbus.cli.output.run_report import NOBODY
+from toolbus.cli.output.run_report import NO_TERMINAL
 from toolbus.cli.questions.keyboard import open_keyboard
 from toolbus.cli.questions.question_pages import ASKS, QuestionPages
 from toolbus.cli.questions.terminal_approver import REFUSED
@@ -105,7 +105,7 @@ class TerminalUser(NamedTuple):
     """The person at the *keyboard*; None without a person, and the *reason* for that."""
 
     keyboard: Keyboard | None
-    reason: str = NOBODY
+    reason: str = NO_TERMINAL
 
     def approver(
         self, side: DeferredOutput, report: RunReport, stored: StoredApprovals | None

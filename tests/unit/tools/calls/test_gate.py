@@ -23,7 +23,7 @@ WALLED = (
     "tools/calls/gated_call.py",
     "tools/calls/order.py",
 )
-NOBODY = "approval is needed, and no approver is available"
+NO_TERMINAL = "approval is needed, and no approver is available"
 
 
 @tool
@@ -75,7 +75,7 @@ async def test_a_call_without_a_gate_enters_nothing_of_one(asks):
         await runner.call_all(calls)
 
     assert entered == []
-    assert outcome.response.text == (NOBODY if asks else "4")
+    assert outcome.response.text == (NO_TERMINAL if asks else "4")
 
 
 async def test_an_agent_without_an_approver_enters_nothing_of_a_gate():
