@@ -114,8 +114,8 @@ def test_a_wrong_topic_names_near_ones(guide, topics):
     for word, hint in (
         ("frst-agent", "; did you mean 'first-agent'?"),
         ("first", "; did you mean 'first-agent'?"),
-        ("scriptedmodel", "; the word stands in "),
-        ("xyzzyx", f"; there is {names}"),
+        ("scriptedmodel", "; the word is in "),
+        ("xyzzyx", f"; topics: {names}"),
     ):
         code, printed, error = guide(word)
 

@@ -1,4 +1,4 @@
-"""The topics of the guide, in the order in which they are best learned, and their pages."""
+"""The topics of the guide in the order to learn them, and their pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from toolbus.settings.usage_error import UsageError
 
-# A name stands in one group, and its page in the file of that name beside this one.
+# Each name is in one group, and its page is the Markdown file of that name in this folder.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
@@ -27,15 +27,15 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("policy", "policy-recipes", "policy-tools", "approvals", "redaction", "redaction-limits"),
     ),
     (
-        "Sessions that last",
+        "Sessions",
         ("stores", "shutdown", "streaming"),
     ),
     (
-        "Before it is in force",
+        "Tests",
         ("testing", "replay"),
     ),
     (
-        "In programs of others",
+        "In other programs",
         (
             "mcp",
             "hosts",
@@ -50,11 +50,11 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Beneath it all",
-        ("upgrading", "changelog", "security", "reading"),
+        "Versions, security and development",
+        ("upgrading", "changelog", "security", "reading", "contributing"),
     ),
     (
-        "Coming from elsewhere",
+        "From other libraries",
         (
             "from-pydantic-ai",
             "from-langchain",
@@ -65,7 +65,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-"""Titles of groups, each with the names of its topics."""
+"""The groups: a title, and the names of the topics."""
 
 TOPICS = tuple([name for _, names in GROUPS for name in names])
 """The names of all topics, in the order of the guide."""
@@ -74,9 +74,9 @@ _NEAR, _LIKENESS = 3, 0.75
 
 
 class GuidePage(NamedTuple):
-    """A page: the *name* of its topic, and *text*, its Markdown, of which the others are parts.
+    """A page: the *name* of its topic, and its Markdown in *text*.
 
-    *summary* is the sentence below the title: what somebody can do who has read it.
+    *title* and *summary*, the sentence below it, are parts of the text.
     """
 
     name: str
@@ -86,7 +86,7 @@ class GuidePage(NamedTuple):
 
 
 def read_page(name: str) -> GuidePage:
-    """Return the page of the topic *name*; for another name `UsageError`, with near topics."""
+    """Return the page of the topic *name*; raises `UsageError`, which names similar topics."""
     if name not in TOPICS:
         raise UsageError(f"no topic {name!r}{_near_topics(name)}; see `toolbus guide`")
     text = files("toolbus.cli.guide").joinpath(f"{name}.md").read_text("utf-8")
@@ -95,7 +95,7 @@ def read_page(name: str) -> GuidePage:
 
 
 def _near_topics(word: str) -> str:
-    """Return a hint at topics that look like *word*, else at those whose pages have it."""
+    """Return a hint at the topics similar to *word*, else at the pages that contain it."""
     from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
 
     word = word.lower()
@@ -104,5 +104,5 @@ def _near_topics(word: str) -> str:
         return f"; did you mean {' or '.join(map(repr, near[:_NEAR]))}?"
     counts = {name: read_page(name).text.lower().count(word) for name in TOPICS if word}
     if about := [name for name in sorted(counts, key=lambda name: -counts[name]) if counts[name]]:
-        return f"; the word stands in {', '.join(about[:_NEAR])}"
-    return f"; there is {', '.join(TOPICS)}"
+        return f"; the word is in {', '.join(about[:_NEAR])}"
+    return f"; topics: {', '.join(TOPICS)}"

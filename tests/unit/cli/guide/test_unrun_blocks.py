@@ -24,7 +24,8 @@ def test_few_blocks_are_not_run():
 
     assert Counter(theirs) == Counter([*NEEDED, "from-fastmcp"])  # A server, and a proxy.
     assert sorted(others) == [
-        *("components", "from-fastmcp", "mcp", "shutdown", "testing"),
+        *("components", "contributing", "contributing", "contributing"),
+        *("from-fastmcp", "mcp", "shutdown", "testing"),
     ]
 
 
