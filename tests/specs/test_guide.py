@@ -74,7 +74,7 @@ def topics(guide):
     return [json.loads(line) for line in guide("--json")[1].splitlines()]
 
 
-def test_topics_come_with_what_they_teach(guide, topics):
+def test_topics_come_with_their_summaries(guide, topics):
     code, listed, errors = guide()
 
     assert (code, errors) == (0, "")
@@ -90,7 +90,7 @@ def test_a_page_is_markdown_in_a_pipe(guide):
 
 
 @pytest.mark.parametrize("name", ["first-agent", "failures"])
-def test_a_terminal_gets_the_page_laid_out(environment, tmp_path, name):
+def test_a_terminal_gets_the_page_formatted(environment, tmp_path, name):
     environment |= {"NO_COLOR": "1", "PAGER": "cat"}
 
     code, written = on_terminal(environment, tmp_path, "guide", name)
@@ -109,7 +109,7 @@ def test_all_pages_come_at_once(guide, topics):
     assert guide("--all") == (0, "\n".join(pages), "")
 
 
-def test_a_wrong_topic_names_near_ones(guide, topics):
+def test_a_wrong_topic_names_similar_topics(guide, topics):
     names = ", ".join([one["topic"] for one in topics])
     for word, hint in (
         ("frst-agent", "; did you mean 'first-agent'?"),

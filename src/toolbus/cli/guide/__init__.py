@@ -1,3 +1,3 @@
-"""The guide: a page a topic, and its layout."""
+"""The guide: its pages, and their layout on a terminal."""
 
 from toolbus.cli.guide.pages import command as command

@@ -1,7 +1,7 @@
-"""Markdown on a terminal: lines that fit its width, tables in columns, code as it stands.
+"""Markdown on a terminal: wrapped lines, tables in columns, unchanged code.
 
-It knows what our pages are written in, and no more: headings, paragraphs, lists, tables, fenced
-code and comments of one line. Code begins at the left edge, so that it can be copied.
+The subset of our pages is supported: headings, paragraphs, lists, tables, fenced code and comments
+of one line. Code begins at the left edge, so that it can be copied.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _FENCE = "```"
 _ITEM = re.compile(r"(?:-|\d+\.) ")
-# A bar that is escaped belongs to its cell.
+# An escaped bar belongs to its cell.
 _BAR = re.compile(r"(?<!\\)\|")
 _GAP, _NARROWEST = 2, 6
 
 
 def write_markdown(screen: Screen, text: str) -> None:
-    """Write *text*, the Markdown of a page or of several, to *screen*."""
+    """Write *text*, the Markdown of one or more pages, to *screen*."""
     for block in _blocks(text):
         if block[0].startswith(_FENCE):
             _write_code(screen, block)
@@ -39,7 +39,7 @@ def write_markdown(screen: Screen, text: str) -> None:
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
-    """Yield what belongs together as lists of lines, an empty line as [""]."""
+    """Yield the blocks of *text*, each as a list of lines; an empty line is [""]."""
     block: list[str] = []
     for line in text.splitlines():
         if block and block[0].startswith(_FENCE):
@@ -60,7 +60,7 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 
 def _continues(block: list[str], line: str) -> bool:
-    """Tell whether *line* goes on with *block*, which is no code."""
+    """Return whether *line* continues *block*, which is not code."""
     if not line or not block[0] or line.startswith(("#", _FENCE)) or block[0].startswith("#"):
         return False
     return line.startswith("|") == block[0].startswith("|") and not _ITEM.match(line)
@@ -75,7 +75,7 @@ def _write_code(screen: Screen, block: list[str]) -> None:
 
 def _write_table(screen: Screen, block: list[str]) -> None:
     cells = [_BAR.split(line.strip().strip("|")) for line in block]
-    # The second row only says that the first is a heading.
+    # The second row is the line below the heading.
     head, _, *body = [[cell.strip().replace("\\|", "|") for cell in row] for row in cells]
     widths = _column_widths([head, *body], screen.width)
     rows = [line for row in body for line in _wrapped_row(row, widths)]
@@ -84,9 +84,9 @@ def _write_table(screen: Screen, block: list[str]) -> None:
 
 
 def _column_widths(rows: list[list[str]], width: int) -> list[int]:
-    """Return how wide columns are that fit *width*: the widest ones are narrowed.
+    """Return widths of columns that fit into *width*; the widest columns are narrowed.
 
-    Words stay whole as long as another column can be narrowed between its words.
+    Words stay whole while another column can be narrowed between its words.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(1, *map(len, column)) for column in columns]
@@ -103,7 +103,7 @@ def _column_widths(rows: list[list[str]], width: int) -> list[int]:
 
 
 def _wrapped_row(row: list[str], widths: list[int]) -> list[tuple[str, ...]]:
-    """Return the lines of *row*, each with a text for every column."""
+    """Return the lines of *row*, each with one text per column."""
     columns = [
         textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
         for cell, width in zip(row, widths, strict=True)

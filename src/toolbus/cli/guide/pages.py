@@ -1,4 +1,4 @@
-"""`toolbus guide`: its topics, a page, or all of them."""
+"""`toolbus guide`: the list of topics, one page, or all pages."""
 
 from __future__ import annotations
 
@@ -29,20 +29,25 @@ examples:
   toolbus guide first-agent > a.md   its Markdown
   toolbus guide --all | less         all pages
 
-What a page shows as code was run, and printed what the page says."""
+The code of a page is run by a test, and prints what the page shows."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser("toolbus guide", "Tell how to do things, a page a topic.", _EPILOG)
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="its page; else the topics")
+    """Return the parser and the function to run."""
+    parser = make_parser("toolbus guide", "Print a page of the guide.", _EPILOG)
+    parser.add_argument(
+        "topic",
+        metavar="TOPIC",
+        nargs="?",
+        help="the page to print; without it, the list of topics",
+    )
     parser.add_argument("--all", action="store_true", help="print all pages")
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.all and parsed.topic is not None:
-            parser.error(f"--all prints {parsed.topic!r}, too; give one of the two")
+            parser.error(f"--all includes {parsed.topic!r}; give one of the two")
         if parsed.topic is None and not parsed.all:
             return print_topics(output, as_json=parsed.json)
         names = TOPICS if parsed.all else (parsed.topic,)
@@ -52,7 +57,7 @@ def command() -> Command:
 
 
 def print_topics(output: Output, *, as_json: bool = False) -> int:
-    """Print the topics, each with what one can do afterwards; return the exit code."""
+    """Print the topics with their summaries; return the exit code."""
     if as_json:
         for name in TOPICS:
             _write_record(output, read_page(name), whole=False)
@@ -61,7 +66,7 @@ def print_topics(output: Output, *, as_json: bool = False) -> int:
     for title, names in GROUPS:
         screen.line(Span(title, "strong"))
         for name in names:
-            # In a pipe a topic is one line, for who searches there.
+            # In a pipe a topic is one line, so that grep finds it whole.
             _write_topic(screen, read_page(name), wraps=output.is_terminal)
         screen.line()
     screen.prose("`toolbus guide TOPIC` prints a page, `toolbus guide --all` all of them.")
@@ -71,9 +76,9 @@ def print_topics(output: Output, *, as_json: bool = False) -> int:
 def print_pages(
     output: Output, names: Sequence[str], *, as_json: bool = False, pager: bool = True
 ) -> int:
-    """Print the pages of *names*: laid out on a terminal, elsewhere the Markdown itself.
+    """Print the pages of *names*: formatted on a terminal, elsewhere the Markdown itself.
 
-    Raises `UsageError` for a name that is no topic, before anything is printed.
+    Raises `UsageError` for an unknown name, before anything is printed.
     """
     pages = [read_page(name) for name in names]
     if as_json:
