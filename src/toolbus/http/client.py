@@ -330,12 +330,12 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
             return
         self._silent = False
-        self._take(data)
+        self._receive(data)
 
     def eof_received(self) -> bool:
         """Process the end of the stream, which ends some bodies."""
         if self._asked:
-            self._take(b"")
+            self._receive(b"")
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -343,10 +343,10 @@ class HttpConnection(asyncio.Protocol):
         kind = "" if exc is None else f": {type(exc).__name__}"
         self._break(f"the connection to {self._name} was lost{kind}")
 
-    def _take(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         try:
             self._http.receive_data(data)
-            while self._take_event(self._http.next_event()):
+            while self._process_event(self._http.next_event()):
                 pass
         except h11.RemoteProtocolError:
             if not data:
@@ -357,7 +357,7 @@ class HttpConnection(asyncio.Protocol):
                 self._break(f"{self._name} does not speak HTTP/1.1")
             self._transport.abort()
 
-    def _take_event(self, event: Any) -> bool:
+    def _process_event(self, event: Any) -> bool:
         """Process one event; return whether there may be another."""
         match event:
             case h11.InformationalResponse():

@@ -304,7 +304,7 @@ class _ServerConnection(asyncio.Protocol):
         if self._drops_input:
             return
         self._http.receive_data(data)
-        self._take_events()
+        self._process_events()
         if self._request is None and not self._has_bytes:
             # After a long silence, the client gets its full time for a head.
             self._has_bytes = True
@@ -347,14 +347,14 @@ class _ServerConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._server.seconds, self._transport.abort)
 
-    def _take_events(self) -> None:
+    def _process_events(self) -> None:
         try:
-            while not self._drops_input and self._take_event(self._http.next_event()):
+            while not self._drops_input and self._process_event(self._http.next_event()):
                 pass
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint, "expected HTTP/1.1")
 
-    def _take_event(self, event: Any) -> bool:
+    def _process_event(self, event: Any) -> bool:
         """Process an event of h11; return whether there may be another."""
         match event:
             case h11.Request():
@@ -426,7 +426,7 @@ class _ServerConnection(asyncio.Protocol):
             http.start_next_cycle()
             self._wait_for_request()
             transport.resume_reading()
-            self._take_events()
+            self._process_events()
         elif http.their_state is h11.SEND_BODY:
             self._drop_input()
         else:

@@ -168,14 +168,14 @@ class GroupedServer:
 
     def resolve(self, frame: Frame) -> None:
         """Resolve the request that *frame* answers; a response to no request is dropped."""
-        if (request := self.pending.asked.take(frame.id)) is not None:
+        if (request := self.pending.asked.pop(frame.id)) is not None:
             resolve_request(request, frame)
         else:
             logger.warning("dropped a response of server %r without an open request", self.name)
 
     def fail_request(self, request_id: Any, reason: str) -> None:
         """Fail the open request *request_id* for *reason*, if there is one."""
-        if (request := self.pending.asked.take(request_id)) is not None:
+        if (request := self.pending.asked.pop(request_id)) is not None:
             fail(request, SERVER_GONE, reason)
 
     def owes_progress(self, frame: Frame) -> bool:

@@ -128,9 +128,9 @@ class AnswerStream(EventStream):
         elif plain and not self.ended and not self._events:
             await self._change_within(_BODY_WAIT)
         only_answers = self._answers == len(self._events) or not self.takes_events
-        return self._take_answers() if self.ended and plain and only_answers else None
+        return self._joined_answers() if self.ended and plain and only_answers else None
 
-    def _take_answers(self) -> bytes:
+    def _joined_answers(self) -> bytes:
         lines = [line.strip() for line in self._events.values()]
         answers = lines[len(lines) - self._answers :]
         self.clear()

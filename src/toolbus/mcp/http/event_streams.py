@@ -153,10 +153,10 @@ class EventStream:
         self.buffer.set_reading(self, begins=True)
         try:
             first = self._first_event(after)
-            after, data = self._take(after)
+            after, data = self._next_events(after)
             await request.begin(status, fields, first + data)
             while self._reader is reader:
-                after, data = self._take(after)
+                after, data = self._next_events(after)
                 # During a write, events may be added, and the stream may end.
                 if data:
                     await request.write(data)
@@ -170,7 +170,7 @@ class EventStream:
                 self.is_read = False
                 self.buffer.set_reading(self, begins=False)
 
-    def _take(self, after: int) -> tuple[int, bytes]:
+    def _next_events(self, after: int) -> tuple[int, bytes]:
         """Return the number of the last event to write, and the bytes of all after *after*."""
         number = after + 1
         if number not in self._events:

@@ -195,7 +195,7 @@ class RelayedRequest:
                 self.request, exchange.frame, exchange.line, schema, is_changed=is_changed
             )
             try:
-                return await self._take(exchange, reply)
+                return await self._receive(exchange, reply)
             finally:
                 reply.close()
         except Exception as error:
@@ -205,22 +205,22 @@ class RelayedRequest:
                 self.response.fail(b"" if answers else error_frame(None, SERVER_GONE, reason))
             raise
 
-    async def _take(self, exchange: _Exchange, reply: HttpReply) -> str:
+    async def _receive(self, exchange: _Exchange, reply: HttpReply) -> str:
         if reply.is_coded:
             raise TransportError("the server compressed its response, which handlers cannot read")
         if exchange.main:
             self.client.learn_id(self, reply)
         limit = self._server.limits.frame
         if reply.is_stream and reply.status == _OK:
-            await self._take_stream(exchange, reply, read_events(reply, limit))
+            await self._receive_stream(exchange, reply, read_events(reply, limit))
             return _NO_ANSWER
         body = await read_body(reply, exchange.frame, limit)
         if not isinstance(body, bytes):
-            await self._take_stream(exchange, reply, body)
+            await self._receive_stream(exchange, reply, body)
             return _NO_ANSWER
-        return await self._take_body(exchange, reply, body)
+        return await self._receive_body(exchange, reply, body)
 
-    async def _take_stream(
+    async def _receive_stream(
         self, exchange: _Exchange, reply: HttpReply, events: AsyncIterator[Event]
     ) -> None:
         if exchange.main:
@@ -230,15 +230,15 @@ class RelayedRequest:
         async for event in events:
             self._resumable = self._resumable or (exchange.asked and event.id is not None)
             # The client cannot resume a stream of the proxy's own request.
-            await self._take_event(event if exchange.asked else without_id(event))
+            await self._receive_event(event if exchange.asked else without_id(event))
             await self.response.wait_for_room()
 
-    async def _take_event(self, event: Event) -> None:
+    async def _receive_event(self, event: Event) -> None:
         frame = read_frame(event.data) if event.data else None
         if not event.data:
             self.response.append(b"", event)
         elif frame is not None and frame.is_response:
-            await self._take_answer(frame, event)
+            await self._receive_response(frame, event)
         else:
             envelope: list[Event] = [event]
 
@@ -251,7 +251,7 @@ class RelayedRequest:
                 # The message was withheld, but the client needs the event's id for a resumption.
                 self.response.append(b"", event)
 
-    async def _take_answer(self, frame: Frame, event: Event) -> None:
+    async def _receive_response(self, frame: Frame, event: Event) -> None:
         client, session = self.client, self.client.session
         if frame.id in self.ids:
             self._answer_events[frame.id] = event
@@ -264,7 +264,7 @@ class RelayedRequest:
             return
         await session.from_server(event.data or b"", self._channels)
 
-    async def _take_body(self, exchange: _Exchange, reply: HttpReply, body: bytes) -> str:
+    async def _receive_body(self, exchange: _Exchange, reply: HttpReply, body: bytes) -> str:
         status = reply.status
         if _REDIRECT <= status < _BAD:
             raise TransportError("the server redirected; configure its new URL")

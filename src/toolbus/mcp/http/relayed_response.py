@@ -57,8 +57,10 @@ class RelayedResponse:
         if self._failure is not None:
             raise self._failure
         if self._stream is not None:
-            ours = dict(STREAM_FIELDS)
-            others = [field for field in response_headers(self._fields) if field[0] not in ours]
+            own_fields = dict(STREAM_FIELDS)
+            others = [
+                field for field in response_headers(self._fields) if field[0] not in own_fields
+            ]
             await self._stream.write_to(self._request, self.status, [*STREAM_FIELDS, *others])
         else:
             await self._send_whole()

@@ -101,8 +101,8 @@ class OAuthGateway:
         # RFC 9728, 3.3: the server's metadata are on its own origin.
         if named is not None and place == (self._url.scheme, authority(self._url)):
             self._named = named._replace(fragment="")
-        ours = f'resource_metadata="{_view(request, self._path).metadata}"'
-        return _METADATA_PARAM.sub(ours, value)
+        own_param = f'resource_metadata="{_view(request, self._path).metadata}"'
+        return _METADATA_PARAM.sub(own_param, value)
 
     # --- requests answered by the relay --------------------------------------------------------
 
@@ -115,16 +115,16 @@ class OAuthGateway:
         if known is None:
             raise HttpError(404, "the server has no OAuth metadata")
         view = _view(request, self._path)
-        mine = ISSUERS + digest_of(self._url.geturl(), known.issuer)
-        issuer = view.origin + mine
+        issuer_path = ISSUERS + digest_of(self._url.geturl(), known.issuer)
+        issuer = view.origin + issuer_path
         match request.method, request.path:
             case "GET", path if path in {RESOURCE, RESOURCE + self._path.rstrip("/")}:
                 await _send_json(request, known.resource_metadata(view.resource, issuer))
-            case "GET", path if path in {SERVER, SERVER + mine}:
+            case "GET", path if path in {SERVER, SERVER + issuer_path}:
                 await _send_json(request, known.server_metadata(issuer))
-            case "GET", path if path == f"{mine}/authorize":
+            case "GET", path if path == f"{issuer_path}/authorize":
                 await self._authorize(request, known, view)
-            case "POST", path if path == f"{mine}/token":
+            case "POST", path if path == f"{issuer_path}/token":
                 await self._token(request, known, view)
             case _:
                 # Also for a digest of another server that was behind the relay before.

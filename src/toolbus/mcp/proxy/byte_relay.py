@@ -72,11 +72,11 @@ class ByteRelay:
         frames = frames_in(line)
         if not frames and line.strip():
             logger.warning("dropped %d bytes of the server: invalid JSON-RPC", len(line))
-            if (request := self._open.take(scan_top_level(line)[0])) is not None:
+            if (request := self._open.pop(scan_top_level(line)[0])) is not None:
                 fail(request, SERVER_GONE, "the server's response is not valid JSON-RPC")
             return
         ids = [frame.id for frame in frames if frame.is_response]
-        asked = [request for each in ids if (request := self._open.take(each)) is not None]
+        asked = [request for each in ids if (request := self._open.pop(each)) is not None]
         if not asked and any(each is not None for each in ids):
             logger.warning(UNEXPECTED, ids[0])
         else:
@@ -85,7 +85,7 @@ class ByteRelay:
     def server_gone(self, reason: str) -> None:
         """Answer all open requests with an error: the server has ended, for *reason*."""
         self._gone = reason
-        for request in self._open.take_all():
+        for request in self._open.pop_all():
             fail(request, SERVER_GONE, reason)
 
     def client_gone(self) -> None:

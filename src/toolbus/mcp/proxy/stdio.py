@@ -155,7 +155,7 @@ async def pass_requests(
 
     def take(data: bytes) -> Coroutine[Any, Any, None] | None:
         for line in lines.feed(data):
-            _take_line(session, line, output)
+            _process_line(session, line, output)
         return drain()
 
     try:
@@ -164,10 +164,10 @@ async def pass_requests(
         output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return
     if lines.remainder:
-        _take_line(session, lines.remainder, output)
+        _process_line(session, lines.remainder, output)
 
 
-def _take_line(session: JudgedSession | ByteRelay, line: bytes, output: ByteSink) -> None:
+def _process_line(session: JudgedSession | ByteRelay, line: bytes, output: ByteSink) -> None:
     try:
         session.from_client(line)
     except Exception:

@@ -45,7 +45,7 @@ class ClientRequests:
         """The tasks of the requests that are at handlers."""
         return [*self._by_id.values()]
 
-    def take(self, frame: Frame, channels: Channels) -> bool:
+    def start(self, frame: Frame, channels: Channels) -> bool:
         """Start the handlers for *frame*; return False if no handler subscribes to its method."""
         if frame.method not in METHODS or not self._bus.has_listeners(MCP_REQUEST_BEFORE):
             return False
@@ -57,7 +57,7 @@ class ClientRequests:
         task.add_done_callback(lambda _: self._forget(frame.id, task))
         return True
 
-    def stop(self, request_id: Any) -> bool:
+    def cancel(self, request_id: Any) -> bool:
         """Cancel the request *request_id*; return False if it is not at handlers."""
         task = self._by_id.get(request_id)
         return task is not None and task.cancel()

@@ -179,15 +179,15 @@ class JudgedSession:
 
     def _dispatch(self, frame: Frame, channels: Channels) -> None:
         if frame.method == CALL:
-            self._calls.take(frame, channels)
+            self._calls.start(frame, channels)
         elif frame.method == CANCELLED and not frame.is_request:
             self._cancel(frame, channels)
-        elif frame.is_response and self.pending.take_elicited(frame):
+        elif frame.is_response and self.pending.resolve_elicited(frame):
             return
         else:
             if frame.method == "initialize":
                 self._calls.learn_client(params_of(frame))
-            if not self._requests.take(frame, channels):
+            if not self._requests.start(frame, channels):
                 self._forward(frame, channels)
 
     def _forward(self, frame: Frame, channels: Channels) -> None:
@@ -208,7 +208,7 @@ class JudgedSession:
         2025-11-25, basic/utilities/cancellation, "Timing Considerations".
         """
         request_id = cancelled_id(frame)
-        if self._requests.stop(request_id):
+        if self._requests.cancel(request_id):
             return
         call, late = self._calls.pop(request_id), None
         if call is not None:
@@ -233,7 +233,7 @@ class JudgedSession:
             channels.to_server(error_frame(refusal.id, refusal.code, refusal.reason))
         else:
             logger.warning("dropped %d bytes of the server: invalid JSON-RPC", len(line))
-            if (request := self.pending.asked.take(refusal.id)) is not None:
+            if (request := self.pending.asked.pop(refusal.id)) is not None:
                 fail(request, SERVER_GONE, "the server's response is not valid JSON-RPC")
         return None
 
@@ -254,7 +254,7 @@ class JudgedSession:
             await self.from_server(part, channels)
 
     def _route_response(self, frame: Frame, channels: Channels) -> Coroutine[Any, Any, None] | None:
-        request = self.pending.asked.take(frame.id)
+        request = self.pending.asked.pop(frame.id)
         if request is not None and request.future is not None:
             resolve(request, frame)
         elif request is not None:

@@ -114,7 +114,7 @@ class SessionRequests:
                 self._end(request_id, "cancelled", 0)
 
         def answer(answered: bytes) -> None:
-            self._take(answered)
+            self._log_responses(answered)
             channels.reply(answered)
 
         return channels._replace(answer=answer, settle=self._settle)
@@ -128,7 +128,7 @@ class SessionRequests:
         if (request := self._open.get(request_id)) is not None:
             request.status = status
 
-    def _take(self, line: bytes) -> None:
+    def _log_responses(self, line: bytes) -> None:
         batch = read_batch(line)
         for part in [line] if batch is None else batch:
             frame = read_frame(part)

@@ -72,9 +72,9 @@ class RequestTable:
         """Register a request until its response comes."""
         self._open.setdefault(request.id, deque()).append(request)
 
-    def take(self, request_id: Any) -> OpenRequest | None:
+    def pop(self, request_id: Any) -> OpenRequest | None:
         """Remove and return the request for a response with *request_id*, or None."""
-        return self._take(request_id) or self._abandoned.pop(request_id, None)
+        return self._pop_open(request_id) or self._abandoned.pop(request_id, None)
 
     def is_open(self, request_id: Any) -> bool:
         """Return whether the request *request_id* is unanswered."""
@@ -91,13 +91,13 @@ class RequestTable:
 
         A late response is attributed to *instead*, if that is given.
         """
-        if (request := self._take(request_id)) is not None:
+        if (request := self._pop_open(request_id)) is not None:
             self._abandoned[request_id] = instead or request
             if len(self._abandoned) > _MAX_ABANDONED:
                 self._abandoned.popitem(last=False)
         return request
 
-    def _take(self, request_id: Any) -> OpenRequest | None:
+    def _pop_open(self, request_id: Any) -> OpenRequest | None:
         waiting = self._open.get(request_id)
         if not waiting:
             return None
@@ -106,7 +106,7 @@ class RequestTable:
             del self._open[request_id]
         return request
 
-    def take_all(self) -> list[OpenRequest]:
+    def pop_all(self) -> list[OpenRequest]:
         """Remove and return all requests."""
         requests = [request for waiting in self._open.values() for request in waiting]
         self._open.clear()
@@ -124,17 +124,17 @@ class PendingRequests:
     def server_gone(self, reason: str) -> None:
         """Fail the requests to the server, now and later, with *reason*."""
         self.gone = reason
-        for request in self.asked.take_all():
+        for request in self.asked.pop_all():
             fail(request, SERVER_GONE, reason)
 
     def client_gone(self) -> None:
         """Fail the requests to the client."""
-        for request in self.elicited.take_all():
+        for request in self.elicited.pop_all():
             fail(request, REFUSED, "the client is gone")
 
-    def take_elicited(self, frame: Frame) -> bool:
+    def resolve_elicited(self, frame: Frame) -> bool:
         """Resolve the proxy's request that the client's *frame* answers; return whether it did."""
-        request = self.elicited.take(frame.id)
+        request = self.elicited.pop(frame.id)
         if request is not None:
             resolve(request, frame)
         return request is not None

@@ -81,70 +81,70 @@ class ServerMessages:
         await run_or_fail(self._answer(request, frame), fail)
 
     async def _answer(self, request: OpenRequest, frame: Frame) -> None:
-        member, came = answer_member(frame)
+        member, received = answer_member(frame)
         try:
-            body = await self._judge(request, member, came)
+            body = await self._judge(request, member, received)
         except ResponseRejected as error:
             request.send(error_frame(request.id, REFUSED, error.reason))
             return
         unchanged = body is UNCHANGED
         request.send(frame.line if unchanged else write_frame(id=request.id, **{member: body}))
 
-    async def _judge(self, request: OpenRequest, member: str, came: Any) -> Any:
-        """Return *came*, the *member* of the response to *request*, as changed by handlers."""
+    async def _judge(self, request: OpenRequest, member: str, received: Any) -> Any:
+        """Return *received*, the *member* of the response to *request*, as changed by handlers."""
         if member == "error":
-            return await self._body(member, came, request.call or _call(request.method))
+            return await self._body(member, received, request.call or _call(request.method))
         if request.call is not None:
-            return await self._result(request.call, came)
+            return await self._result(request.call, received)
         params = {} if request.params is UNSET else request.params
         if request.method == LIST:
             # Handlers see the tools as specs first, and then the prose of the list.
             first = not (isinstance(params, dict) and params.get("cursor"))
             with fail_closed(LIST):
-                listed = await self._tool_list.relist(came, first=first)
+                listed = await self._tool_list.relist(received, first=first)
             body = await self._body(LIST, listed, _call(LIST))
-            return listed if body is UNCHANGED and listed is not came else body
+            return listed if body is UNCHANGED and listed is not received else body
         if request.method in _TASK_METHODS:
-            return await self._task(request.method, came, params)
+            return await self._task(request.method, received, params)
         if request.method in _RECORDED:
-            return await self._recorded(request.method, came, params)
-        return await self._body(request.method, came, _call(request.method))
+            return await self._recorded(request.method, received, params)
+        return await self._body(request.method, received, _call(request.method))
 
-    async def _result(self, call: ToolCall, came: Any) -> Any:
+    async def _result(self, call: ToolCall, received: Any) -> Any:
         """Return the late result of *call*, as changed by handlers."""
         with fail_closed(call.name):
-            seen = decode_body(CALL, came)
-            response = await self._show(call, seen.response)
-            if not isinstance(seen, CallResult):
-                return UNCHANGED if is_same(response, seen.response) else seen.lower(response)
-            rest = await self.rest(call, seen)
-            if rest is UNCHANGED and is_same(response, seen.response):
+            decoded = decode_body(CALL, received)
+            response = await self._show(call, decoded.response)
+            if not isinstance(decoded, CallResult):
+                return UNCHANGED if is_same(response, decoded.response) else decoded.lower(response)
+            rest = await self.rest(call, decoded)
+            if rest is UNCHANGED and is_same(response, decoded.response):
                 return UNCHANGED
-            return seen.lower_result(response, seen.rest if rest is UNCHANGED else rest)
+            return decoded.lower_result(response, decoded.rest if rest is UNCHANGED else rest)
 
-    async def _task(self, method: str, came: Any, params: Any) -> Any:
+    async def _task(self, method: str, received: Any, params: Any) -> Any:
         """Return a task with *params*, as changed by handlers; its result is a call's result."""
         task_id = params.get("taskId") if isinstance(params, dict) else None
         call = self.task_calls.get(task_id) if isinstance(task_id, str) else None
-        has_result = isinstance(came, dict) and isinstance(came.get("result"), dict)
+        has_result = isinstance(received, dict) and isinstance(received.get("result"), dict)
         is_notice = method == "notifications/tasks"
         if not has_result and method != "tasks/result":
-            return await self._body(method, came, _call(method), params=is_notice)
+            return await self._body(method, received, _call(method), params=is_notice)
         if call is None:
             # Handlers scoped to one tool could not recognise the result as that tool's.
             reason = "no call of this session created the task, so its result cannot be checked"
             raise ResponseRejected(f"{reason}; call the tool again")
         if method == "tasks/result":
-            return await self._result(call, came)
-        state = {name: value for name, value in came.items() if name != "result"}
-        result = await self._result(call, deepcopy(came["result"]))
-        seen = await self._body(method, deepcopy(state), _call(method), params=is_notice)
-        if result is UNCHANGED and seen is UNCHANGED:
+            return await self._result(call, received)
+        state = {name: value for name, value in received.items() if name != "result"}
+        result = await self._result(call, deepcopy(received["result"]))
+        decoded = await self._body(method, deepcopy(state), _call(method), params=is_notice)
+        if result is UNCHANGED and decoded is UNCHANGED:
             return UNCHANGED
-        state = state if seen is UNCHANGED else seen
-        return {**state, "result": came["result"] if result is UNCHANGED else result}
+        state = state if decoded is UNCHANGED else decoded
+        return {**state, "result": received["result"] if result is UNCHANGED else result}
 
-    async def _recorded(self, method: str, came: Any, params: Any) -> Any:
+    async def _recorded(self, method: str, received: Any, params: Any) -> Any:
         """Record a result that the model will read, and return it as changed by handlers."""
         record = self._log.call_record()
         with fail_closed(method):
@@ -154,7 +154,7 @@ class ServerMessages:
         async def append(message: ToolMessage) -> Message:
             return await record.answer(message, self._scope)
 
-        return await self._body(method, came, call, append=append)
+        return await self._body(method, received, call, append=append)
 
     async def forward(self, frame: Frame, channels: Channels) -> None:
         """Send the client a notification or request of the server, as changed by handlers."""
@@ -186,15 +186,15 @@ class ServerMessages:
         request_id = {"id": frame.id} if frame.is_request else {}
         channels.to_client(write_frame(**request_id, method=method, params=body))
 
-    async def rest(self, call: ToolCall, seen: CallResult) -> Any:
-        """Return the rest of *seen*, as changed by handlers, or `UNCHANGED`.
+    async def rest(self, call: ToolCall, decoded: CallResult) -> Any:
+        """Return the rest of *decoded*, as changed by handlers, or `UNCHANGED`.
 
         Raises `ResponseRejected`.
         """
-        if seen.has_only_types:
+        if decoded.has_only_types:
             return UNCHANGED
         with fail_closed(call.name):
-            shown = ToolResponse(structured=seen.rest)
+            shown = ToolResponse(structured=decoded.rest)
             response = await self._show(_call(call.name, call.arguments), shown)
             if response.structured is shown.structured:
                 return UNCHANGED
@@ -215,16 +215,16 @@ class ServerMessages:
         `ResponseRejected` if they withhold it or fail.
         """
         with fail_closed(call.name):
-            seen = decode_body(method, body, params=params)
-            if not seen.response.content and seen.response.structured is None:
+            decoded = decode_body(method, body, params=params)
+            if not decoded.response.content and decoded.response.structured is None:
                 return UNCHANGED
-            response = await self._show(call, seen.response, append)
-            if is_same(response, seen.response):
+            response = await self._show(call, decoded.response, append)
+            if is_same(response, decoded.response):
                 return UNCHANGED
-            if seen.needs_structure and seen.has_lost_structure(response):
+            if decoded.needs_structure and decoded.has_lost_structure(response):
                 reason = "a handler removed structured content that the client needs"
                 raise ResponseRejected(reason)
-            return seen.lower(response)
+            return decoded.lower(response)
 
     async def _show(
         self, call: ToolCall, response: ToolResponse, append: Append | None = None

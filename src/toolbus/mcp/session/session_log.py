@@ -110,7 +110,7 @@ class CallRecord:
         entering = await self._transcript.prepare(message, scope, tool, is_written=is_written)
         if self._writing is not None:
             await asyncio.shield(self._writing)
-        await self._write(*self._take(), entering)
+        await self._write(*self._claim(), entering)
         return entering.message
 
     async def flush(self) -> None:
@@ -132,7 +132,7 @@ class CallRecord:
         for each in entering:
             await self._transcript.announce(each)
 
-    def _take(self) -> tuple[AdmittedMessage, ...]:
+    def _claim(self) -> tuple[AdmittedMessage, ...]:
         """Claim and return the unwritten call, so that it is written once."""
         taken, self._unwritten = self._unwritten, ()
         self._log.waiting.discard(self)
@@ -141,7 +141,7 @@ class CallRecord:
         return taken
 
     def _write_soon(self) -> asyncio.Task[None]:
-        self._writing = asyncio.create_task(self._write_now(*self._take()))
+        self._writing = asyncio.create_task(self._write_now(*self._claim()))
         self._writing.add_done_callback(_log_failure)
         return self._writing
 

@@ -82,7 +82,7 @@ class ToolCalls:
         """Learn the client's name and its support for forms from *params* of `initialize`."""
         self._elicits, self._client = self._elicits or can_elicit(params), client_name(params)
 
-    def take(self, frame: Frame, channels: Channels) -> None:
+    def start(self, frame: Frame, channels: Channels) -> None:
         """Start the call *frame*."""
         if frame.id is UNSET or frame.id is None:
             logger.warning("dropped a tool call of the client: it has no id")
@@ -226,11 +226,11 @@ class ProxiedCall:
             made_by = ToolCall(id=self.call.id, name=name, arguments=arguments)
             self._session.server_messages.learn_task(made_by, body)
         try:
-            seen = decode_body(CALL if member == "result" else ERROR, body)
+            decoded = decode_body(CALL if member == "result" else ERROR, body)
         except ValueError as error:
             raise ResponseRejected(explain(f"the result of {name!r}", error)) from None
-        self._answers[name] = seen, answer
-        return seen.response
+        self._answers[name] = decoded, answer
+        return decoded.response
 
     def _line_for(self, request_id: Any, name: str, arguments: JsonObject) -> bytes:
         """Return the request line for *name* with *arguments* and *request_id*."""
@@ -260,16 +260,16 @@ class ProxiedCall:
         response, executed = outcome.response, outcome.executed
         if executed is None or executed.name not in self._answers or is_withheld(response):
             return self._line_with(rendered(response))
-        seen, answer = self._answers[executed.name]
-        if not isinstance(seen, CallResult):
-            if is_same(response, seen.response):
+        decoded, answer = self._answers[executed.name]
+        if not isinstance(decoded, CallResult):
+            if is_same(response, decoded.response):
                 return _with_id(self.id, answer)
-            return write_frame(id=self.id, **{answer_member(answer)[0]: seen.lower(response)})
-        rest = await self._session.server_messages.rest(executed, seen)
-        if rest is UNCHANGED and is_same(response, seen.response):
+            return write_frame(id=self.id, **{answer_member(answer)[0]: decoded.lower(response)})
+        rest = await self._session.server_messages.rest(executed, decoded)
+        if rest is UNCHANGED and is_same(response, decoded.response):
             return _with_id(self.id, answer)
-        result = seen.lower_result(response, seen.rest if rest is UNCHANGED else rest)
-        if seen.has_lost_structure(response) and _promises_structure(toolset, response):
+        result = decoded.lower_result(response, decoded.rest if rest is UNCHANGED else rest)
+        if decoded.has_lost_structure(response) and _promises_structure(toolset, response):
             # A client rejects a successful result without the structure that the tool promises.
             result["isError"] = True
         return write_frame(id=self.id, result=result)

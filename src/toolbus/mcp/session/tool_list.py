@@ -115,18 +115,18 @@ class ToolList:
         tools = listed if isinstance(listed, list) else []
         if first:
             self.specs, self._advertised, self._hidden = {}, AdvertisedTools(()), {}
-        theirs = _specs_of(tools)
-        self.specs |= {spec.name: _with_valid_schemas(spec) for spec in theirs}
-        ours = self._unlisted() if final else []
-        before = (*theirs, *ours)
+        server_specs = _specs_of(tools)
+        self.specs |= {spec.name: _with_valid_schemas(spec) for spec in server_specs}
+        own_specs = self._unlisted() if final else []
+        before = (*server_specs, *own_specs)
         context = await self._provide(before)
         if final:
             self._complete = self.listed = True
         after = () if context.denied else context.value
         self._note_hidden(before, after)
-        if after is before and not ours:
+        if after is before and not own_specs:
             return body
-        listed, unknown = _rebuild_list([*tools, *map(_listing_of, ours)], before, after)
+        listed, unknown = _rebuild_list([*tools, *map(_listing_of, own_specs)], before, after)
         for name in unknown:
             logger.warning("left out the tool %r of a handler: no tool has this name", name)
         return {**body, "tools": listed}

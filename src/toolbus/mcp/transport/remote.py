@@ -72,7 +72,7 @@ class RemoteServer:
         self._headers |= headers
         self._params, self._wire = HeaderParams(), HttpClient()
         self._login = None if logins is None else StoredLogin(url, self._wire, logins)
-        self._take: Callable[[bytes], Wait] | None = None
+        self._deliver: Callable[[bytes], Wait] | None = None
         self._posts: set[asyncio.Task[None]] = set()
         # Unanswered requests by id: the task of each, and whether ending the task cancels it.
         self._open: dict[Any, tuple[asyncio.Task[None], bool]] = {}
@@ -113,7 +113,7 @@ class RemoteServer:
         self, _limit: int, take: Callable[[bytes], Wait], _drain: Callable[[], Wait]
     ) -> str:
         """Pass each line of the server to *take*, until `finish`."""
-        self._take = take
+        self._deliver = take
         await self._finished.wait()
         return ""
 
@@ -168,7 +168,7 @@ class RemoteServer:
             if SESSION in reply.headers and frame and frame.method == "initialize":
                 self._headers[SESSION] = reply.headers[SESSION]
             _resolve(arrival)
-            await self._take_reply(frame, reply)
+            await self._receive_reply(frame, reply)
             problem = (
                 "the server's HTTP response ended without a JSON-RPC response" if asked else ""
             )
@@ -198,27 +198,27 @@ class RemoteServer:
         fields = [*headers, ("accept-encoding", "identity")]
         return await (self._login or self._wire).send(self._url, method, fields, body, waits)
 
-    async def _take_reply(self, frame: Frame | None, reply: HttpReply) -> None:
+    async def _receive_reply(self, frame: Frame | None, reply: HttpReply) -> None:
         try:
             if reply.is_coded:
                 raise TransportError("the server compressed its response, though asked not to")
             if reply.is_stream:
-                await self._take_stream(frame, reply)
+                await self._receive_stream(frame, reply)
             else:
-                await self._take_body(frame, reply)
+                await self._receive_body(frame, reply)
         finally:
             reply.close()
 
-    async def _take_body(self, frame: Frame | None, reply: HttpReply) -> None:
+    async def _receive_body(self, frame: Frame | None, reply: HttpReply) -> None:
         read = await read_body(reply, frame, self._limits.frame)
         if not isinstance(read, bytes):
             async for event in read:
                 if event.data:
-                    await self._take_line(frame, event.line)
+                    await self._receive_line(frame, event.line)
             return
         body, refused = single_line(read), reply.status >= _BAD
         if body and (not refused or _answers(body, frame)):
-            await self._take_line(frame, body + b"\n")
+            await self._receive_line(frame, body + b"\n")
         elif refused:
             wants = self._login is not None and reply.status == _UNAUTHORIZED
             hint = f"; log in: `toolbus login {without_query(self._url)}`" if wants else ""
@@ -227,7 +227,7 @@ class RemoteServer:
             # MCP 2025-11-25, basic/transports, "Listening for Messages from the Server".
             self._listener = asyncio.create_task(self._listen())
 
-    async def _take_stream(self, frame: Frame | None, reply: HttpReply) -> None:
+    async def _receive_stream(self, frame: Frame | None, reply: HttpReply) -> None:
         """Take the events of a stream, and resume a broken stream after its last event.
 
         See MCP 2025-11-25, basic/transports, "Resumability and Redelivery".
@@ -240,7 +240,7 @@ class RemoteServer:
                     last_id, wait = event.id or last_id, event.wait or wait
                     if event.data:
                         idle = 0
-                        await self._take_line(frame, event.line)
+                        await self._receive_line(frame, event.line)
                         if frame is not None and frame.is_request and frame.id not in self._open:
                             await reply.finish(_REST)
                             return
@@ -258,7 +258,7 @@ class RemoteServer:
         try:
             reply = await self._get({})
             if reply.is_stream:
-                await self._take_stream(None, reply)
+                await self._receive_stream(None, reply)
             reply.close()
         except (TransportError, OSError, FrameTooLongError):
             return
@@ -269,7 +269,7 @@ class RemoteServer:
         headers = {"accept": "text/event-stream", **self._headers, **extra}
         return await self._send("GET", headers.items(), b"", Timeouts())
 
-    async def _take_line(self, frame: Frame | None, line: bytes) -> None:
+    async def _receive_line(self, frame: Frame | None, line: bytes) -> None:
         """Take a line of the HTTP response to *frame*."""
         for answer in frames_in(line):
             if answer.is_response:
@@ -280,14 +280,14 @@ class RemoteServer:
                         self._headers[REVISION] = version
         if frame is not None and frame.method == LIST:
             self._params.learn(line)
-        if self._take is not None and (rest := self._take(line)) is not None:
+        if self._deliver is not None and (rest := self._deliver(line)) is not None:
             await rest
 
     async def _close_open(self, frame: Frame | None, asked: Sequence[Frame], problem: str) -> None:
         """Answer each request in *asked* with *problem*, unless the server has answered it."""
         for each in asked:
             if each.id in self._open:
-                await self._take_line(each, error_frame(each.id, SERVER_GONE, problem))
+                await self._receive_line(each, error_frame(each.id, SERVER_GONE, problem))
         if problem and frame is not None and not asked:
             logger.warning("%s did not reach the server: %s", frame.method or "a response", problem)
 

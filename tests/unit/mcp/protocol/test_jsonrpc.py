@@ -86,11 +86,11 @@ def test_abandoned_requests_are_remembered_for_a_while():
     exchanges.add(OpenRequest("a", "y", print))
 
     assert exchanges.abandon("nobody") is None
-    assert exchanges.take(0) is None
-    assert exchanges.take(1) is not None
-    assert [exchanges.take("a").method, exchanges.take("a").method] == ["x", "y"]
-    assert exchanges.take("a") is None
-    assert exchanges.take_all() == []
+    assert exchanges.pop(0) is None
+    assert exchanges.pop(1) is not None
+    assert [exchanges.pop("a").method, exchanges.pop("a").method] == ["x", "y"]
+    assert exchanges.pop("a") is None
+    assert exchanges.pop_all() == []
 
 
 @pytest.mark.parametrize("own", [b"true", b"false", b"[]", b"{}"])
