@@ -157,19 +157,19 @@ def _cut(content: str, entries: Sequence[dict[str, Any]]) -> list[list[AnswerIte
     If the recorded lengths no longer fit, the first list has the whole content, without facts.
     """
     items: list[list[AnswerItem]] = []
-    place, before, fits = 0, None, True
+    position, before, fits = 0, None, True
     for entry in entries:
         if entry.get("kind") == "text":
             if items and before != "text":
-                fits = fits and content[place : place + 1] == "\n"
-                place += 1
+                fits = fits and content[position : position + 1] == "\n"
+                position += 1
             length = entry.get("length")
             length = length if isinstance(length, int) and length >= 0 else len(content) + 1
             facts = {name: entry[name] for name in entry if name not in {"kind", "length"}}
-            items.append([AnswerItem("text", content[place : place + length], facts)])
-            place += length
+            items.append([AnswerItem("text", content[position : position + length], facts)])
+            position += length
         before = entry.get("kind")
-    if items and fits and place == len(content):
+    if items and fits and position == len(content):
         return [*items, []]
     whole = [AnswerItem("text", content)] if content else []
     return [whole, *[[] for _ in items]]

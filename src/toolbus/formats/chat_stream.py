@@ -89,8 +89,8 @@ class ChatStream:
                 pass
             case _:
                 raise unexpected("a call with function", call, "$.choices[0].delta.tool_calls")
-        place = self._place(call)
-        known, name, text = self._calls[place], function.get("name"), function.get("arguments")
+        position = self._position(call)
+        known, name, text = self._calls[position], function.get("name"), function.get("arguments")
         if isinstance(name, str) and not known["function"]["name"]:
             known["function"]["name"] = name
         if text is None or text == "":
@@ -100,19 +100,23 @@ class ChatStream:
         yield ModelDelta(
             kind="tool_call",
             text=text,
-            index=place,
+            index=position,
             name=known["function"]["name"],
             id=known["id"] if isinstance(known["id"], str) else "",
         )
 
-    def _place(self, call: dict[str, Any]) -> int:
+    def _position(self, call: dict[str, Any]) -> int:
         """Return the position of *call* among the calls, after adding it if it is new."""
         index, call_id = call.get("index"), call.get("id")
-        place = self._by_index.get(index, None if index is not None else len(self._calls) - 1)
-        is_other = place is None or place < 0 or call_id not in {None, "", self._calls[place]["id"]}
-        if place is None or is_other:
-            place = len(self._calls)
+        position = self._by_index.get(index, None if index is not None else len(self._calls) - 1)
+        is_other = (
+            position is None
+            or position < 0
+            or call_id not in {None, "", self._calls[position]["id"]}
+        )
+        if position is None or is_other:
+            position = len(self._calls)
             function = {"name": ""}
             self._calls.append({"id": call_id or "", "function": function, "texts": []})
-            self._by_index[index] = place
-        return place
+            self._by_index[index] = position
+        return position

@@ -81,26 +81,28 @@ class Conversations:
 
 def _request(line: dict[str, Any]) -> dict[str, Any] | None:
     """Return the object with the messages: *line* itself, or a member of a log's line."""
-    places = [line, *[line.get(name) for name in _REQUESTS]]
-    places += [place.get("body") for place in places[1:] if isinstance(place, dict)]
-    for place in places:
-        if isinstance(place, dict) and isinstance(place.get("messages"), list):
-            return place
-        if isinstance(place, dict) and is_input(place.get("input")):
-            return {**place, "messages": place["input"]}
+    candidates = [line, *[line.get(name) for name in _REQUESTS]]
+    candidates += [
+        candidate.get("body") for candidate in candidates[1:] if isinstance(candidate, dict)
+    ]
+    for candidate in candidates:
+        if isinstance(candidate, dict) and isinstance(candidate.get("messages"), list):
+            return candidate
+        if isinstance(candidate, dict) and is_input(candidate.get("input")):
+            return {**candidate, "messages": candidate["input"]}
     return None
 
 
 def _reply(line: dict[str, Any]) -> dict[str, Any] | None:
     """Return the object with the model's answer in a log's *line*, or None."""
-    places = [line.get(name) for name in _RESPONSES]
-    places += [place.get("body") for place in places if isinstance(place, dict)]
-    for place in places:
-        match place:
+    candidates = [line.get(name) for name in _RESPONSES]
+    candidates += [candidate.get("body") for candidate in candidates if isinstance(candidate, dict)]
+    for candidate in candidates:
+        match candidate:
             case {"choices": [{"message": {}}, *_]} | {"role": "assistant", "content": _}:
-                return place
+                return candidate
             case {"object": "response", "output": list()}:
-                return place
+                return candidate
     return None
 
 

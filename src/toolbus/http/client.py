@@ -162,7 +162,7 @@ class HttpClient:
     def release(self, connection: HttpConnection) -> None:
         """Keep *connection* for the next request, or close it."""
         if not self._is_full() and connection.rest():
-            self._idle.setdefault(connection.place, []).append(connection)
+            self._idle.setdefault(connection.origin, []).append(connection)
         else:
             connection.close()
 
@@ -175,8 +175,8 @@ class HttpClient:
     def _is_full(self) -> bool:
         if sum(map(len, self._idle.values())) < _MOST_KEPT:
             return False
-        for place, idle in tuple(self._idle.items()):
-            self._idle[place] = [connection for connection in idle if not connection.is_stale()]
+        for origin, idle in tuple(self._idle.items()):
+            self._idle[origin] = [connection for connection in idle if not connection.is_stale()]
         return sum(map(len, self._idle.values())) >= _MOST_KEPT
 
     def _idle_connection(self, url: SplitResult) -> HttpConnection | None:
@@ -226,14 +226,14 @@ def make_request(method: str, target: str, headers: Sequence[tuple[str, str]]) -
 class HttpConnection(asyncio.Protocol):
     """A connection to the server *name*, for one request after another.
 
-    *place* is the key under which requests share connections.
+    *origin* is the key under which requests share connections.
     """
 
     _transport: Any
     _head: asyncio.Future[ResponseHead]
 
-    def __init__(self, place: tuple[str, str], name: str) -> None:
-        self.place, self._name = place, name
+    def __init__(self, origin: tuple[str, str], name: str) -> None:
+        self.origin, self._name = origin, name
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
         self._pieces: deque[bytes] = deque()
         self._size, self._paused = 0, False

@@ -162,16 +162,16 @@ class _Flow:
         ):
             raise _failed(self._address, f"the login leads to {url.host!r} without https")
 
-    async def _redirect(self, place: str) -> None:
+    async def _redirect(self, url: str) -> None:
         metadata = self._provider.context.oauth_metadata
         if metadata is None:
             raise _failed(self._address, "the authorization server has no metadata (RFC 8414)")
         # MCP 2025-11-25, basic/authorization, "Authorization Code Protection".
         if "S256" not in (metadata.code_challenge_methods_supported or ()):
             raise _failed(self._address, "the authorization server does not declare PKCE support")
-        await self._check_secure(httpx2.Request("GET", place))
-        self._loopback.state = parse_qs(urlsplit(place).query)["state"][0]
-        self._show_url(place)
+        await self._check_secure(httpx2.Request("GET", url))
+        self._loopback.state = parse_qs(urlsplit(url).query)["state"][0]
+        self._show_url(url)
 
     async def _callback(self) -> AuthorizationCodeResult:
         async with asyncio.timeout(self._seconds):
@@ -204,10 +204,10 @@ class _Flow:
 
 
 class _Loopback:
-    """The redirect target of one login, at *place* on this machine: RFC 8252, 7.3 and 8.3."""
+    """The redirect target of one login, at *host* on this machine: RFC 8252, 7.3 and 8.3."""
 
-    def __init__(self, place: str) -> None:
-        self.place, self.address = place, f"http://{place}{_CALLBACK}"
+    def __init__(self, host: str) -> None:
+        self.host, self.address = host, f"http://{host}{_CALLBACK}"
         self.state: str | None = None
         """The expected state: another page could guess the URL, but not the state."""
         self.answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
@@ -227,7 +227,7 @@ class _Loopback:
             await request.read(0, _SECONDS)
         except RequestError:
             return None
-        wanted = "GET", _CALLBACK, self.place
+        wanted = "GET", _CALLBACK, self.host
         if (request.method, request.path, request.headers.get("host")) != wanted:
             return None
         pairs = parse_qsl(request.query, keep_blank_values=True)

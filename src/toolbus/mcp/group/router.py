@@ -279,10 +279,10 @@ def matches_template(uri: str, template: str) -> bool:
         return False
     position, end = len(first), len(uri) - len(rest[-1])
     for text in rest[:-1]:
-        place = uri.find(text, position, end)
-        if place < 0:
+        start = uri.find(text, position, end)
+        if start < 0:
             return False
-        position = place + len(text)
+        position = start + len(text)
     return position <= end
 
 

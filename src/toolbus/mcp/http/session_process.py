@@ -103,8 +103,8 @@ class SessionProcess(ClientSession):
         for part in [frame] if frame is not None else frames_in(body):
             self._note_cancelled(part)
         to_client = partial(self._to_client, stream if owed else None)
-        directions = Channels(to_client, self._process.write, stream.answer)
-        self.session.from_client(single_line(body) + b"\n", directions)
+        channels = Channels(to_client, self._process.write, stream.answer)
+        self.session.from_client(single_line(body) + b"\n", channels)
         return stream if owed else None
 
     def ask_stateless(self, body: bytes) -> AnswerStream:

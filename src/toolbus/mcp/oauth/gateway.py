@@ -97,9 +97,9 @@ class OAuthGateway:
         if (match := _METADATA_PARAM.search(value)) is None:
             return value
         named = read_url(match[1].strip('"'))
-        place = None if named is None else (named.scheme, authority(named))
+        origin = None if named is None else (named.scheme, authority(named))
         # RFC 9728, 3.3: the server's metadata are on its own origin.
-        if named is not None and place == (self._url.scheme, authority(self._url)):
+        if named is not None and origin == (self._url.scheme, authority(self._url)):
             self._named = named._replace(fragment="")
         own_param = f'resource_metadata="{_view(request, self._path).metadata}"'
         return _METADATA_PARAM.sub(own_param, value)
@@ -153,8 +153,8 @@ class OAuthGateway:
         pairs = _for_resource(request.query, known, view)
         end = urlsplit(known.authorization_endpoint)
         query = "&".join(filter(None, (end.query, urlencode(pairs))))
-        place = end._replace(query=query, fragment="").geturl()
-        await request.answer(302, [("location", place), *_NO_STORE])
+        location = end._replace(query=query, fragment="").geturl()
+        await request.answer(302, [("location", location), *_NO_STORE])
 
     async def _token(self, request: HttpRequest, known: Authorization, view: _View) -> None:
         """Request a token from the authorization server: RFC 6749, 4.1.3 and 6; RFC 8707, 2.2."""
@@ -169,8 +169,8 @@ class OAuthGateway:
             ("authorization", value) for name, value in request.fields if name == _AUTHORIZATION
         ]
         try:
-            place = urlsplit(known.token_endpoint)
-            status, document = await ask(self._wire, place, pairs, shown)
+            endpoint = urlsplit(known.token_endpoint)
+            status, document = await ask(self._wire, endpoint, pairs, shown)
         except TransportError:
             # Without the cause, whose text may hold a token.
             raise HttpError(502, "the authorization server did not respond") from None

@@ -77,8 +77,8 @@ def server_url(text: str) -> str:
     if url.scheme == "http" and not is_loopback(host):
         raise UsageError(f"tokens would be sent unencrypted to {host!r}; use https")
     name = f"[{host}]" if ":" in host else host
-    place = name if port in {None, _PORTS[url.scheme]} else f"{name}:{port}"
-    return url._replace(netloc=place, path=url.path or "/").geturl()
+    netloc = name if port in {None, _PORTS[url.scheme]} else f"{name}:{port}"
+    return url._replace(netloc=netloc, path=url.path or "/").geturl()
 
 
 def display_url(address: str) -> str:

@@ -128,16 +128,16 @@ async def _resource_of(
 ) -> dict[str, Any] | None:
     bare = url._replace(query="", fragment="")
     inserted = [bare._replace(path=RESOURCE + url.path)] if url.path not in {"", "/"} else []
-    for place in [*([named] if named else []), *inserted, bare._replace(path=RESOURCE)]:
-        if (document := await _get(wire, place)) is not None:
+    for location in [*([named] if named else []), *inserted, bare._replace(path=RESOURCE)]:
+        if (document := await _get(wire, location)) is not None:
             return document
     return None
 
 
 async def _server_of(wire: HttpClient, issuer: str, url: SplitResult) -> dict[str, Any] | None:
     _check_secure(issuer, url)
-    for place in _metadata_urls(urlsplit(issuer)):
-        if (document := await _get(wire, place)) is not None:
+    for location in _metadata_urls(urlsplit(issuer)):
+        if (document := await _get(wire, location)) is not None:
             stated = str(document.get("issuer"))
             # RFC 8414, 3.3; a root is the same with and without its slash.
             if stated != issuer and {stated, issuer} != {
@@ -152,8 +152,8 @@ async def _server_of(wire: HttpClient, issuer: str, url: SplitResult) -> dict[st
 def _metadata_urls(issuer: SplitResult) -> Iterator[SplitResult]:
     """Yield the possible URLs of the metadata of *issuer*: RFC 8414, 3.1 and 5."""
     path = issuer.path.rstrip("/")
-    for place in (SERVER + path, _OPENID + path, *([path + _OPENID] if path else [])):
-        yield issuer._replace(path=place, query="", fragment="")
+    for location in (SERVER + path, _OPENID + path, *([path + _OPENID] if path else [])):
+        yield issuer._replace(path=location, query="", fragment="")
 
 
 async def _get(wire: HttpClient, url: SplitResult) -> dict[str, Any] | None:
@@ -205,9 +205,9 @@ def _check_resource(resource: str, url: SplitResult) -> None:
 
 def _check_secure(text: object, url: SplitResult) -> None:
     """Raise `HttpError` unless *text* is an https URL; for a local server, http is accepted."""
-    place = read_url(text) if isinstance(text, str) else None
-    local = place and is_loopback(url.hostname or "") and is_loopback(place.hostname or "")
-    if place is None or not (place.scheme == "https" or local):
+    parsed = read_url(text) if isinstance(text, str) else None
+    local = parsed and is_loopback(url.hostname or "") and is_loopback(parsed.hostname or "")
+    if parsed is None or not (parsed.scheme == "https" or local):
         raise _bad_metadata("a URL in the metadata is not https")
 
 

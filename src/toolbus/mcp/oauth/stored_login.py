@@ -127,8 +127,8 @@ class StoredLogin:
         elif secret is not None and login.auth_method == "client_secret_post":
             form["client_secret"] = secret
         try:
-            place = urlsplit(login.token_endpoint)
-            status, answer = await ask(self._wire, place, form.items(), fields)
+            endpoint = urlsplit(login.token_endpoint)
+            status, answer = await ask(self._wire, endpoint, form.items(), fields)
         except TransportError:
             raise TransportError(_NO_ANSWER) from None
         if status >= _BROKEN:

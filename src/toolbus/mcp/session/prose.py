@@ -155,13 +155,13 @@ def _resolves(root: Any, reference: Any) -> bool:
     """Return whether *reference* is a JSON pointer of short names that resolves in *root*."""
     if not isinstance(reference, str) or reference.partition("/")[0] != "#":
         return False
-    place = root
+    value = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
-            place = place[int(name)]
-        elif isinstance(place, dict) and name in place and is_name(name):
-            place = place[name]
+        if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        elif isinstance(value, dict) and name in value and is_name(name):
+            value = value[name]
         else:
             return False
     return True
