@@ -130,7 +130,7 @@ async def test_a_refusal_names_the_way_out():
         "instead: open a request",
     ]
     assert await judge.call("pay") == "ask"
-    assert judge.text == "the policy asks: rule 'pay': it costs money"
+    assert judge.text == "the policy requires approval: rule 'pay': it costs money"
 
 
 async def test_the_final_call_is_judged():
@@ -349,7 +349,7 @@ async def test_every_command_must_be_allowed():
 
     assert await judge.lines("ls", "ls; git status", "ls | ls && (git status)") == ["allow"] * 3
     assert await judge.line("ls; git status && git push origin; ls") == "ask"
-    assert judge.text.startswith("the policy asks (1 of 4 parts): `git push origin`: ")
+    assert judge.text.startswith("the policy requires approval (1 of 4 parts): `git push origin`: ")
 
 
 async def test_a_denied_command_is_found_anywhere():
@@ -460,7 +460,7 @@ async def test_unknown_parts_are_never_allowed():
         for line, part in lines.items():
             assert await judge.line(line) == "ask", line
             assert part in judge.text
-            assert "the policy asks" in judge.text
+            assert "the policy requires approval" in judge.text
 
 
 async def test_unknown_arguments_of_a_shell_need_approval():

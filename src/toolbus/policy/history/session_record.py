@@ -125,7 +125,7 @@ class SessionRecord:
         )
 
     def shell_folder(self, shell: str) -> tuple[str | None] | None:
-        """Return the folder where a *shell* was left, (None,) if unknown; None without a call."""
+        """Return, as a 1-tuple, the folder where a *shell* was left; None before its first call."""
         return (self._folders[shell],) if shell in self._folders else None
 
     def move(self, shell: str, folder: str | None) -> None:

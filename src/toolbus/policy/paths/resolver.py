@@ -169,12 +169,12 @@ def find_folders(folder: str | None, resolver: PathResolver) -> FolderChoice:
     if folder is not None and folder.startswith("~"):
         folder = _at_home(folder, resolver)
     if folder is None or (start is None and not folder.startswith("/")):
-        return FolderChoice((), "the folder it runs in is unknown")
+        return FolderChoice((), "its working folder is unknown")
     written = posixpath.join(start or "/", folder)
     plain = posixpath.normpath(f"/{written.lstrip('/')}")
     # A shell's `cd x/..` undoes `cd x`; the kernel goes up from the target of x.
     if ".." in written.split("/") and resolver.resolve(plain)[0] != resolver.resolve(written)[0]:
-        return FolderChoice((), f"{folder!r} leads behind a link and up again")
+        return FolderChoice((), f"{folder!r} goes through a link and up again")
     if posixpath.isdir(plain):
         return FolderChoice((plain,))
     return _missing(plain, start)

@@ -178,6 +178,7 @@ def _expand(glob: str, resolver: PathResolver) -> Expansion:
 
     It includes the glob itself: a shell does not change a glob without matches.
     """
+    # Complex because each kind of component expands in its own way, as in a shell.
     parts = path_components(glob)
     if len(parts) > DEEPEST:
         return Expansion((), is_complete=False)

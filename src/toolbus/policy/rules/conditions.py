@@ -145,8 +145,8 @@ def on_effects(names: tuple[str, ...], *, every: bool) -> PartCondition:
 
 def _any_effect(names: frozenset[str], part: CallPart) -> MatchResult:
     if reached := names & (part.effects | part.claimed):
-        return MatchResult("yes", f"its effect is {' and '.join(sorted(reached))}")
-    return _no(f"its effect is {' and '.join(sorted(part.effects)) or 'not known'}")
+        return MatchResult("yes", f"its effects include {' and '.join(sorted(reached))}")
+    return _no(f"its effects are {' and '.join(sorted(part.effects)) or 'unknown'}")
 
 
 def _only_effects(names: frozenset[str], part: CallPart) -> MatchResult:
@@ -246,7 +246,7 @@ def _touches(
     for use in [use for use in part.paths if use.kind in _KINDS[verb]]:
         access = touches(use, patterns, facts.resolver, paths_stable=part.paths_stable)
         if access.answer == "yes":
-            return MatchResult("yes", f"it {verb} {access.path}, one of {access.pattern}")
+            return MatchResult("yes", f"it {verb} {access.path}, matching {access.pattern}")
         if access.answer == "maybe" and doubt is None:
             doubt = MatchResult("maybe", access.reason)
     return doubt or _no(f"it {verb} no such file")
@@ -383,7 +383,7 @@ def _any_host(patterns: tuple[HostPattern, ...], part: CallPart) -> MatchResult:
     doubt = ""
     for match in [reaches(word, patterns) for word in part.hosts]:
         if match.answer == "yes":
-            return MatchResult("yes", f"it reaches {match.host}, one of {match.pattern}")
+            return MatchResult("yes", f"it reaches {match.host}, matching {match.pattern}")
         doubt = doubt or match.reason
     if not part.hosts and "network" in part.effects | part.claimed:
         doubt = "the hosts it reaches are unknown"

@@ -48,7 +48,7 @@ def question_text(judgement: CallVerdict, path_warning: str = "") -> str:
     """Return the question for a person: the parts to approve and why; see `refusal_text`."""
     parts, others = list(judgement.decided), len(judgement.parts)
     share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
-    reasons = _headed(f"the policy asks{share}", list(_lines(parts)))
+    reasons = _headed(f"the policy requires approval{share}", list(_lines(parts)))
     return "\n".join([reasons, *_path_warning(parts, path_warning)])
 
 

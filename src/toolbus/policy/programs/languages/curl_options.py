@@ -22,6 +22,7 @@ _OTHER_SCHEME = re.compile(
 
 def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge curl's commands to servers, and the files that it writes; return URLs."""
+    # Complex because each of these options has its own effect.
     builder = parsed.builder
     for option, value in parsed.values:
         if "-b" in option.names and "=" not in value.text:

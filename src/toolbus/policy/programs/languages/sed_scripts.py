@@ -96,6 +96,7 @@ def _commands(grammar: re.Pattern[str], script: str) -> list[re.Match[str]]:
 
 def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the scripts of a call of sed; return its files."""
+    # Complex because scripts, files and suffixes differ between GNU and BSD sed.
     files = list(parsed.operands)
     in_place = parsed.option("-i", "-I", "--in-place")
     if in_place and files[:1] == [Word("")]:
