@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from toolbus.policy.tool_arguments import ShellCall
 
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 1_000, 10_000
-_FILES = frozenset({"read", "write"})
+_FILE_KINDS = frozenset({"read", "write"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:", re.IGNORECASE)
-_CREATE = frozenset({("sqlite3",), ("duckdb",)})
+_CREATES_DATABASE = frozenset({("sqlite3",), ("duckdb",)})
 """Programs that create an empty database if the file to read is missing."""
 _IN_MEMORY = frozenset({"", ":memory:"})
 _NPX_FLAGS = frozenset({"--no", "--no-install", "-y", "--yes", "-q", "--quiet"})
@@ -136,7 +136,7 @@ class CallReader:
             folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
         parts = self._shell_parts(shell)
         facts = replace(facts, folder=folder, line=shell.line or "", parts=parts)
-        return with_repository_doubts(_with_files(facts, self._rules.programs), start)
+        return with_repository_doubts(_with_existing_files(facts, self._rules.programs), start)
 
     def _shell_parts(self, shell: ShellCall) -> tuple[CallPart, ...]:
         reasons = tuple([_unknown_part(each) for each in shell.reasons])
@@ -163,7 +163,7 @@ class CallReader:
         paths: list[PathUse] = []
         hosts: list[Word] = []
         unknown: list[Unreadable] = []
-        for kind, text in _touched(call.arguments, declared, effects):
+        for kind, text in _argument_uses(call.arguments, declared, effects):
             if isinstance(text, Unreadable):
                 unknown.append(text)
             elif file := _file_of(kind, text):
@@ -215,7 +215,7 @@ def _annotated(annotations: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(effects)
 
 
-def _touched(
+def _argument_uses(
     arguments: Mapping[str, Any], declared: ToolFacts, effects: frozenset[str] | None
 ) -> Iterator[tuple[str, str | Unreadable]]:
     """Yield the files and addresses in *arguments*, each with its use.
@@ -252,23 +252,23 @@ def _read_line(line: str, programs: Programs | None) -> ParsedLine:
     parts = list(map(_part, reading.commands, effects, paths_stable))
     parts += [_unknown_part(each) for each in reading.unreadable]
     uses = [use for part in parts for use in part.paths]
-    walks = any(use.kind not in _FILES or use.word.pattern for use in uses)
+    walks = any(use.kind not in _FILE_KINDS or use.word.pattern for use in uses)
     is_quick = not (walks or any(part.globs for part in parts))
     return ParsedLine(reading, tuple(parts), is_quick)
 
 
-def _with_files(facts: CallFacts, programs: Programs | None) -> CallFacts:
+def _with_existing_files(facts: CallFacts, programs: Programs | None) -> CallFacts:
     """Return *facts* adjusted to existing files: npx tools, databases, names like options."""
     parts: list[CallPart] = []
     is_changed = False  # Whether an earlier part may create or remove a file.
     for part in facts.parts:
         adjusted = part
         if part.action == ("npx",) and not is_changed:
-            adjusted = _installed(part, facts.resolver, programs)
+            adjusted = _with_local_tool(part, facts.resolver, programs)
         if adjusted.globs:
             adjusted = _with_globs(adjusted, facts.resolver, is_changed=is_changed)
-        if adjusted.action in _CREATE:
-            adjusted = _created(adjusted, facts.resolver)
+        if adjusted.action in _CREATES_DATABASE:
+            adjusted = _with_new_database(adjusted, facts.resolver)
         is_changed = is_changed or bool(adjusted.effects - _ONLY_READS or adjusted.unknown)
         parts.append(adjusted)
     are_same = all(map(is_, parts, facts.parts))
@@ -285,7 +285,7 @@ def _with_globs(part: CallPart, resolver: PathResolver, *, is_changed: bool) -> 
     return replace(part, unknown=(*part.unknown, *doubtful))
 
 
-def _installed(part: CallPart, resolver: PathResolver, programs: Programs | None) -> CallPart:
+def _with_local_tool(part: CallPart, resolver: PathResolver, programs: Programs | None) -> CallPart:
     """Return *part* with `npx` replaced by the project's own tool, if that is installed."""
     command = part.command
     if command is None or command.program.text != "npx":
@@ -310,7 +310,7 @@ def _installed_tool(words: Sequence[Word], choice: FolderChoice) -> Word | None:
     return Word(file) if all(are_there) else None
 
 
-def _created(part: CallPart, resolver: PathResolver) -> CallPart:
+def _with_new_database(part: CallPart, resolver: PathResolver) -> CallPart:
     """Return *part*, with a missing database counted as a written file."""
     if "-readonly" in part.options:
         return part

@@ -96,7 +96,7 @@ class PolicyVersions(Generic[T]):
             # Trust may have been given since, without a change of the file.
             if current != self._signature or (is_new and self._notice):
                 self._signature = current
-                self._take_up()
+                self._load_change()
             if is_new:
                 self._begin(session_id)
             return ActiveRules(tuple(self._versions[self._starts[session_id] :]), self._notice)
@@ -125,7 +125,7 @@ class PolicyVersions(Generic[T]):
         logger.error(reason)
         return digest, refuse(reason)
 
-    def _take_up(self) -> None:
+    def _load_change(self) -> None:
         """Load the current file if allowed; else log the reason once."""
         notice = ""
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.policy.argument_names import kind_of, tool_names
 from toolbus.policy.commands import Unreadable
-from toolbus.policy.rules.values import WrongTypeError, read_path, shown, type_name, values_at
+from toolbus.policy.rules.values import WrongTypeError, excerpt, read_path, type_name, values_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,7 +57,7 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> Sh
     folder_key = declared.folder_argument or named
     folder = arguments.get(folder_key)
     if folder is not None and not isinstance(folder, str):
-        reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "expected a folder's path"))
+        reasons.append(Unreadable(f"{folder_key} = {excerpt(folder)}", "expected a folder's path"))
     known = {key.split(".")[0], *names.words, folder_key, *names.harmless, *declared.ignore} - {""}
     reasons += _unknown_arguments(arguments, known)
     if match := _OTHER_SHELL.search(call.name):
@@ -67,7 +67,7 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> Sh
 
 def _unknown_arguments(arguments: Mapping[str, Any], known: set[str]) -> list[Unreadable]:
     return [
-        Unreadable(f"{name} = {shown(value)}", "the effect of this shell argument is unknown")
+        Unreadable(f"{name} = {excerpt(value)}", "the effect of this shell argument is unknown")
         for name, value in arguments.items()
         if name not in known and not _changes_nothing(name, value)
     ]
@@ -128,7 +128,7 @@ def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> 
     # With two lists of further words, the order is unknown.
     if len(lists) <= _MOST_LISTS and all(map(_are_texts, lists)):
         return shlex.join(chain.from_iterable(lists))
-    reasons.append(Unreadable(f"{key} = {shown(value)}", "expected a text or a list of words"))
+    reasons.append(Unreadable(f"{key} = {excerpt(value)}", "expected a text or a list of words"))
     return None
 
 
@@ -166,4 +166,6 @@ def texts_at(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> Iterator[s
             elif _are_texts(value):
                 yield from value
             else:
-                yield Unreadable(f"{path} = {shown(value)}", "expected a text, or a list of texts")
+                yield Unreadable(
+                    f"{path} = {excerpt(value)}", "expected a text, or a list of texts"
+                )

@@ -1,7 +1,7 @@
 """What a verdict says of a call is short, and no part of a secret stands in it."""
 
-from toolbus.policy.rules.values import shown
-from toolbus.policy.rules.verdict_texts import shortened
+from toolbus.policy.rules.values import excerpt
+from toolbus.policy.rules.verdict_texts import one_line
 
 TOKEN = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1" * 2
 
@@ -13,8 +13,8 @@ def parts_of_token(text):
 def test_a_secret_is_there_or_not():
     texts = []
     for size in range(320):
-        texts.append(shortened(f"git push {'x' * size} {TOKEN} now"))
-        texts.append(shown({"x" * size: TOKEN}))
+        texts.append(one_line(f"git push {'x' * size} {TOKEN} now"))
+        texts.append(excerpt({"x" * size: TOKEN}))
 
     assert not any(map(parts_of_token, texts))
     assert max(map(len, texts)) == 300
@@ -22,5 +22,5 @@ def test_a_secret_is_there_or_not():
 
 
 def test_one_long_word_is_left_out():
-    assert shortened(f"echo {TOKEN * 9}") == "echo…"
-    assert shown(TOKEN * 9) == "…"
+    assert one_line(f"echo {TOKEN * 9}") == "echo…"
+    assert excerpt(TOKEN * 9) == "…"

@@ -72,7 +72,7 @@ class CountedCall(NamedTuple):
             else None,
         )
 
-    def uses(self, now: float) -> list[tuple[PolicyRule, LimitedCall]]:
+    def limited_calls(self, now: float) -> list[tuple[PolicyRule, LimitedCall]]:
         """Return the rules with limits that matched a part, with the number of such parts."""
         when = CallTime(now, self.run_id, self.session_id, self.key)
         arguments = self.judgement.facts.call.arguments
@@ -89,7 +89,7 @@ class CountedCall(NamedTuple):
         if self.judgement.failed is not None:
             return self.judgement
         broken: dict[int, str] = {}
-        for rule, use in self.uses(now):
+        for rule, use in self.limited_calls(now):
             try:
                 broken[rule.number] = _broken_limit(rule, use, record)
             except ConditionError as error:
@@ -132,7 +132,7 @@ def _meters(
     """Return the limits that count *calls*, by meter; the versions of a rule share a meter."""
     meters: dict[str, tuple[Quota | Repeats, LimitedCall]] = {}
     for call in calls:
-        for rule, use in call.uses(now):
+        for rule, use in call.limited_calls(now):
             for limit in rule.limits:
                 if isinstance(limit, Quota | Repeats):
                     meters.setdefault(limit.meter(rule.name), (limit, use))

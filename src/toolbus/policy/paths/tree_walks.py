@@ -41,7 +41,7 @@ MOST_ENTRIES_BELOW = 400_000
 ALL_BELOW = TreeRules()
 _OF_GIT = ".gitignore"
 _OTHERS = (".ignore", ".rgignore")
-_SOUGHT = (".git", _OF_GIT, *_OTHERS)
+_LISTS = (".git", _OF_GIT, *_OTHERS)
 
 
 def names_below(
@@ -83,7 +83,7 @@ class _TreeWalk:
             if self._filter.looks_at_lists:
                 ignore = ignore.entered(folder, [entry.name for entry in entries])
             for entry in entries:
-                self._take(entry, ignore)
+                self._add_entry(entry, ignore)
         return NameList(self._names), self._is_complete and self._remaining >= 0
 
     def _add(self, folder: str) -> None:
@@ -104,7 +104,7 @@ class _TreeWalk:
         if posixpath.isdir(resolved.path):
             self._add(resolved.path)
 
-    def _take(self, entry: os.DirEntry[str], ignore: IgnoreRules) -> None:
+    def _add_entry(self, entry: os.DirEntry[str], ignore: IgnoreRules) -> None:
         path = entry.path
         if self._rules.links and entry.is_symlink():
             self._follow(path)
@@ -172,7 +172,7 @@ class _IgnoreLine(NamedTuple):
 
     folder: str
     components: tuple[NameGlob, ...]
-    takes_back: bool
+    reincludes: bool
     only_folders: bool
     needle: str
     """A text in every matching path, for a quick rejection of most paths."""
@@ -197,7 +197,7 @@ class IgnoreRules(NamedTuple):
         for part in ["", *folder.split("/")[1:-1]]:
             path = posixpath.join(path, part)
             rules = rules.entered(
-                path, [name for name in _SOUGHT if posixpath.lexists(posixpath.join(path, name))]
+                path, [name for name in _LISTS if posixpath.lexists(posixpath.join(path, name))]
             )
         return rules
 
@@ -214,7 +214,7 @@ class IgnoreRules(NamedTuple):
     def leaves_out(self, path: str, *, is_folder: bool) -> bool | None:
         """Return whether *path* is ignored; False if re-included, None if no line matches."""
         matching = [
-            line.takes_back
+            line.reincludes
             for line in chain(self.lines, self.of_git or ())
             if (is_folder or not line.only_folders) and line.matches(path)
         ]
@@ -238,7 +238,7 @@ def _lines(folder: str, name: str) -> Iterator[_IgnoreLine]:
         yield _IgnoreLine(
             folder,
             components,
-            takes_back=plain.startswith("!"),
+            reincludes=plain.startswith("!"),
             only_folders=plain.endswith("/"),
             needle=needle(components),
         )

@@ -43,11 +43,11 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     wrapped command is a separate command.
     """
     if command.program.known and not command.program.text:
-        return _of_assignments(command)
+        return _assignment_effects(command)
     is_own = _is_own_tool(command.program.text)
     known = _find(command, programs or shipped_programs(), is_own=is_own)
     if isinstance(known, str):
-        return _of_unknown(command, known)
+        return _unknown_effects(command, known)
     name, spec = known
     parsed = ParsedCommand(command, name, spec)
     if is_own:
@@ -55,11 +55,11 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         parsed.builder.effects.add("run-code")
         parsed.builder.read(command.program)
     if parsed.module is not None and parsed.module.text in spec.data.modules:
-        return _of_module(command, parsed, programs)
+        return _module_effects(command, parsed, programs)
     builder = parsed.builder
-    effects = _of_arguments(parsed)
+    effects = _argument_effects(parsed)
     folder = builder.folder
-    _redirect(command, builder)
+    _add_redirections(command, builder)
     effects |= builder.effects
     _judge_settings(command, builder, runs_code="run-code" in effects)
     return CommandEffects(
@@ -104,7 +104,7 @@ def _find(command: Command, programs: Programs, *, is_own: bool) -> tuple[str, C
     return known or f"`{name}` is an unknown program"
 
 
-def _of_module(
+def _module_effects(
     command: Command, parsed: ParsedCommand, programs: Programs | None
 ) -> CommandEffects:
     """Return the effects of a module with the name of a program: ``python -m pip``."""
@@ -121,10 +121,10 @@ def _of_module(
     )
 
 
-def _of_assignments(command: Command) -> CommandEffects:
+def _assignment_effects(command: Command) -> CommandEffects:
     """Return the effects of a command that only sets variables or opens files."""
     builder = EffectsBuilder(command)
-    _redirect(command, builder)
+    _add_redirections(command, builder)
     _judge_settings(command, builder, runs_code=True)
     effects = frozenset(builder.effects or {"read"})
     return CommandEffects(
@@ -132,11 +132,11 @@ def _of_assignments(command: Command) -> CommandEffects:
     )
 
 
-def _of_unknown(command: Command, reason: str) -> CommandEffects:
+def _unknown_effects(command: Command, reason: str) -> CommandEffects:
     builder = EffectsBuilder(command)
     if command.program.known and "/" in command.program.text:
         builder.read(command.program)
-    _redirect(command, builder)
+    _add_redirections(command, builder)
     unknown = Unreadable(command.source or command.program.text, reason)
     # A rule may name a program that is unknown otherwise.
     name = posixpath.basename(command.program.text) if command.program.known else ""
@@ -152,7 +152,7 @@ def _of_unknown(command: Command, reason: str) -> CommandEffects:
     )
 
 
-def _of_arguments(parsed: ParsedCommand) -> set[str]:
+def _argument_effects(parsed: ParsedCommand) -> set[str]:
     """Return the effects of the subcommand on its operands, given its options."""
     data, builder = parsed.spec.data, parsed.builder
     by_options, builder.effects = builder.effects, set()
@@ -169,10 +169,10 @@ def _of_arguments(parsed: ParsedCommand) -> set[str]:
             use for use in builder.paths[options_paths:] if use.kind in {"read", "read-tree"}
         ]
         return {*parsed.instead, *by_options}
-    return {*parsed.spec.effects, *by_options, *_by_count(data, len(operands))}
+    return {*parsed.spec.effects, *by_options, *_count_effects(data, len(operands))}
 
 
-def _by_count(data: CommandData, count: int) -> Iterator[str]:
+def _count_effects(data: CommandData, count: int) -> Iterator[str]:
     """Yield the effects that depend on the number of operands."""
     for bound, effects in data.more_than.items():
         yield from effects if count > int(bound) else ()
@@ -218,7 +218,7 @@ def _has_input(command: Command) -> bool:
     )
 
 
-def _redirect(command: Command, builder: EffectsBuilder) -> None:
+def _add_redirections(command: Command, builder: EffectsBuilder) -> None:
     builder.folder = command.folder
     for redirection in command.redirections:
         if redirection.operator in {"<", "<>"}:
@@ -247,7 +247,7 @@ def effects_with_results(
         if command.inside[-1:] == ("find -exec",) and _takes_results(command):
             trees = _trees_before(commands[:index], effects, command.inside[:-1])
             if trees:
-                effects[index] = _of_found(command, trees, programs)
+                effects[index] = _found_effects(command, trees, programs)
     return effects
 
 
@@ -267,7 +267,7 @@ def _trees_before(
     return []
 
 
-def _of_found(
+def _found_effects(
     command: Command, trees: Sequence[PathUse], programs: Programs | None
 ) -> CommandEffects:
     """Return the effects of *command* on a found file, applied to every file in *trees*."""

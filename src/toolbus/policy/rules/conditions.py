@@ -22,7 +22,7 @@ from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.rules.command_patterns import names_command, plain_effects
 from toolbus.policy.rules.records import CallCondition, MatchResult, PartCondition
-from toolbus.policy.rules.values import ConditionError, WrongTypeError, passes, places_at, shown
+from toolbus.policy.rules.values import ConditionError, WrongTypeError, excerpt, passes, places_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -131,7 +131,7 @@ def _misfit(wanted: WantedValues, values: Mapping[str, Any], key: str, *, every:
     if all(results) if every else any(results):
         return ""
     words = " and ".join([test.words for test in wanted.tests])
-    return f"{wanted.written} is {shown(reached[0])}, not {words}"
+    return f"{wanted.written} is {excerpt(reached[0])}, not {words}"
 
 
 # --- effects and commands -------------------------------------------------------------------------

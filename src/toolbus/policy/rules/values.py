@@ -95,7 +95,7 @@ def _equality(wanted: tuple[Any, ...]) -> ValueTest:
     typed = [(type_name(each), each) for each in wanted]
     kinds = tuple(sorted({kind for kind, _ in typed}))
     return ValueTest(
-        kinds, " or ".join(map(shown, wanted)), lambda value: (type_name(value), value) in typed
+        kinds, " or ".join(map(excerpt, wanted)), lambda value: (type_name(value), value) in typed
     )
 
 
@@ -123,7 +123,7 @@ def passes(tests: Sequence[ValueTest], value: Any) -> bool:
 def check_type(value: Any, *kinds: str) -> None:
     """Raise `WrongTypeError` unless *value* is of one of *kinds*."""
     if type_name(value) not in kinds:
-        raise WrongTypeError(f"expected a {' or a '.join(kinds)}, got {shown(value)}")
+        raise WrongTypeError(f"expected a {' or a '.join(kinds)}, got {excerpt(value)}")
 
 
 def type_name(value: Any) -> str:
@@ -142,7 +142,7 @@ def type_name(value: Any) -> str:
     return "null" if value is None else type(value).__name__
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Return *value* as text, truncated."""
     return first_words(repr(thaw(value)), _MOST_SHOWN)
 
@@ -186,7 +186,7 @@ def places_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
             kind = type_name(value)
             if kind not in {"table", "list", "null"}:
                 place = ".".join(path[:number]) or "it"
-                raise WrongTypeError(f"{place} has no {key!r} because it is {shown(value)}")
+                raise WrongTypeError(f"{place} has no {key!r} because it is {excerpt(value)}")
             below += _MEMBERS[kind](value, key)
         values = below
     return values

@@ -39,7 +39,7 @@ def refusal_text(judgement: CallVerdict, path_warning: str = "") -> str:
         return f"denied by the policy: {failure_text(judgement.failed)}"
     parts = list(judgement.decided)
     hints = dict.fromkeys([each.decided.rule.hint for each in parts if each.decided.rule])
-    reasons = _headed("denied by the policy", list(_lines(parts)))
+    reasons = _with_heading("denied by the policy", list(_lines(parts)))
     instead = [f"instead: {text}" for text in hints if text]
     return "\n".join([reasons, *_path_warning(parts, path_warning), *instead])
 
@@ -48,7 +48,7 @@ def question_text(judgement: CallVerdict, path_warning: str = "") -> str:
     """Return the question for a person: the parts to approve and why; see `refusal_text`."""
     parts, others = list(judgement.decided), len(judgement.parts)
     share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
-    reasons = _headed(f"the policy requires approval{share}", list(_lines(parts)))
+    reasons = _with_heading(f"the policy requires approval{share}", list(_lines(parts)))
     return "\n".join([reasons, *_path_warning(parts, path_warning)])
 
 
@@ -64,15 +64,15 @@ def asking_rules(judgement: CallVerdict) -> str:
 
 def _asking(finding: RuleFinding) -> str:
     # An approval of the default must not cover an unknown part.
-    return f"{named(finding)}: unknown" if finding.key == "unknown" else named(finding)
+    return f"{decider(finding)}: unknown" if finding.key == "unknown" else decider(finding)
 
 
 def failure_text(finding: RuleFinding) -> str:
     """Return the text for a rule that cannot judge a call."""
-    return f"{named(finding)} cannot judge this call: {finding.key}: {finding.why}"
+    return f"{decider(finding)} cannot judge this call: {finding.key}: {finding.why}"
 
 
-def named(finding: RuleFinding) -> str:
+def decider(finding: RuleFinding) -> str:
     """Return the name of the decider, such as "rule 'no force-push'"."""
     if finding.rule is not None:
         return finding.rule.label
@@ -87,7 +87,7 @@ def reason_text(finding: RuleFinding) -> str:
     return reason or finding.why or "all its conditions match"
 
 
-def shortened(source: str) -> str:
+def one_line(source: str) -> str:
     """Return *source* on one line, truncated."""
     return first_words(" ".join(source.split()), _LONGEST)
 
@@ -118,16 +118,16 @@ def ledger_notes(
     return all_notes
 
 
-def _headed(head: str, lines: list[str]) -> str:
+def _with_heading(head: str, lines: list[str]) -> str:
     return f"{head}: {lines[0]}" if len(lines) == 1 else "\n".join([f"{head}:", *lines])
 
 
 def _lines(parts: list[PartVerdict]) -> Iterator[str]:
     for each in parts[:_MOST_PARTS]:
         part, finding = each.part, each.decided
-        source = "" if part.is_tool else f"`{shortened(part.source)}`: "
+        source = "" if part.is_tool else f"`{one_line(part.source)}`: "
         is_default = finding.rule is None and finding.key != PROTECTED
-        rule = "" if is_default else f"{named(finding)}: "
+        rule = "" if is_default else f"{decider(finding)}: "
         yield f"{source}{rule}{reason_text(finding)}"
     if len(parts) > _MOST_PARTS:
         yield f"and {len(parts) - _MOST_PARTS} more"

@@ -38,7 +38,7 @@ def change_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
     failure, previous = state.copy(), state.folder
     if words and words[0] in {Word("--"), Word("-L")}:
         words = words[1:]
-    _enter(_target(words, state), state, words[0].text if words else "~")
+    _set_folder(_target(words, state), state, words[0].text if words else "~")
     state.previous = previous
     failure.failed = failure.failed or state.folder or "?"
     return failure
@@ -59,7 +59,7 @@ def push_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
     if len(words) == 1 and not words[0].text.startswith(("-", "+")):
         return change_folder(words, state)
     failure = state.copy()
-    _enter(None, state)
+    _set_folder(None, state)
     failure.failed = failure.failed or "?"
     return failure
 
@@ -88,7 +88,7 @@ def _join_relative(target: str, folder: str | None) -> str | None:
     return "./" + joined if joined.startswith("~") and not is_home else joined
 
 
-def _enter(target: str | None, state: ShellState, word: str = "") -> None:
+def _set_folder(target: str | None, state: ShellState, word: str = "") -> None:
     # A successful `cd` ends the effect of an earlier failure.
     state.folder, state.failed = target, None
     if not target or word.startswith(("/", "~")):
@@ -156,7 +156,7 @@ def _set(words: Words, shell: Interpreter) -> None:
 
 def _shopt(words: Words, shell: Interpreter) -> None:
     shell.state.globs = shell.state.globs and not words
-    _hidden(words, shell)
+    _refuse(words, shell)
 
 
 def _read(words: Words, shell: Interpreter) -> None:
@@ -219,7 +219,7 @@ def _alias(words: Words, shell: Interpreter) -> None:
         shell.refuse("an alias changes the meaning of commands")
 
 
-def _hidden(words: Words, shell: Interpreter) -> None:
+def _refuse(words: Words, shell: Interpreter) -> None:
     if words:
         shell.refuse("it changes the shell, or runs commands from elsewhere")
 
@@ -330,34 +330,34 @@ BUILTINS: dict[str, Builtin] = {
     ".": _source,
     "[": _named_option,
     "alias": _alias,
-    "bind": _hidden,
+    "bind": _refuse,
     "cd": lambda words, shell: change_folder(words, shell.state),
     "chdir": lambda words, shell: change_folder(words, shell.state),
-    "compgen": _hidden,
-    "complete": _hidden,
-    "declare": _hidden,
-    "enable": _hidden,
+    "compgen": _refuse,
+    "complete": _refuse,
+    "declare": _refuse,
+    "enable": _refuse,
     "eval": _eval,
-    "export": _hidden,
-    "fc": _hidden,
+    "export": _refuse,
+    "fc": _refuse,
     "getopts": lambda words, shell: _read(words[1:2], shell),
-    "hash": _hidden,
-    "let": _hidden,
-    "local": _hidden,
-    "mapfile": _hidden,
+    "hash": _refuse,
+    "let": _refuse,
+    "local": _refuse,
+    "mapfile": _refuse,
     "popd": lambda _words, shell: push_folder((), shell.state),
     "printf": _printf,
     "pushd": lambda words, shell: push_folder(words, shell.state),
     "read": _read,
-    "readarray": _hidden,
-    "readonly": _hidden,
+    "readarray": _refuse,
+    "readonly": _refuse,
     "set": _set,
     "shift": _shift,
     "shopt": _shopt,
     "source": _source,
     "test": _named_option,
     "trap": _trap,
-    "typeset": _hidden,
+    "typeset": _refuse,
     "unset": _unset,
     "wait": _named_option,
 }

@@ -15,7 +15,7 @@ from toolbus.policy.shell.state import (
     SPECIAL_BUILTINS,
     UNKNOWN,
     FunctionDefinition,
-    Run,
+    ProgramStart,
     ShellScope,
     ShellState,
 )
@@ -70,7 +70,7 @@ class Interpreter:
     def __init__(self, text: str, state: ShellState, programs: Programs | None = None) -> None:
         self.data, self.programs = text.encode(), programs
         self.state: ShellState = state
-        self.scope, self.run = ShellScope(), Run("", 0)
+        self.scope, self.run = ShellScope(), ProgramStart("", 0)
         self.words, self.statements = WordExpander(self), StatementReader(self)
         self.commands: list[Command] = []
         self.unreadable: list[Unreadable] = []
@@ -86,7 +86,7 @@ class Interpreter:
         *,
         state: ShellState | None = None,
         scope: ShellScope | None = None,
-        run: Run | None = None,
+        run: ProgramStart | None = None,
     ) -> Iterator[None]:
         """Use another *state*, *scope* or *run* inside the block."""
         before = self.state, self.scope, self.run

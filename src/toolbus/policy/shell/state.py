@@ -64,7 +64,7 @@ class ShellScope(Struct, frozen=True):
         return replace(self, inside=(*self.inside, wrapper))
 
 
-class Run(Struct, frozen=True):
+class ProgramStart(Struct, frozen=True):
     """The details of a program start, besides its words."""
 
     source: str

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from toolbus.policy.commands import Redirection, Word
 from toolbus.policy.shell.arithmetic import is_number
 from toolbus.policy.shell.builtins import assign, declare
-from toolbus.policy.shell.state import NUMBER, SPECIAL_BUILTINS, UNKNOWN, Run
+from toolbus.policy.shell.state import NUMBER, SPECIAL_BUILTINS, UNKNOWN, ProgramStart
 from toolbus.policy.shell.syntax import (
     ArithmeticCommand,
     Binary,
@@ -76,7 +76,7 @@ class StatementReader:
             return state
         place = len(shell.commands)
         redirections = self._redirections(statement.redirs)
-        run = Run(
+        run = ProgramStart(
             source=shell.source(statement),
             redirections=redirections,
             stdin=_stdin_of(statement, shell),
@@ -300,7 +300,7 @@ def _read_call(call: CallNode, shell: Interpreter) -> ShellState:
 def _read_while(command: While, shell: Interpreter) -> None:
     """Interpret a ``while`` or an ``until``."""
     place = len(shell.commands)
-    entry = _enter(command, shell)
+    entry = _begin_loop(command, shell)
     shell.statements.read_list(command.cond)
     _read_body(command, entry, shell)
     shell.mark_unstable(place, itself=True)
@@ -311,14 +311,14 @@ def _read_for(command: For, shell: Interpreter) -> None:
     place, loop = len(shell.commands), command.loop
     if isinstance(loop, CounterLoop):
         shell.words.arithmetic.check(loop.init)
-        entry = _enter(command, shell)
+        entry = _begin_loop(command, shell)
         shell.words.arithmetic.check(loop.cond)
         shell.words.arithmetic.check(loop.post)
         _read_body(command, entry, shell)
     else:
-        items = _items(loop, shell)
+        items = _loop_items(loop, shell)
         if command.select or items is None or len(items) > _MAX_ITEMS:
-            entry = _enter(command, shell)
+            entry = _begin_loop(command, shell)
             _read_body(command, entry, shell, loop.name.value)
         else:
             for word in items:
@@ -327,7 +327,7 @@ def _read_for(command: For, shell: Interpreter) -> None:
     shell.mark_unstable(place, itself=True)
 
 
-def _items(loop: WordLoop, shell: Interpreter) -> tuple[Word, ...] | None:
+def _loop_items(loop: WordLoop, shell: Interpreter) -> tuple[Word, ...] | None:
     if loop.in_pos is None:
         return shell.state.positional
     words = shell.words.expand(loop.items)
@@ -353,7 +353,7 @@ def _read_body(
     shell.state.merge(inside)
 
 
-def _enter(command: Node, shell: Interpreter) -> ShellState:
+def _begin_loop(command: Node, shell: Interpreter) -> ShellState:
     """Mark everything that an earlier iteration may have changed as unknown; return a copy."""
     source, state = shell.source(command), shell.state
     plain = _COMPUTED.sub("", source)

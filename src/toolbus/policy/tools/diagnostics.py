@@ -69,32 +69,32 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
     """
     rules = file.read()
     remarks = [
-        *_of_rules(file, rules.programs),
-        *_of_pairs(file, rules.rules),
-        *_of_shell(file),
-        *_of_project(file),
+        *_rule_problems(file, rules.programs),
+        *_pair_problems(file, rules.rules),
+        *_shell_problems(file),
+        *_project_problems(file),
     ]
     if tools is not None:
-        remarks += [*_of_declared_tools(file, tools), *_of_named_tools(file, tools)]
+        remarks += [*_declaration_problems(file, tools), *_name_problems(file, tools)]
     return sorted(remarks, key=lambda remark: remark.line or 0)
 
 
 # --- single rules ---------------------------------------------------------------------------------
 
 
-def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Diagnostic]:
+def _rule_problems(file: PolicyFile, programs: Programs | None) -> Iterator[Diagnostic]:
     for index, rule in enumerate(file.tables.rule):
         keys = {*rule.keys()} - _NO_CONDITIONS
         remarks = [
-            *[(key, f"rule {rule.name!r} {text}") for key, text in _of_keys(rule, keys)],
-            *[("tools", f"rule {rule.name!r} {text}") for text in _of_shells(file, rule)],
-            *[("command", text) for text in _of_commands(rule, keys, programs)],
+            *[(key, f"rule {rule.name!r} {text}") for key, text in _key_problems(rule, keys)],
+            *[("tools", f"rule {rule.name!r} {text}") for text in _tool_problems(file, rule)],
+            *[("command", text) for text in _command_problems(rule, keys, programs)],
         ]
         for key, text in remarks:
             yield Diagnostic(file.line("rule", index, key), "warning", text)
 
 
-def _of_keys(rule: RuleTable, keys: set[str]) -> Iterator[tuple[str, str]]:
+def _key_problems(rule: RuleTable, keys: set[str]) -> Iterator[tuple[str, str]]:
     """Yield the key and text of each effect that *keys* of a *rule* leave open or cannot allow."""
     if not keys and rule.verdict in _DOES:
         yield "", f"has no condition, so it {_DOES[rule.verdict]} every call"
@@ -104,10 +104,10 @@ def _of_keys(rule: RuleTable, keys: set[str]) -> Iterator[tuple[str, str]]:
     elif rule.verdict == "allow":
         for effect, key, does, others in _REACH:
             if effect in effects and not keys & others:
-                yield from _of_reach(keys, effect, key, does)
+                yield from _reach_problems(keys, effect, key, does)
 
 
-def _of_reach(keys: set[str], effect: str, key: str, does: str) -> Iterator[tuple[str, str]]:
+def _reach_problems(keys: set[str], effect: str, key: str, does: str) -> Iterator[tuple[str, str]]:
     if not RESOURCES & keys:
         anywhere = '["/**"]' if key != "hosts" else '["*"]'
         yield "", f"{does}; list them in `{key}`, or use {anywhere} for all"
@@ -115,17 +115,17 @@ def _of_reach(keys: set[str], effect: str, key: str, does: str) -> Iterator[tupl
         yield "", f"has the effect {effect!r} without `{key}`, so it allows nothing that has it"
 
 
-def _of_commands(rule: RuleTable, keys: set[str], programs: Programs | None) -> Iterator[str]:
+def _command_problems(rule: RuleTable, keys: set[str], programs: Programs | None) -> Iterator[str]:
     for pattern in [CommandPattern(text, programs) for text in texts(rule.command)]:
         if unknown := pattern.unknown:
             is_exact = rule.verdict == "allow"
             so = "allows exactly these words" if is_exact else "matches only this spelling"
             yield f"command {pattern.text!r} {so} because {unknown}"
-        if text := _of_command(rule, keys, pattern):
+        if text := _command_problem(rule, keys, pattern):
             yield f"rule {rule.name!r}: {pattern.text!r} {text}"
 
 
-def _of_command(rule: RuleTable, keys: set[str], pattern: CommandPattern) -> str:
+def _command_problem(rule: RuleTable, keys: set[str], pattern: CommandPattern) -> str:
     """Return how a command *pattern* covers too much or misses a form, or ""."""
     if rule.verdict != "allow":
         words = pattern.text.split()
@@ -140,7 +140,7 @@ def _of_command(rule: RuleTable, keys: set[str], pattern: CommandPattern) -> str
     return ""
 
 
-def _of_shells(file: PolicyFile, rule: RuleTable) -> Iterator[str]:
+def _tool_problems(file: PolicyFile, rule: RuleTable) -> Iterator[str]:
     """Yield why a rule for commands never applies to tools that are not shells."""
     if rule.command is None and rule.pushes is None:
         return
@@ -152,7 +152,7 @@ def _of_shells(file: PolicyFile, rule: RuleTable) -> Iterator[str]:
             yield f"never applies: {tool!r} is not a known shell; {way_out}"
 
 
-def _of_shell(file: PolicyFile) -> Iterator[Diagnostic]:
+def _shell_problems(file: PolicyFile) -> Iterator[Diagnostic]:
     """Warn of rules with commands if shfmt is not installed."""
     if any(rule.command is not None for rule in file.tables.rule):
         try:
@@ -161,7 +161,7 @@ def _of_shell(file: PolicyFile) -> Iterator[Diagnostic]:
             yield Diagnostic(None, "warning", f"{error}; until then most commands need approval")
 
 
-def _of_project(file: PolicyFile) -> Iterator[Diagnostic]:
+def _project_problems(file: PolicyFile) -> Iterator[Diagnostic]:
     """Warn of paths in a personal policy that are most likely meant relative to a project."""
     path = find_base_warning(file.file, file.tables)
     if path is not None:
@@ -173,7 +173,7 @@ def _of_project(file: PolicyFile) -> Iterator[Diagnostic]:
 # --- pairs of rules -------------------------------------------------------------------------------
 
 
-def _of_pairs(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnostic]:
+def _pair_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnostic]:
     """Yield rules that another rule makes redundant or contradicts."""
     judged = [rule for rule in rules if rule.verdict != "audit"]
     for rule in judged:
@@ -181,7 +181,7 @@ def _of_pairs(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnos
             if other is rule or not covers(other, rule):
                 continue
             is_same = covers(rule, other)
-            text = _of_pair(file, rule, other, is_same=is_same)
+            text = _pair_problem(file, rule, other, is_same=is_same)
             if text:
                 is_opposite = is_same and RANKS[other.verdict] > RANKS[rule.verdict]
                 line = file.line("rule", rule.number)
@@ -189,7 +189,7 @@ def _of_pairs(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnos
                 break
 
 
-def _of_pair(file: PolicyFile, rule: PolicyRule, other: PolicyRule, *, is_same: bool) -> str:
+def _pair_problem(file: PolicyFile, rule: PolicyRule, other: PolicyRule, *, is_same: bool) -> str:
     """Return how *other*, which matches everything that *rule* matches, affects it, or ""."""
     where = f"{other.name!r} (line {file.line('rule', other.number)})"
     rank, outranking = RANKS[rule.verdict], RANKS[other.verdict]
@@ -239,7 +239,7 @@ def _covers(wider: CallCondition | PartCondition, narrower: CallCondition | Part
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def _of_declared_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Diagnostic]:
+def _declaration_problems(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Diagnostic]:
     """Yield names in the tool tables that *tools* do not have."""
     for name, declared in file.tables.tools.items():
         chosen = _chosen(name, tools)
@@ -253,7 +253,7 @@ def _of_declared_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[
                     yield Diagnostic(line, "error", f"tool {tool.name!r} {schema}")
 
 
-def _of_named_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Diagnostic]:
+def _name_problems(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Diagnostic]:
     """Yield the tools and arguments in rules that *tools* do not have."""
     for index, rule in enumerate(file.tables.rule):
         chosen: list[ToolSpec] = []

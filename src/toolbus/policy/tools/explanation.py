@@ -11,7 +11,7 @@ from toolbus.policy.history.counted_calls import judge_first
 from toolbus.policy.history.limits import LIMIT_NAMES
 from toolbus.policy.rules.judge import CallJudge, evaluate
 from toolbus.policy.rules.records import RuleFinding
-from toolbus.policy.rules.verdict_texts import failure_text, named, reason_text, shortened
+from toolbus.policy.rules.verdict_texts import decider, failure_text, one_line, reason_text
 
 if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts, CallPart
@@ -92,16 +92,16 @@ def _part(
         PathExplanation(path=use.word.text, kind=use.kind, folder=use.folder) for use in part.paths
     ]
     return PartExplanation(
-        source=shortened(part.source),
+        source=one_line(part.source),
         verdict="deny" if verdict is None else verdict.verdict,
-        decided_by="a failed rule" if verdict is None else named(verdict.decided),
+        decided_by="a failed rule" if verdict is None else decider(verdict.decided),
         why="" if verdict is None else reason_text(verdict.decided),
         action=part.action,
         inside=() if part.command is None else part.command.inside,
         effects=tuple(sorted(part.effects | part.claimed)),
         paths=tuple(paths),
         hosts=tuple([host.text for host in part.hosts]),
-        unknown=tuple([f"{each.reason}: {shortened(each.source)}" for each in part.unknown]),
+        unknown=tuple([f"{each.reason}: {one_line(each.source)}" for each in part.unknown]),
         rules=tuple([_rule(rule, facts, part, verdict) for rule in rules.rules]),
     )
 

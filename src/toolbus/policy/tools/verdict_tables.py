@@ -38,7 +38,7 @@ from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import Default, Ending
-from toolbus.policy.rules.verdict_texts import failure_text, named, reason_text
+from toolbus.policy.rules.verdict_texts import decider, failure_text, reason_text
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes, unknown_file_key
 from toolbus.toml.values import MisfitError
 
@@ -174,7 +174,7 @@ class _TriedSession:
 def _result(row: TableRow, judgement: CallVerdict, denied: str) -> RowResult:
     verdict, failed = judgement.verdict, judgement.failed
     findings = [part.decided for part in judgement.decided] if failed is None else [failed]
-    decided = named(findings[0])
+    decided = decider(findings[0])
     why = reason_text(findings[0]) if failed is None else failure_text(failed)
     rules = {finding.rule.name for finding in findings if finding.rule}
     difference = denied
