@@ -141,7 +141,7 @@ def _check_keys(info: Any, seen: set[int]) -> None:
 
 def _decode_pydantic(adapter: PydanticType, text: str) -> Any:
     try:
-        return adapter.made(_read_json(text), "$")
+        return adapter.validate(_read_json(text), "$")
     except msgspec.ValidationError as error:
         reason, _, path = str(error).rpartition(" - at `")
         raise DecodeError(reason[:1].lower() + reason[1:], path.removesuffix("`")) from None

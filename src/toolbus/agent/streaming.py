@@ -291,7 +291,7 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         if version is self._version and not is_awake:
             return
         self._version = version
-        handlers = self._bus.addressed(MESSAGE_APPEND_BEFORE, self._scope)
+        handlers = self._bus.bindings_for(MESSAGE_APPEND_BEFORE, self._scope)
         concerned = [binding for binding in handlers if _judges_answers(binding)]
         owners = {binding: _component_of(binding) for binding in concerned}
         disabled = [owner for owner in owners.values() if owner is not None and not owner.enabled]
@@ -303,7 +303,7 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
 
     def _is_judged(self, name: str) -> bool:
         """Return whether a handler judges calls of the tool *name*, "" if unknown."""
-        bindings = self._bus.addressed(TOOL_CALL_BEFORE, self._scope)
+        bindings = self._bus.bindings_for(TOOL_CALL_BEFORE, self._scope)
         return any(_judges_call(binding, name) for binding in bindings)
 
 

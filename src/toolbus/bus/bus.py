@@ -15,10 +15,10 @@ from toolbus.bus.dispatch.contexts import NO_SCOPE
 from toolbus.bus.dispatch.details import Details
 from toolbus.bus.dispatch.loop import Dispatch, DispatchServices
 from toolbus.bus.subscriptions import (
+    Decorator,
     HandlerInfo,
     HandlerOptions,
-    Subscribe,
-    Subscribing,
+    Subscribable,
     Subscription,
     SubscriptionOptions,
     WeakHandler,
@@ -45,7 +45,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class EventBus(Subscribing):
+class EventBus(Subscribable):
     """A bus of ordered handlers, with the verbs `do`, `observe`, `apply` and `apply_sync`.
 
     Args:
@@ -225,7 +225,7 @@ class EventBus(Subscribing):
         """Return the functions of `handlers(event)`; None for a collected weak handler."""
         return tuple([binding.handler for binding in self._channel(event).bindings])
 
-    def addressed(self, event: Event, scope: Scope) -> tuple[Binding, ...]:
+    def bindings_for(self, event: Event, scope: Scope) -> tuple[Binding, ...]:
         """Return the handlers of *event* for dispatches under *scope*, in order."""
         return self._channel(event).listeners(scope).bindings
 
@@ -301,7 +301,7 @@ class EventBus(Subscribing):
         settings = settings_of(event, kind, options)
         self._channel(event)
         if handler is None:
-            return Subscribe(partial(self._bind, event, kind, settings))
+            return Decorator(partial(self._bind, event, kind, settings))
         return self._bind(event, kind, settings, handler)
 
     def _bind(

@@ -126,7 +126,7 @@ class Queue:
             self._is_moving = False
             if self._shown is not None:
                 self._shown.level.over = True
-                self._owner.lose(self, 1)
+                self._owner.count_lost(self, 1)
                 self._count()
         self._moved.set()
 
@@ -159,12 +159,12 @@ class Queues:
         """Serve from the running loop; raises `ClosedError` after `close`."""
         self._check_open()
         loop = asyncio.get_running_loop()
-        for queue in self._of(loop):
+        for queue in self._queues_of(loop):
             queue.start()
         # For threads started in this block by other means than ours.
         calling_loop.set(loop)
 
-    def ready(self, event: str) -> asyncio.AbstractEventLoop:
+    def loop_for(self, event: str) -> asyncio.AbstractEventLoop:
         """Return the loop for a dispatch of *event*; raises `NoLoopError` without a loop.
 
         It is the running loop, else the loop that started this thread, else the loop in which
@@ -179,12 +179,12 @@ class Queues:
         if loop is None:
             raise NoLoopError(event)
         if loop not in self._loops:
-            self._of(loop)
+            self._queues_of(loop)
         return loop
 
     def put(self, binding: Binding, context: EventContext[Any]) -> object:
         """Queue *context* for the observer *binding*; raises `DispatchDepthError`."""
-        loop = self.ready(binding.event.name)
+        loop = self.loop_for(binding.event.name)
         level, variables = next_level(self, binding.event), copy_context()
         variables.run(current_level.set, level)
         item = Item(observer_context(context), variables, level, binding.hold())
@@ -215,18 +215,18 @@ class Queues:
         """Remove the empty *queue*: a cancelled subscription leaves nothing behind."""
         self._loops.get(queue.loop, {}).pop(queue.binding, None)
 
-    def lose(self, queue: Queue, count: int) -> None:
+    def count_lost(self, queue: Queue, count: int) -> None:
         """Count the events of *queue* that were lost with its loop."""
         self._lost += count
         name, event = queue.binding.name, queue.binding.event.name
         log(CUT_OFF, name, event, count)
 
     async def _until_empty(self) -> None:
-        while any(queue.length for queue in self._of(asyncio.get_running_loop())):
+        while any(queue.length for queue in self._queues_of(asyncio.get_running_loop())):
             await self._below(0)
 
     async def _below(self, limit: int) -> None:
-        for queue in self._of(asyncio.get_running_loop()):
+        for queue in self._queues_of(asyncio.get_running_loop()):
             await queue.until(queue.entered - limit)
 
     async def _within(self, seconds: float | None, waiting: Coroutine[Any, Any, None]) -> None:
@@ -238,10 +238,10 @@ class Queues:
         except TimeoutError:
             if not limit.expired():
                 raise
-            pending = sum([queue.length for queue in self._of(asyncio.get_running_loop())])
+            pending = sum([queue.length for queue in self._queues_of(asyncio.get_running_loop())])
             logger.warning("%d events still wait for async observers after %g s", pending, seconds)
 
-    def _of(self, loop: asyncio.AbstractEventLoop) -> list[Queue]:
+    def _queues_of(self, loop: asyncio.AbstractEventLoop) -> list[Queue]:
         """Return the queues of *loop*, registering it."""
         with self.lock:
             self._forget_closed_loops()
@@ -251,7 +251,7 @@ class Queues:
         for loop in [loop for loop in self._loops if loop.is_closed()]:
             for queue in self._loops.pop(loop).values():
                 if queue.length:
-                    self.lose(queue, queue.length)
+                    self.count_lost(queue, queue.length)
 
     def _check_open(self) -> None:
         if self._is_closed:

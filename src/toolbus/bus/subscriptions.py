@@ -57,7 +57,7 @@ Choice: TypeAlias = Collection[str] | str | None
 Predicate: TypeAlias = Callable[[EventContext[Any]], bool]
 
 
-class Speaker(Protocol):
+class Sender(Protocol):
     """An object with a scope of its own, usually an agent."""
 
     @property
@@ -72,7 +72,7 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
     when: Predicate | None = None
     tools: Collection[str] | str | None = None
     roles: Collection[Role] | Role | None = None
-    sender: Speaker | str | None = None
+    sender: Sender | str | None = None
     on_error: Policy | None = None
     timeout: float | None = None
     thread: bool = False
@@ -89,7 +89,7 @@ class HandlerOptions(TypedDict, total=False):
     when: Callable[[EventContext[Any]], bool] | None
     tools: Collection[str] | str | None
     roles: Collection[Role] | Role | None
-    sender: Speaker | str | None
+    sender: Sender | str | None
     on_error: Policy | None
     timeout: float | None
     thread: bool
@@ -178,7 +178,7 @@ class Subscription:
             self._binding = weakref.ref(new)
 
 
-class Subscribe(Generic[C, R]):
+class Decorator(Generic[C, R]):
     """A decorator that subscribes a function from `C` to `R` and returns it unchanged."""
 
     __slots__ = ("_subscribe",)
@@ -198,7 +198,7 @@ class Subscribe(Generic[C, R]):
         return handler
 
 
-class Subscribing:
+class Subscribable:
     """The two ways to subscribe, for classes that keep subscriptions or forward them."""
 
     @overload
@@ -218,11 +218,11 @@ class Subscribing:
     @overload
     def on(
         self, event: TransformEvent[V, R], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], R | None]: ...
+    ) -> Decorator[EventContext[V], R | None]: ...
     @overload
     def on(
         self, event: ObserveEvent[V], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], None]: ...
+    ) -> Decorator[EventContext[V], None]: ...
     def on(
         self,
         event: Event,
@@ -266,7 +266,7 @@ class Subscribing:
     @overload
     def guard(
         self, event: TransformEvent[V, Any], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], Verdict]: ...
+    ) -> Decorator[EventContext[V], Verdict]: ...
     def guard(
         self,
         event: TransformEvent[V, Any],

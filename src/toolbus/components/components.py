@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.subscriptions import HandlerOptions, Subscribing
+from toolbus.bus.subscriptions import HandlerOptions, Subscribable
 from toolbus.components.adapter_handlers import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.adapters import ToolAdapter, adapter_problem
 from toolbus.components.marks import Mark, marked, tools_of
@@ -337,7 +337,7 @@ class AgentComponent:
     ) -> Subscription:
         agent: Any = self._host
         # A host with `on` and `guard` also ends its subscriptions when it leaves its bus.
-        subscriber: Any = agent if isinstance(agent, Subscribing) else agent.bus
+        subscriber: Any = agent if isinstance(agent, Subscribable) else agent.bus
         subscribe = subscriber.guard if mark.kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
         subscription: Subscription = subscribe(mark.event, handler, **options)

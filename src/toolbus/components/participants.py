@@ -15,7 +15,7 @@ from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.bindings import reference
 from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.ledger.records import HandlerKind
-from toolbus.bus.subscriptions import HandlerOptions, Subscribe, Subscribing, Subscription
+from toolbus.bus.subscriptions import Decorator, HandlerOptions, Subscribable, Subscription
 from toolbus.components.adapter_handlers import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.components import (
     PROVIDE_PRIORITY,
@@ -103,7 +103,7 @@ class InstalledComponent(Struct, frozen=True, eq=False):
     undo: ExitStack
 
 
-class Participant(ComponentHost, Subscribing):
+class Participant(ComponentHost, Subscribable):
     """A sender on a bus, with tools, handlers and components under a scope.
 
     Its handlers apply to its own scope and those below it. Either all *components* are set up, or
@@ -268,7 +268,7 @@ class Participant(ComponentHost, Subscribing):
         if handler is None:
             subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
             subscribe(event, **scoped)  # Refuses invalid options at once.
-            return Subscribe(lambda function: self._subscribe(event, function, kind, options))
+            return Decorator(lambda function: self._subscribe(event, function, kind, options))
         subscription = self.bus.attach(event, handler, kind, scoped)
         is_weak = scoped.get("weak", False)
         resolve = reference(handler, lambda: None) if is_weak else lambda: handler

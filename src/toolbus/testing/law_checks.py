@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.bus.dispatch.results import IDENTITIES, foreign
+from toolbus.bus.dispatch.results import IDENTITIES, value_problem
 from toolbus.components.adapters import AdapterContext, with_context
 from toolbus.errors import LawBroken
 from toolbus.events.catalogue import (
@@ -372,7 +372,7 @@ class HandlerCheck:
         elif isinstance(result, Deny):
             yield from self._verdict(result)
         elif result is not None and not isinstance(result, event.answer):
-            if problem := foreign(event, result):
+            if problem := value_problem(event, result):
                 yield "right-type", problem
             yield from self._replacement(tool, old, result)
 

@@ -103,7 +103,7 @@ class PydanticType:
             definitions[prefix + key] = definition
         return schema
 
-    def made(self, value: Any, path: str) -> Any:
+    def validate(self, value: Any, path: str) -> Any:
         """Return the JSON *value* as an object of the type.
 
         Raises `msgspec.ValidationError` with the problem and its path below *path*; it quotes no

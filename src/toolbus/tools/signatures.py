@@ -169,7 +169,7 @@ class SignatureSchema:
             )
             self.input_schema = self._input_schema(parameters)
             self.output_schema = _output_schema(hints.get("return", Any))
-            _check_sound(hints, self.input_schema, self.output_schema or {})
+            _check_schemas(hints, self.input_schema, self.output_schema or {})
         except (TypeError, ValueError, NotImplementedError) as error:
             reason = str(error).splitlines()[-1]
             raise signature.error(f"a type hint is not a JSON type: {reason}") from None
@@ -187,7 +187,7 @@ class SignatureSchema:
             made = {name: getattr(values, name) for name in arguments}
             for name, kind in self._pydantic.items():
                 if name in made:
-                    made[name] = kind.made(made[name], f"$.{name}")
+                    made[name] = kind.validate(made[name], f"$.{name}")
         except msgspec.ValidationError as error:
             text = str(error)
         except Exception as error:  # noqa: BLE001 - raised by constructors of the function's types
@@ -247,7 +247,7 @@ def _output_schema(kind: Any) -> dict[str, Any] | None:
     return PydanticType(kind).output_schema if is_pydantic(kind) else _schema_of(kind)
 
 
-def _check_sound(hints: Mapping[str, Any], *made: dict[str, Any]) -> None:
+def _check_schemas(hints: Mapping[str, Any], *made: dict[str, Any]) -> None:
     """Raise `ValueError` for a malformed schema: an author may put parts of it in a type."""
     if all(map(_is_plain, hints.values())):
         return  # All of it comes from msgspec.

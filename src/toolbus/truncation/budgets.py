@@ -63,7 +63,7 @@ class TextBudget(Struct, frozen=True):
             size = min(smaller, int(size * 0.95))
 
 
-def level_of(sizes: Sequence[int], total: float) -> float:
+def common_limit(sizes: Sequence[int], total: float) -> float:
     """Return the maximum for each of *sizes* so that together they are within *total*."""
     count = len(sizes)
     for size in sorted(sizes):

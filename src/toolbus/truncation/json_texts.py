@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.json import Encoder
 
-from toolbus.truncation.budgets import level_of
+from toolbus.truncation.budgets import common_limit
 from toolbus.truncation.cut_texts import cut_text
 
 _NOTICE = "toolbus:shortened"
@@ -112,7 +112,7 @@ def _cut_members(
     del pairs[head:tail], keys[head:tail], sizes[head:tail]
     if len(pairs) < total:
         limit -= _MARK
-    level = int(level_of(sizes, limit))
+    level = int(common_limit(sizes, limit))
     shortened: list[tuple[str, Any]] = []
     for (name, value), key in zip(pairs, keys, strict=True):
         shortened.append((name, _cut(bytes(value), level - key - 1, depth + 1, marks=marks)))

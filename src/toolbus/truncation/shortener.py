@@ -20,7 +20,7 @@ from toolbus.messages.records import (
     TextPart,
     encode,
 )
-from toolbus.truncation.budgets import TextBudget, level_of
+from toolbus.truncation.budgets import TextBudget, common_limit
 from toolbus.truncation.cut_texts import cut_text
 from toolbus.truncation.json_texts import is_json, shorten_json
 from toolbus.truncation.pages import WholeOutput, position_in
@@ -114,7 +114,7 @@ class Shortener(Struct, frozen=True):
         sizes = [len(source.text) for source in sources.values()]
 
         def made(size: int) -> tuple[Part, ...]:
-            level = int(level_of(sizes, size))
+            level = int(common_limit(sizes, size))
             if len(sizes) > 1 and level < _LEAST:
                 text = self._cut(_WholeText.of(joined, 0), size, whole, joined)
                 return (*_as_one(parts, text), *notices(size))

@@ -17,7 +17,7 @@ from toolbus.bus import channels
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.depth import MAX_DEPTH, enter, next_level
 from toolbus.bus.dispatch.details import Rejected
-from toolbus.bus.subscriptions import Subscribing
+from toolbus.bus.subscriptions import Subscribable
 from toolbus.errors import DispatchDepthError
 from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
 
@@ -435,7 +435,7 @@ def test_a_bus_knows_its_events():
 
 def test_who_subscribes_must_say_where():
     with pytest.raises(NotImplementedError):
-        Subscribing().on(WORD, lambda ctx: None)
+        Subscribable().on(WORD, lambda ctx: None)
 
 
 async def test_a_bus_without_queues_has_nothing_to_do():

@@ -17,7 +17,7 @@ from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import is_async, name_of
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
-from toolbus.bus.dispatch.results import foreign, mismatch
+from toolbus.bus.dispatch.results import identity_problem, value_problem
 from toolbus.bus.subscriptions import SubscriptionOptions
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events.catalogue import (
@@ -359,10 +359,10 @@ def test_a_denied_value_keeps_no_steps_and_no_tool():
 def test_every_message_keeps_its_identity():
     for kind, more in ((SystemMessage, {"content": ""}), (AssistantMessage, {})):
         message = kind(id="m", **more)
-        assert mismatch(message, kind(id="m", **more)) is None
-        assert mismatch(message, kind(id="n", **more)) == "changed the id"
-    assert mismatch(7, "text") is None
-    assert foreign(WORD, 7) == "returned `int`, which the event does not take"
+        assert identity_problem(message, kind(id="m", **more)) is None
+        assert identity_problem(message, kind(id="n", **more)) == "changed the id"
+    assert identity_problem(7, "text") is None
+    assert value_problem(WORD, 7) == "returned `int`, which the event does not take"
 
 
 # --- failures ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from toolbus.bus.dispatch.callables import Composite, is_async, name_of, place_of
-from toolbus.bus.dispatch.contexts import SKIPPED, own_context
+from toolbus.bus.dispatch.contexts import SKIPPED, private_context
 from toolbus.bus.dispatch.failures import PredicateError, passes
 from toolbus.bus.subscriptions import (
     Policy,
@@ -203,32 +203,32 @@ class Binding:
         if self._is_held and handler is not None:
             handler = handler.handler
         if handler is None:
-            return _give(None) if self.needs_loop else None
+            return _resolved(None) if self.needs_loop else None
         return handler(context)
 
     async def _run_in_time(self, context: EventContext[Any]) -> Any:
         from toolbus.bus.dispatch.deadlines import within  # noqa: PLC0415 - loads asyncio
 
-        with own_context(context) as alone:
+        with private_context(context) as alone:
             return await within(self.timeout, self._call(alone))
 
     async def _run_in_thread(self, context: EventContext[Any]) -> Any:
         from toolbus.bus.dispatch.deadlines import in_thread  # noqa: PLC0415 - loads asyncio
 
-        with own_context(context) as alone:
+        with private_context(context) as alone:
             return await in_thread(self._call, alone, seconds=self.timeout, on_left=self._on_left)
 
     def _run_in_thread_now(self, context: EventContext[Any]) -> Any:
         from toolbus.bus.dispatch.deadlines import in_thread_now  # noqa: PLC0415 - loads asyncio
 
-        with own_context(context) as alone:
+        with private_context(context) as alone:
             return in_thread_now(self._call, alone, seconds=self.timeout, on_left=self._on_left)
 
     def _run_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
         return function(context) if self.runs_for(context) else SKIPPED
 
     def _begin_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
-        return function(context) if self.runs_for(context) else _give(SKIPPED)
+        return function(context) if self.runs_for(context) else _resolved(SKIPPED)
 
     def _run_traced(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
         result = function(context)
@@ -243,7 +243,7 @@ class Binding:
         return result
 
 
-async def _give(result: object) -> object:
+async def _resolved(result: object) -> object:
     """Return *result*, awaitable like an async handler that did not run."""
     return result
 

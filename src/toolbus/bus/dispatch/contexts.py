@@ -272,7 +272,7 @@ def observer_context(context: EventContext[Any]) -> EventContext[Any]:
 
 
 @contextmanager
-def own_context(shared: EventContext[Any]) -> Iterator[EventContext[Any]]:
+def private_context(shared: EventContext[Any]) -> Iterator[EventContext[Any]]:
     """Give one handler a context of its own, since it may run beyond its turn.
 
     At the end of the turn its writes are copied to *shared*; later writes are dropped.

@@ -43,9 +43,9 @@ def enter(place: object, event: Event) -> Level:
 
 def next_level(place: object, event: Event, first: int = 1) -> Level:
     """Return the next level of *place* and *event* in this context; raises `DispatchDepthError`."""
-    outer = around = _live(current_level.get())
+    outer = around = _active(current_level.get())
     while outer is not None and not (outer.place is place and outer.event is event):
-        outer = _live(outer.around)
+        outer = _active(outer.around)
     depth = first if outer is None else outer.depth + 1
     if depth > MAX_DEPTH:
         raise DispatchDepthError(event.name, MAX_DEPTH)
@@ -54,13 +54,13 @@ def next_level(place: object, event: Event, first: int = 1) -> Level:
 
 def is_inside(place: object) -> bool:
     """Return whether this context is inside a level of *place*."""
-    level = _live(current_level.get())
+    level = _active(current_level.get())
     while level is not None and level.place is not place:
-        level = _live(level.around)
+        level = _active(level.around)
     return level is not None
 
 
-def _live(level: Level | None) -> Level | None:
+def _active(level: Level | None) -> Level | None:
     while level is not None and level.over:
         level = level.around
     return level

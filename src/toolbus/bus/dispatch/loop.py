@@ -61,7 +61,7 @@ class DispatchServices:
     ) -> Details | None:
         """Return *details* with a trace; raises before any handler runs if a loop is missing."""
         if self.queues is not None:
-            self.queues.ready(event.name)
+            self.queues.loop_for(event.name)
         if self.recorder is None:
             return details
         return replace(details or NO_DETAILS, trace=self.recorder.begin(value, scope))

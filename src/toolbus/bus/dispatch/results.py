@@ -192,9 +192,9 @@ class TransformResult:
     def _adopt(self, turn: HandlerTurn, result: Any) -> EventContext[Any]:
         """Adopt a replacement of the value, if it is valid."""
         before, check, steps = turn.context._value, turn.details.check, turn.details.turn_steps
-        if problem := foreign(self._event, result):
+        if problem := value_problem(self._event, result):
             return self._reject_result(turn, problem)
-        if problem := mismatch(before, result):
+        if problem := identity_problem(before, result):
             raise self._breach(turn, problem)
         judged = steps and steps[-1].after is result
         if check is not None and not judged and (reason := check(turn.context, result)):
@@ -267,7 +267,7 @@ class TransformResult:
         return HandlerContractError(self._event.name, turn.binding.name, problem)
 
 
-def foreign(event: TransformEvent[Any, Any], after: object) -> str | None:
+def value_problem(event: TransformEvent[Any, Any], after: object) -> str | None:
     """Return the problem of *after*, a result that is not a value of *event*, or None."""
     return (
         None if event.accepts(after) else f"returned {kind(after)}, which the event does not take"
@@ -281,7 +281,7 @@ def kind(result: object) -> str:
     return f"`{type(result).__name__}`"
 
 
-def mismatch(before: Any, after: Any) -> str | None:
+def identity_problem(before: Any, after: Any) -> str | None:
     """Return the problem of *after*, a replacement with a changed identity, or None."""
     fields = IDENTITIES.get(type(before), ())
     if fields and type(after) is not type(before):

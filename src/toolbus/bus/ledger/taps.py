@@ -147,7 +147,7 @@ class DispatchRecorder:
     ) -> None:
         self._event, self._bindings, self._general = event, bindings, general
         self._sessions, self._digests = sessions, digests
-        self._readers = self._read_by(())
+        self._readers = self._readers_of(())
 
     def begin(self, value: object, scope: Scope) -> Trace:
         """Begin the trace of a dispatch."""
@@ -155,7 +155,7 @@ class DispatchRecorder:
         readers = self._readers
         if of_session is not readers.of_session:
             # Computed once for most agents, which have one session.
-            readers = self._readers = self._read_by(of_session)
+            readers = self._readers = self._readers_of(of_session)
         return Trace(
             self._event.name,
             value,
@@ -166,7 +166,7 @@ class DispatchRecorder:
             readers=readers.taps,
         )
 
-    def _read_by(self, of_session: tuple[Tap, ...]) -> Readers:
+    def _readers_of(self, of_session: tuple[Tap, ...]) -> Readers:
         """Return the readers of a session with taps *of_session*."""
         handled = bool(self._bindings)
         wanting = [tap for tap in of_session if tap.filter.covers(self._event, handled=handled)]

@@ -91,7 +91,7 @@ class Trace:
         parts precede all that, with no duration.
         """
         while self._handlers[self._turns] is not handler:
-            self._miss_turn()
+            self._add_missed_turn()
         self._turns += 1
         for part in notes:
             make = _idle_entry if part.status == "not_run" else _entry_of
@@ -99,7 +99,7 @@ class Trace:
         if steps:
             self._add_steps(handler, status, cause, change, steps)
         else:
-            self._enter(handler, None, status, perf_counter_ns(), cause, change)
+            self._add_entry(handler, None, status, perf_counter_ns(), cause, change)
 
     def differs(self, value: object) -> bool:
         """Return whether the encoding of *value* differs from the dispatched value's."""
@@ -111,7 +111,7 @@ class Trace:
     ) -> DispatchRecord:
         """Return the record with *result*; handlers without a turn so far will have none."""
         while self._turns < len(self._handlers):
-            self._miss_turn()
+            self._add_missed_turn()
         value, digest, size = self._original
         subject, call_id = ids_of(value)
         return DispatchRecord(
@@ -130,10 +130,10 @@ class Trace:
             result=result if self.values else None,
         )
 
-    def _miss_turn(self) -> None:
+    def _add_missed_turn(self) -> None:
         handler = self._handlers[self._turns]
         self._turns += 1
-        self._enter(handler, None, "not_run", self._turn_ns)
+        self._add_entry(handler, None, "not_run", self._turn_ns)
 
     def _add_steps(
         self,
@@ -154,7 +154,7 @@ class Trace:
             if result is stepped:
                 return
             status, cause, change = "changed", NO_CAUSE, (stepped, result)
-        self._enter(handler, None, status, perf_counter_ns(), cause, change)
+        self._add_entry(handler, None, status, perf_counter_ns(), cause, change)
 
     def _add_step(self, handler: Binding, step: HandlerStep, rejected: Cause | None) -> None:
         status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
@@ -162,9 +162,9 @@ class Trace:
         moved: tuple[object, object] | None = (step.before, step.after)
         if step.after is step.before:
             status, moved = ("ran" if status == "changed" else status), None
-        self._enter(handler, step.name, status, step.ended_ns, cause, moved)
+        self._add_entry(handler, step.name, status, step.ended_ns, cause, moved)
 
-    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
+    def _add_entry(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
         handler: Binding,
         part: str | None,

@@ -64,7 +64,7 @@ async def execute(
         if not isawaitable(ending.value):
             return ending
         # A decorator's sync wrapper around an async function.
-        function = partial(_same, ending.value)
+        function = partial(_return, ending.value)
     running = ContainedTask(partial(end_of, function))
     try:
         if not await running.wait(seconds) and seconds is not None:
@@ -165,7 +165,7 @@ def _end_now(function: Callable[[], Any]) -> Ending:
         return Ending(error=error)
 
 
-def _same(value: Any) -> Any:
+def _return(value: Any) -> Any:
     return value
 
 

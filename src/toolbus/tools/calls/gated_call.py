@@ -107,7 +107,7 @@ class GatedCall(CallInProgress):
             return Deny(CHANGED_CALL.reason, str(error))
         return None
 
-    async def give_up(self) -> None:
+    async def abandon(self) -> None:
         """Close the permit and withdraw the question: the call will not be repeated."""
         if self.permit is not None:
             await self.permit.end()

@@ -224,7 +224,7 @@ class ToolRunner:
             (outcome,) = await CallBatch(self, [call], nested=True).run()
         finally:
             if isinstance(call, GatedCall):
-                await call.give_up()
+                await call.abandon()
         return outcome.response
 
     def context_of(self, call: ToolCall, *, continued: bool) -> ToolContext:
