@@ -563,4 +563,4 @@ def test_a_command_serves_answers(tmp_path, secret_file):
     assert "no such file" in unready.stderr
     assert "expected HOST:PORT" in misled.stderr
     assert "the variable TOOLBUS_JUDGED marks a process of an agent" in judged.stderr
-    assert [unready.returncode, misled.returncode, judged.returncode] == [1, 2, 2]
+    assert [unready.returncode, misled.returncode, judged.returncode] == [2, 2, 2]
