@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import os
 import weakref
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-import toolbus
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.subscriptions import HandlerInfo, as_tuple
 from toolbus.cli.output.blocks import count_things, print_json
+from toolbus.cli.output.component_list import (
+    ComponentSummary,
+    short_place,
+    show_components,
+    summarize,
+)
 from toolbus.cli.output.descriptions import describe_priority
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
@@ -27,13 +30,12 @@ from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from toolbus.bus.bus import EventBus
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.config.entries import Entry
     from toolbus.events.catalogue import Event
 
 _EPILOG = """\
@@ -85,20 +87,6 @@ class EventHandlers(Struct, frozen=True, kw_only=True):
     receivers: tuple[Receiver, ...]
 
 
-class ComponentSummary(Struct, frozen=True, kw_only=True):
-    """One `[[component]]` of a configuration, without its settings, which may be secret.
-
-    *priority* is None if none is given; *where* is "file:line".
-    """
-
-    name: str
-    use: str
-    enabled: bool
-    tools: tuple[str, ...]
-    priority: int | None
-    where: str
-
-
 class HandlerReport(Struct, frozen=True, kw_only=True):
     """The handled events of the bus of *target*, and the names of the *idle* events.
 
@@ -144,14 +132,6 @@ def read_handlers(bus: EventBus, *, target: str, kind: str) -> HandlerReport:
         kind=kind,
         events=tuple([event for event in events if event.handlers or event.receivers]),
         idle=tuple([event.event for event in events if not (event.handlers or event.receivers)]),
-    )
-
-
-def summarize(entries: Iterable[Entry]) -> tuple[ComponentSummary, ...]:
-    """Return the *entries* of a configuration without their settings."""
-    names = ComponentSummary.__struct_fields__
-    return tuple(
-        [ComponentSummary(**{name: getattr(entry, name) for name in names}) for entry in entries]
     )
 
 
@@ -217,21 +197,6 @@ def _show(report: HandlerReport, screen: Screen) -> None:
         screen.prose(f"{count} without handlers: {', '.join(report.idle)}", style="dim")
 
 
-def show_components(components: Sequence[ComponentSummary], screen: Screen) -> None:
-    """Print *components*, numbered, with their restrictions and places."""
-    screen.line()
-    screen.line(Span("components", "strong"), right=[Span("as installed", "dim")])
-    rows: list[tuple[Span | str, ...]] = []
-    for number, component in enumerate(components, 1):
-        facts = [] if component.name == component.use else [component.use]
-        facts += [] if component.tools == ("*",) else [f"only {', '.join(component.tools)}"]
-        facts += [] if component.priority is None else [f"priority {component.priority}"]
-        place = f"{number:>4}" if component.enabled else " off"
-        rows.append((place, component.name, " · ".join(facts)))
-    notes = [short_place(component.where) for component in components]
-    screen.table(rows, indent=1, notes=notes)
-
-
 def _show_event(event: EventHandlers, screen: Screen, *, with_sender: bool) -> None:
     rows: list[tuple[Span | str, ...]] = []
     notes: list[str] = []
@@ -256,11 +221,3 @@ def _show_event(event: EventHandlers, screen: Screen, *, with_sender: bool) -> N
 
 def _scope(sender: str | None) -> str:
     return "every sender" if sender is None else f"agent {sender} and its sub-agents"
-
-
-def short_place(where: str) -> str:
-    """Return "file:line" relative to this folder or to our package, if it is inside either."""
-    for root in (Path.cwd(), Path(toolbus.__file__).parents[1]):
-        if where.startswith(f"{root}{os.sep}"):
-            return where.removeprefix(f"{root}{os.sep}")
-    return where

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.cli.handlers import (
+from toolbus.cli.output.blocks import count_things, print_json
+from toolbus.cli.output.component_list import (
     ComponentSummary,
     short_place,
     show_components,
     summarize,
 )
-from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.config.documents import find

@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from toolbus import EventBus
-from toolbus.cli.handlers import read_handlers, short_place
+from toolbus.cli.handlers import read_handlers
+from toolbus.cli.output.component_list import short_place
 from toolbus.config.targets import load
 from toolbus.errors import LoadError
 from toolbus.events.catalogue import RUN_AFTER
