@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.events.subjects import matches
-from toolbus.policy.commands import PathUse, Unreadable, Word
+from toolbus.policy.commands import ONLY_READS, PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.links import path_stability
@@ -52,7 +52,6 @@ _CREATES_DATABASE = frozenset({("sqlite3",), ("duckdb",)})
 _IN_MEMORY = frozenset({"", ":memory:"})
 _NPX_FLAGS = frozenset({"--no", "--no-install", "-y", "--yes", "-q", "--quiet"})
 _PACKAGE_TOOL = re.compile(r"[a-z][a-z0-9-]*")
-_ONLY_READS = frozenset({"read", "network"})
 
 
 class ParsedLine(NamedTuple):
@@ -225,7 +224,7 @@ def _argument_uses(
     reads, writes = declared.reads, declared.writes
     declarations = {"read": reads, "write": writes, "read-tree": declared.trees}
     if reads is writes is declared.trees is None:
-        only_reads = effects is not None and effects <= _ONLY_READS
+        only_reads = effects is not None and effects <= ONLY_READS
         kinds = ("read-tree",) if only_reads else ("read-tree", "write")
         yield from [(kind, text) for text in _texts_of_kind(arguments, "path") for kind in kinds]
     for kind, names in declarations.items():
@@ -269,7 +268,7 @@ def _with_existing_files(facts: CallFacts, programs: Programs | None) -> CallFac
             adjusted = _with_globs(adjusted, facts.resolver, is_changed=is_changed)
         if adjusted.action in _CREATES_DATABASE:
             adjusted = _with_new_database(adjusted, facts.resolver)
-        is_changed = is_changed or bool(adjusted.effects - _ONLY_READS or adjusted.unknown)
+        is_changed = is_changed or bool(adjusted.effects - ONLY_READS or adjusted.unknown)
         parts.append(adjusted)
     are_same = all(map(is_, parts, facts.parts))
     return facts if are_same else replace(facts, parts=tuple(parts))

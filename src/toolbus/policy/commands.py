@@ -111,6 +111,12 @@ class PathUse(Struct, frozen=True):
     """The rules of a ``read-tree``; ``links`` also applies to writes below a folder: ``tar x``."""
 
 
+CHANGES = frozenset({"write", "destroy"})
+"""Effects, and kinds of path uses, that change files."""
+ONLY_READS = frozenset({"read", "network"})
+"""Effects that change nothing."""
+
+
 class CommandEffects(Struct, frozen=True):
     """The effects of a command, derived from its words."""
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from toolbus.errors import ConfigurationError, LoadError
+from toolbus.policy.rules.policy_file import LONGEST_POLICY
 from toolbus.settings.private_files import signature, writable_by_others
 from toolbus.toml.config_source import config_source
 from toolbus.toml.files import read_bytes
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 logger = logging.getLogger("toolbus")
-
-LONGEST_POLICY = 2**20
-"""Bytes of a policy file; a longer file is too large for a person to write or review."""
 
 MOST_VERSIONS = 50
 """Versions of a file that one program loads; sessions that saw them are judged by each."""

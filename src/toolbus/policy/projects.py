@@ -80,7 +80,7 @@ def _reason_against(folder: str) -> str:
         return "a link has replaced it or one of its parent folders"
     if folder == "/":
         return "that is the root of the file system"
-    status = _status(folder)
+    status = file_status(folder)
     for home in _homes():
         if _is_at(home, folder, status):
             return "that is the home folder"
@@ -94,7 +94,7 @@ def _reason_against(folder: str) -> str:
 def _is_at(place: Path, folder: str, status: os.stat_result | None) -> bool:
     """Return whether *place* is *folder*, which has this *status*, under any name."""
     # File systems may accept other spellings of a name, and mounts give a folder further names.
-    other = _status(str(place))
+    other = file_status(str(place))
     is_same = status is not None and other is not None and os.path.samestat(status, other)
     return str(place) == folder or is_same
 
@@ -115,7 +115,8 @@ def _listed_home(user: int) -> str:
     return ""
 
 
-def _status(path: str) -> os.stat_result | None:
+def file_status(path: str) -> os.stat_result | None:
+    """Return the status of the file at *path*, following links; None if it cannot be read."""
     try:
         return os.stat(path)  # noqa: PTH116 - as text
     except (OSError, ValueError):

@@ -28,6 +28,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from toolbus.policy.commands import CHANGES
 from toolbus.policy.paths.name_globs import fold
 from toolbus.policy.paths.path_patterns import NameList, is_in, starts_of, within
 from toolbus.policy.paths.targets import ANY_NAME, find_targets, is_aimed
@@ -57,9 +58,12 @@ class FileAccess(NamedTuple):
     reason: str = ""
 
 
+NO_ACCESS = FileAccess("no")
+
+
 def doubtful(reason: str) -> FileAccess:
     """Return "maybe" with *reason*, or "no" if *reason* is empty."""
-    return FileAccess("maybe", "", "", reason) if reason else FileAccess("no")
+    return FileAccess("maybe", "", "", reason) if reason else NO_ACCESS
 
 
 def touches(
@@ -71,7 +75,7 @@ def touches(
 ) -> FileAccess:
     """Return whether *use* touches a file of *patterns*; a certain match comes first."""
     if not patterns:
-        return FileAccess("no")
+        return NO_ACCESS
     targets = find_targets(use, resolver)
     names = resolver.cached(("names", use), lambda: _names(use, targets, resolver))
     if (hit := names.find(patterns, resolver)) is not None:
@@ -96,7 +100,7 @@ def _in_folders(
     """Return whether *use* touches a file of *patterns* inside a folder that it names."""
     if use.kind in {"read-tree", "destroy"}:
         return _below(targets, patterns, resolver, rules)
-    return _fills(targets, patterns, resolver) if use.kind == "write" else FileAccess("no")
+    return _fills(targets, patterns, resolver) if use.kind == "write" else NO_ACCESS
 
 
 def _below(
@@ -162,7 +166,7 @@ def _outermost(use: PathUse, targets: Targets) -> Iterator[str]:
         if not resolved.path:
             continue
         yield resolved.path
-        if use.kind in {"write", "destroy"}:
+        if use.kind in CHANGES:
             yield resolved.entry
         if use.kind != "read" and posixpath.isdir(resolved.path):
             yield posixpath.join(resolved.path, ANY_NAME)
@@ -199,7 +203,7 @@ def _fills(targets: Targets, patterns: Sequence[PathPattern], resolver: PathReso
         name = posixpath.join(path, ANY_NAME)
         if (hit := NameList([name]).find(patterns, resolver)) is not None:
             return FileAccess("yes", path, hit[1].text)
-    return FileAccess("no")
+    return NO_ACCESS
 
 
 def _aimed(

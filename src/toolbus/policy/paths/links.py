@@ -12,6 +12,7 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
+from toolbus.policy.commands import CHANGES
 from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.resolver import ResolvedPath
 
@@ -67,7 +68,7 @@ def path_stability(
 
 def _may_hide(use: PathUse) -> bool:
     """Return whether *use* may change an ignore list of searches."""
-    is_changed = use.kind in {"write", "destroy"}
+    is_changed = use.kind in CHANGES
     return is_changed and (not use.word.known or posixpath.basename(use.word.text) in _LISTS)
 
 
@@ -75,7 +76,7 @@ def may_relink(effects: CommandEffects) -> bool:
     """Return whether a command with these *effects* may redirect a path to another file."""
     if effects.unknown or not effects.action:
         return True
-    if "run-code" in effects.effects or not effects.effects & {"write", "destroy"}:
+    if "run-code" in effects.effects or not effects.effects & CHANGES:
         return False
     if any(map(_may_hide, effects.paths)):
         return True

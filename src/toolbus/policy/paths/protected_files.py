@@ -25,11 +25,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from toolbus.policy.commands import PathUse
-from toolbus.policy.paths.file_access import FileAccess, doubtful, touches
+from toolbus.policy.commands import CHANGES, PathUse
+from toolbus.policy.paths.file_access import NO_ACCESS, FileAccess, doubtful, touches
 from toolbus.policy.paths.name_globs import fold, glob_quoted, path_components
 from toolbus.policy.paths.path_patterns import is_in, path_patterns
 from toolbus.policy.paths.targets import argument_word, find_targets
+from toolbus.policy.projects import file_status
 from toolbus.settings.user_folders import (
     approvals_secret,
     config_folder,
@@ -108,7 +109,6 @@ _SQLITE = b"SQLite format 3\0"
 _ID = slice(68, 72)  # https://sqlite.org/fileformat2.html#the_database_header
 _BESIDE = ("-wal", "-shm", "-journal")
 _MOVING = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-_NO = FileAccess("no")
 
 
 class ProtectedFiles:
@@ -139,11 +139,11 @@ class ProtectedFiles:
     def judge_text(self, text: str, resolver: PathResolver) -> FileAccess:
         """Return whether *text*, an argument of a tool other than a shell, may be protected."""
         if not 0 < len(text) <= LONGEST_PATH or "\n" in text or "\0" in text:
-            return _NO
+            return NO_ACCESS
         for resolved in find_targets(PathUse(argument_word(text), "write"), resolver).paths:
             if name := self._protected_name(resolved, resolver):
                 return FileAccess("maybe", name, "", f"only a person may change {text!r}")
-        return _NO
+        return NO_ACCESS
 
     def _judge_use(
         self, use: PathUse, part: CallPart, resolver: PathResolver, *, is_gone: bool
@@ -172,7 +172,7 @@ class ProtectedFiles:
         # Complex because denials come before questions, in order of certainty.
         program = "".join(part.action[:1])
         if not _may_be_folder(folder, program):
-            return _NO
+            return NO_ACCESS
         below = self._protected_below(folder, resolver)
         if below and is_gone:
             return FileAccess("yes", below)
@@ -227,13 +227,13 @@ class ProtectedFiles:
 
     def _is_hard_link(self, path: str, resolver: PathResolver) -> bool:
         """Return whether *path* is a hard link to a protected file."""
-        status = _status(path)
+        status = file_status(path)
         if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
             return False
         settings = [
             posixpath.join(f, name) for f in _reading_folders(resolver) for name in SETTINGS
         ]
-        known = [_status(each) for each in (*self._paths, *settings)]
+        known = [file_status(each) for each in (*self._paths, *settings)]
         return any(each is not None and posixpath.samestat(each, status) for each in known)
 
 
@@ -296,13 +296,6 @@ def _has_store_header(path: str) -> bool:
     return header.startswith(_SQLITE) and int.from_bytes(header[_ID], "big") == APPLICATION_ID
 
 
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)  # noqa: PTH116 - a text all along
-    except (OSError, ValueError):
-        return None
-
-
 def _files_of_installation() -> Iterator[str]:
     """Yield the protected paths of every installation."""
     if (folder := config_folder()) is not None:
@@ -357,7 +350,7 @@ def _changing_uses(part: CallPart) -> Iterator[tuple[PathUse, bool]]:
     program = part.action[:1]
     read = {use.word for use in part.paths if use.kind == "read-tree"}
     for use in part.paths:
-        if use.kind in {"write", "destroy"}:
+        if use.kind in CHANGES:
             # `mv` both reads and writes its sources.
             yield use, use.kind == "destroy" or (program == ("mv",) and use.word in read)
         elif program == ("ln",):

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
-from toolbus.policy.paths.file_access import FileAccess, doubtful
+from toolbus.policy.paths.file_access import NO_ACCESS, FileAccess, doubtful
 from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.protected_files import PACKAGE
 from toolbus.policy.paths.targets import find_targets
@@ -47,7 +47,6 @@ _TYPED = re.compile(
     rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(PERSON_COMMANDS))}|policy\s+init)\b"
 )
 _WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
-_NO = FileAccess("no")
 _OPERANDS = 2
 """Words without a dash that may be the subcommand: the first may be an option's value."""
 
@@ -55,13 +54,13 @@ _OPERANDS = 2
 def runs_person_command(command: Command, resolver: PathResolver) -> FileAccess:
     """Return whether *command* runs one: "yes" is always denied, "maybe" requires approval."""
     if not command.program.known:
-        return _NO
+        return NO_ACCESS
     if posixpath.basename(command.program.text) in _TYPES and (
         typed := _TYPED.search(" ".join([word.text for word in command.words]))
     ):
         return FileAccess("yes", f"toolbus {typed[1]}")
     words = _words_of_toolbus(command, resolver)
-    return _NO if words is None else _judge_words(words, command)
+    return NO_ACCESS if words is None else _judge_words(words, command)
 
 
 def _judge_words(words: Sequence[Word], command: Command) -> FileAccess:
@@ -74,7 +73,7 @@ def _judge_words(words: Sequence[Word], command: Command) -> FileAccess:
     gets_words = any(name in each for each in command.inside for name in ("xargs", "parallel"))
     if gets_words and not operands:
         return doubtful("the toolbus command that it runs is unknown")
-    return _NO
+    return NO_ACCESS
 
 
 def _judge_operand(word: Word, following: Sequence[Word]) -> FileAccess:
@@ -84,11 +83,11 @@ def _judge_operand(word: Word, following: Sequence[Word]) -> FileAccess:
     if word.text in PERSON_COMMANDS:
         return FileAccess("yes", f"toolbus {word.text}")
     if word.text != "policy":
-        return _NO
+        return NO_ACCESS
     if not following:
         return FileAccess("maybe", "toolbus policy init")
     is_other = following[0].known and not following[0].pattern and following[0].text != "init"
-    return _NO if is_other else FileAccess("yes", "toolbus policy init")
+    return NO_ACCESS if is_other else FileAccess("yes", "toolbus policy init")
 
 
 def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word] | None:

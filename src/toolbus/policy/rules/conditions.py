@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolbus.events.subjects import matches
-from toolbus.policy.commands import PathUse, Word
+from toolbus.policy.commands import CHANGES, PathUse, Word
 from toolbus.policy.paths.file_access import stays_within, touches
 from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.targets import argument_word, find_targets
@@ -40,9 +40,8 @@ _YES = MatchResult("yes")
 _no = partial(MatchResult, "no")
 _GLOB = re.compile(r"[*?\[]")
 _READING = frozenset({"read", "read-tree"})
-_CHANGES = frozenset({"write", "destroy"})
 _LISTING = frozenset({"names"})
-_KINDS = {"reads": _READING, "writes": _CHANGES, "touches": _READING | _CHANGES}
+_KINDS = {"reads": _READING, "writes": CHANGES, "touches": _READING | CHANGES}
 _COVERED_EFFECTS = {
     "reads": {"read"},
     "writes": {"write"},
@@ -212,12 +211,12 @@ def _names_resources(keys: frozenset[str], part: CallPart) -> MatchResult:
 
 def _resources(part: CallPart, keys: frozenset[str]) -> dict[str, Word]:
     """Return the resources of *part*: an example for each key of a rule."""
-    changed = {(use.word, use.folder) for use in part.paths if use.kind in _CHANGES}
+    changed = {(use.word, use.folder) for use in part.paths if use.kind in CHANGES}
     resources = {
-        "writes" if use.kind in _CHANGES else "reads": use.word
+        "writes" if use.kind in CHANGES else "reads": use.word
         for use in part.paths
         # Writing a file implies permission to read it: an editor does both.
-        if use.kind in _CHANGES or (use.word, use.folder) not in changed
+        if use.kind in CHANGES or (use.word, use.folder) not in changed
     }
     if part.hosts:
         resources["hosts"] = part.hosts[0]
@@ -262,7 +261,7 @@ def on_changes_elsewhere(
     """
 
     def test(part: CallPart) -> MatchResult | None:
-        return None if part.effects & _CHANGES else _no("it changes nothing")
+        return None if part.effects & CHANGES else _no("it changes nothing")
 
     look = partial(_changes_elsewhere, patterns, path_warning)
     return PartCondition("outside", texts, test, every=False, look=look)
@@ -271,7 +270,7 @@ def on_changes_elsewhere(
 def _changes_elsewhere(
     patterns: tuple[PathPattern, ...], path_warning: str, part: CallPart, facts: CallFacts
 ) -> MatchResult:
-    changed = [use for use in part.paths if use.kind in _CHANGES]
+    changed = [use for use in part.paths if use.kind in CHANGES]
     if _changes_remotely(part, changed):
         return MatchResult("yes", "it changes something on another machine")
     doubts = []
@@ -347,7 +346,7 @@ def _here(part: CallPart, kind: Literal["read", "write"]) -> PathUse:
 
 def _changes_here(part: CallPart, uses: list[PathUse]) -> bool:
     """Return whether *part* changes files, but none of its *uses* is a change."""
-    return bool(part.effects & _CHANGES) and not any(use.kind in _CHANGES for use in uses)
+    return bool(part.effects & CHANGES) and not any(use.kind in CHANGES for use in uses)
 
 
 def _reads_here(part: CallPart, uses: list[PathUse]) -> bool:

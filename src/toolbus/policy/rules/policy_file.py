@@ -77,8 +77,8 @@ PART_KEYS = ("command", "effects", "reads", "writes", "touches", "outside", "hos
 _MEASURES: tuple[Measure, ...] = ("calls", "bytes", "tool_seconds", "total")
 _Row = TypeVar("_Row", RuleTable, CallTable)
 _WAY_OUT = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
-_LONGEST = 2**20
-"""Bytes of a file; a longer file is too large for a person to write or review."""
+LONGEST_POLICY = 2**20
+"""Bytes of a policy file; a longer file is too large for a person to write or review."""
 
 
 class PolicyFile:
@@ -86,7 +86,7 @@ class PolicyFile:
 
     def __init__(self, file: Path, data: bytes | None = None) -> None:
         self.file = file
-        self.text = decode_text(file, read_bytes(file, _LONGEST) if data is None else data)
+        self.text = decode_text(file, read_bytes(file, LONGEST_POLICY) if data is None else data)
         self.table = parse_toml(file, self.text)
 
     @cached_property

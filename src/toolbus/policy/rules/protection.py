@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolbus.policy.paths.file_access import FileAccess
+from toolbus.policy.commands import CHANGES, ONLY_READS
+from toolbus.policy.paths.file_access import NO_ACCESS, FileAccess
 from toolbus.policy.paths.protected_files import (
     ProtectedFiles,
     is_of_store,
@@ -33,10 +34,6 @@ PROTECTED = "protected"
 MOST_TEXTS = 1_000
 """Texts in the arguments of one call that are compared with file names."""
 
-_NO = FileAccess("no")
-_ONLY_READS = frozenset({"read", "network"})
-_MAY_WRITE = frozenset({"write", "destroy"})
-
 
 class Protection:
     """Protects *files*, and the files of every installation."""
@@ -60,7 +57,7 @@ class Protection:
         All checks run, and a certain answer beats a doubt: a variable for a file that is read must
         not turn the denial of a write into an approval. Among equal answers the first is returned.
         """
-        resolver, doubt = _resolver(facts), _NO
+        resolver, doubt = _resolver(facts), NO_ACCESS
         for question in (
             _acts_for_person,
             _reads_secret,
@@ -79,7 +76,7 @@ class Protection:
     ) -> FileAccess:
         """Return whether *part* writes, or links to, a file that only people may change."""
         if not (_writes(part) or part.action[:1] == ("ln",)):
-            return _NO
+            return NO_ACCESS
         access = self._files.judge(part, resolver)
         # Paths of an unknown tool are only possible writes, and a glob depends on the folder.
         is_guess = (part.is_tool and part.unknown) or (
@@ -98,8 +95,8 @@ class Protection:
         not hide the real path in another.
         """
         if not part.is_tool or (_writes(part) and not part.unknown):
-            return _NO
-        only_reads = bool(part.effects) and part.effects <= _ONLY_READS
+            return NO_ACCESS
+        only_reads = bool(part.effects) and part.effects <= ONLY_READS
         texts = list(islice(_texts(facts.call.arguments), MOST_TEXTS + 1))
         for text in texts[:MOST_TEXTS]:
             access = judge_secret_text(text, resolver)
@@ -110,7 +107,7 @@ class Protection:
         if len(texts) > MOST_TEXTS:
             reason = f"one of more than {MOST_TEXTS:,} texts may be a file only a person may change"
             return FileAccess("maybe", "", "", reason)
-        return _NO
+        return NO_ACCESS
 
 
 def tightened(verdict: PartVerdict, access: FileAccess) -> PartVerdict:
@@ -125,12 +122,12 @@ def tightened(verdict: PartVerdict, access: FileAccess) -> PartVerdict:
 
 
 def _writes(part: CallPart) -> bool:
-    return any(use.kind in _MAY_WRITE for use in part.paths)
+    return any(use.kind in CHANGES for use in part.paths)
 
 
 def _acts_for_person(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> FileAccess:
     """Return whether *part* runs a `toolbus` command that acts for a person."""
-    return _NO if part.command is None else runs_person_command(part.command, resolver)
+    return NO_ACCESS if part.command is None else runs_person_command(part.command, resolver)
 
 
 def _reads_secret(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> FileAccess:
@@ -142,10 +139,10 @@ def _changes_store(part: CallPart, _facts: CallFacts, resolver: PathResolver) ->
     """Return whether *part* may change a store through `sqlite3`, with the store's real path."""
     only_queries = not part.unknown and part.effects <= {"read"}
     if part.action[:1] != ("sqlite3",) or only_queries:
-        return _NO
+        return NO_ACCESS
     targets = [each for use in part.paths for each in find_targets(use, resolver).paths]
     store = next((each.path for each in targets if is_of_store(each.path)), None)
-    return _NO if store is None else FileAccess("yes", store)
+    return NO_ACCESS if store is None else FileAccess("yes", store)
 
 
 def _resolver(facts: CallFacts) -> PathResolver:
