@@ -118,7 +118,7 @@ async def test_a_schema_of_0_3_0_opens(postgres, database):
     ):
         postgres.execute(statement, name)
 
-    with pytest.raises(StoreError, match=f"older than {VERSION}; open it to write once"):
+    with pytest.raises(StoreError, match=f"older than {VERSION}; open it once for writing"):
         PostgresStore(database, read_only=True)
     assert postgres.execute("SELECT version FROM toolbus.meta", name) == [(5,)]
     async with PostgresStore(database) as store:
@@ -188,26 +188,26 @@ async def test_what_is_no_store_is_refused(postgres, database):
         with pytest.raises(StoreError, match=words):
             PostgresStore(address, **options)
 
-    refused(database, "it is empty; give the address of a store", read_only=True)
+    refused(database, "the database is empty; give the address of a store", read_only=True)
     async with PostgresStore(database):
         pass
     postgres.execute("UPDATE toolbus.meta SET version = 4", name_of(database))
-    refused(database, "it has version 4, which no release wrote; restore it")
+    refused(database, "version 4 is not of any release; restore it")
     postgres.execute("UPDATE toolbus.meta SET version = 99", name_of(database))
-    refused(database, f"it has version 99, newer than {VERSION}; update toolbus")
+    refused(database, f"version 99 is newer than {VERSION}; update toolbus")
     assert postgres.execute("SELECT version FROM toolbus.meta", name_of(database)) == [(99,)]
 
     foreign = postgres.create_database()
     postgres.execute("CREATE SCHEMA toolbus", foreign)
     postgres.execute("CREATE TABLE toolbus.mine (x int)", foreign)
-    refused(postgres.address(foreign), "its schema 'toolbus' is another application's")
+    refused(postgres.address(foreign), "its schema 'toolbus' belongs to another application")
     assert postgres.execute("SELECT * FROM toolbus.mine", foreign) == []
 
     options = "template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'"
     latin = postgres.create_database(options)
     refused(postgres.address(latin), "encoding is LATIN1; make one with `createdb")
     refused(postgres.address("nowhere"), 'database "nowhere" does not exist')
-    refused("nowhere at all", "it is no address of a database")
+    refused("nowhere at all", "not an address of a database")
 
 
 @pytest.mark.full
@@ -487,7 +487,7 @@ async def test_readers_need_no_right_to_write(postgres, database):
         with pytest.raises(StoreError, match="leave out `read_only=True`"):
             await store.append("s", user("b"))
     async with PostgresStore(role) as store:
-        with pytest.raises(StoreError, match="the role may not do this"):
+        with pytest.raises(StoreError, match="the role lacks a privilege"):
             await store.append("s", user("b"))
 
 
@@ -543,7 +543,9 @@ async def test_what_is_not_known_is_said(postgres, database):
         forwarder.cut_at(received=forwarder.received - 1)
         forwarder.refuse = True
 
-        with pytest.raises(StoreError, match="it may have been written; read the session again"):
+        with pytest.raises(
+            StoreError, match="the data may have been written; read the session again"
+        ):
             await store.append("s", user("g"))
         forwarder.refuse = False
         await store.append("s", user("h"))
@@ -703,7 +705,9 @@ async def test_a_crowded_server_is_waited_for():
             await store.append("s", user("a"))
             crowd(server, address, opened)
 
-            with pytest.raises(StoreError, match="takes no more connections; raise its `max_conn"):
+            with pytest.raises(
+                StoreError, match="accepts no more connections; raise its `max_conn"
+            ):
                 PostgresStore(address, timeout=0.2)
             refused = server.log().count("too many clients")
             waiting = asyncio.create_task(store.append("s", user("b")))
@@ -724,7 +728,7 @@ async def test_a_standby_is_no_place_to_write():
                 await store.append("s", user("b"))
                 address = standby.address("postgres")
                 with pytest.raises(
-                    StoreError, match=r"only reads .* give the address of the primary"
+                    StoreError, match=r"is read-only .* give the address of the primary"
                 ):
                     PostgresStore(address)
                 async with PostgresStore(address, read_only=True) as reading:
@@ -762,7 +766,7 @@ async def test_a_lock_has_a_bound(postgres, database):
         with psycopg.connect(database) as other:
             other.execute("SELECT * FROM toolbus.sessions FOR UPDATE")
 
-            with pytest.raises(StoreError, match="it is locked by another program"):
+            with pytest.raises(StoreError, match="the store is locked by another program"):
                 await store.append("s", user("b"))
         await store.append("s", user("c"))
 

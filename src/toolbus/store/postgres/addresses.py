@@ -1,4 +1,4 @@
-"""The address of a database: no secret in it, and TLS with a name that is proved."""
+"""The address of a database: it has no secrets, and TLS verifies the server's name."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ _SECRETS = (
     "oauth_client_secret",
 )
 _WAYS_OUT = (
-    "put it into a file that PGPASSFILE names (or ~/.pgpass), into a service of pg_service.conf, "
+    "put it into the file of PGPASSFILE (or ~/.pgpass), into a service of pg_service.conf, "
     "or into PGPASSWORD"
 )
 _NO_ADDRESS = (
-    "it is no address of a database; give postgresql://USER@HOST/DATABASE or service=NAME, "
-    "with %XX for what is special in a URL"
+    "not an address of a database; give postgresql://USER@HOST/DATABASE or service=NAME, "
+    "with %XX for special characters of a URL"
 )
 _UNNAMED = "postgresql"
-"""The name of an address that may not be shown."""
+"""The label of an address that must not be shown."""
 
 
 class DatabaseAddress(NamedTuple):
-    """An address for libpq, `conninfo`, and for people, `label`: neither has a secret."""
+    """An address for libpq, `conninfo`, and for display, `label`; neither contains a secret."""
 
     conninfo: str
     label: str
 
 
 def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> DatabaseAddress:
-    """Return the address that *text* gives, in one of libpq's two forms.
+    """Return the address in *text*, in one of libpq's two forms.
 
-    Where it, the *environment* and the service say nothing of TLS, and a host is not this machine,
-    that host must prove its name (`sslmode=verify-full`). Raises `WrongPathError` for text that is
-    not an address, and for a password in it, which every list of processes would show.
+    Unless *text*, the *environment* or the service configures TLS, it verifies the names of hosts
+    other than this machine (`sslmode=verify-full`). Raises `WrongPathError` for text that is not an
+    address, and for a password in it, which process lists would show.
     https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING
     """
     try:
         words = psycopg.conninfo.conninfo_to_dict(text)
     except (psycopg.Error, UnicodeError):
-        # What libpq says of it quotes it, also where a password stands. No cause: as above.
+        # Without the cause: libpq quotes the text, which may contain a password.
         raise WrongPathError(_UNNAMED, _NO_ADDRESS) from None
     facts = {name: str(value) for name, value in words.items() if value is not None}
     for name in _SECRETS:
         if name in facts:
-            reason = f"its address has a secret in it ({name!r}), which process lists and logs show"
+            reason = f"the address contains a secret ({name!r}), which process lists and logs show"
             raise WrongPathError(_label({**facts, name: ""}), f"{reason}; {_WAYS_OUT}")
     known = _service(facts, environment) | facts
     if "sslmode" not in known and not environment.get("PGSSLMODE"):
@@ -76,8 +76,8 @@ def _label(facts: Mapping[str, str]) -> str:
 
 
 def _hosts(facts: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
-    """Return the hosts that *facts* lead to, "" for the default, which is a socket here."""
-    # An address in numbers is the one that is connected to; the name is then only proved.
+    """Return the hosts in *facts*, "" for the default, which is a local socket."""
+    # libpq connects to a numeric address, and only verifies the host name then.
     for name, variable in (("hostaddr", "PGHOSTADDR"), ("host", "PGHOST")):
         if hosts := facts.get(name) or environment.get(variable):
             return hosts.split(",")
@@ -95,7 +95,7 @@ def _is_here(host: str) -> bool:
 
 
 def _service(facts: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the entry of the service that is asked for in the file of services, if any.
+    """Return the entry of the named service in the file of services, if any.
 
     https://www.postgresql.org/docs/current/libpq-pgservice.html
     """
@@ -112,7 +112,7 @@ def _service(facts: Mapping[str, str], environment: Mapping[str, str]) -> dict[s
 
 
 def _section(file: Path, name: str) -> dict[str, str] | None:
-    """Return the lines `NAME=VALUE` below `[name]` in *file*; None if there is no such line."""
+    """Return the entries `NAME=VALUE` below `[name]` in *file*; None without that section."""
     try:
         lines = file.read_text("utf-8", "replace").splitlines()
     except OSError:

@@ -1,23 +1,23 @@
-"""The server's own check that only members of a role answer questions and grant.
+"""A check in the server that only members of a role answer questions and create grants.
 
-It holds for each program with the database's address, by a store or by plain SQL; a database
-without the role has no check. A program that is not a member can ask, take an approval, and record
-the result of the call, by `toolbus.approvals.questions.TRANSITIONS`; it can approve by an active
-grant; and it changes nothing else of a question. It cannot release a question, either: there, a
-call that no guard asks about any more is denied while its earlier question has no answer.
+It applies to each program with access to the database, by a store or by plain SQL; a database
+without the role has no check. A program that is not a member can ask, use an approval, and report
+the end of the call, along `toolbus.approvals.questions.TRANSITIONS`; it can approve by an active
+grant; and it can change nothing else of a question. So it cannot drop a question either: a call
+that needs no approval any more is denied as long as its old question is unanswered.
 """
 
 from __future__ import annotations
 
 APPROVER = "toolbus_approver"
-"""The role, as `CREATE ROLE toolbus_approver` makes it."""
+"""The role, created by `CREATE ROLE toolbus_approver`."""
 
 NO_APPROVER = "TB002"
-"""The code of the error for who is no member."""
+"""The error code for programs that are not members."""
 
-# Of two fields of one name JSON has no rule for which counts: so there may be none. Checked after
-# a row was written, for before that nobody knows whether it is a new one. The path is fixed: who
-# calls it might have operators of his own.
+# Duplicate fields are refused, since JSON does not define which one applies. The check comes after
+# the row is written: before that it is unknown whether the row is new. The search path is fixed,
+# since a caller might define operators of its own.
 _FUNCTION = """CREATE FUNCTION toolbus.check_answer() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp AS $$
     DECLARE
@@ -91,4 +91,4 @@ ANSWER_GUARD = (
     f"""CREATE TRIGGER check_answer AFTER UPDATE ON toolbus.states
         FOR EACH ROW WHEN ({_NEW} OR {_OLD}) EXECUTE FUNCTION toolbus.check_answer()""",
 )
-"""The step of the schema that makes it."""
+"""The statements of the schema that create the check."""

@@ -1,4 +1,4 @@
-"""A transaction of the jobs of many sessions: their rows are locked, then all is written."""
+"""A transaction of jobs of many sessions: it locks the sessions, then writes all rows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Work: TypeAlias = list[tuple[str, tuple[Any, ...]]]
 """Statements and their values."""
 
 KEY_BITS = 11
-"""Each batch has so many bits of keys; a batch of 512 jobs has at most 1,536 rows with a key."""
+"""The bits of keys of a batch: a batch of 512 jobs has at most 1,536 rows with a key."""
 
 
 class EncodedAppend(NamedTuple):
-    """An append as rows, but for the numbers, which are known once its session is locked.
+    """The rows of an append, without the numbers, which are known once its session is locked.
 
-    *calls* are (index of the message, id, tool, status, duration); *size* is in letters.
+    *calls* are (index of the message, id, tool, status, duration); *size* is in characters.
     """
 
     session_id: str
@@ -42,7 +42,7 @@ class EncodedAppend(NamedTuple):
 
 
 BatchJob: TypeAlias = EncodedAppend | OpenSessionJob | ExtendLeaseJob | SwapStateJob
-"""A job that shares a transaction with others."""
+"""A job that shares a transaction with other jobs."""
 
 
 def encode_append(job: AppendJob) -> EncodedAppend:
@@ -81,7 +81,7 @@ def _calls_of(message: Message) -> Iterator[tuple[str, str, str | None, int | No
 
 
 class _Session:
-    """The row of a session, which is locked; *is_followed* if a follower wants to be woken."""
+    """The locked row of a session; *is_followed* if a follower waits for its messages."""
 
     def __init__(self, row: tuple[Any, ...]) -> None:
         (self.id, self.key, self.messages, self.records, self.created_ns, self.updated_ns) = row[:6]
@@ -92,16 +92,16 @@ class _Session:
         return Position(self.lease.epoch, self.messages)
 
     def columns(self) -> tuple[Any, ...]:
-        """Return the row as `UPDATE_SESSIONS` takes it."""
+        """Return the columns for `UPDATE_SESSIONS`."""
         counts = (self.messages, self.records, self.created_ns, self.updated_ns)
         return (self.id, self.key, *counts, *self.lease)
 
 
 class Batch:
-    """The transaction that does *jobs*; `results` has the answer to each, or why it failed.
+    """The transaction that does *jobs*; `results` has the result or the error of each.
 
-    *clock* returns nanoseconds since the epoch; None is the server's, which is one for all
-    machines, so that no lease lasts longer on one than on another.
+    *clock* returns nanoseconds since the epoch; None is the server's clock, which all machines
+    share, so that a lease has the same end on each.
     """
 
     def __init__(self, jobs: Sequence[BatchJob], clock: Callable[[], int] | None) -> None:
@@ -114,10 +114,10 @@ class Batch:
         self.made = {name: made[name].session_id for name in sorted(made)}
 
     def lock(self, known: Collection[str]) -> Work:
-        """Return the statements that make unknown sessions, lock all, and read states."""
+        """Return the statements that create missing sessions, lock all, and read states."""
         work: Work = []
         if new := [name for name in self.made if name not in known]:
-            # The whole id where the index has not all of it.
+            # The whole id, if the index has a shortened one.
             whole = [escape(self.made[name]) if is_shortened(name) else None for name in new]
             work.append((statements.MAKE_SESSIONS, (new, whole)))
         work.append((statements.LOCK_SESSIONS, (sorted(set(self.names)),)))
@@ -150,13 +150,13 @@ class Batch:
                 continue
             try:
                 self.results.append(written.do(job, entries.get(name)))
-            except Exception as error:  # noqa: BLE001 - it fails alone, and who waits must know
+            except Exception as error:  # noqa: BLE001 - the job fails alone, with this error
                 self.results.append(error)
         return written.work(entries.values())
 
 
 def _makes(job: BatchJob) -> bool:
-    """Return whether *job* needs a row of its session, and makes it if it is not there."""
+    """Return whether *job* creates its session if it does not exist."""
     return isinstance(job, EncodedAppend | OpenSessionJob) or (
         isinstance(job, SwapStateJob) and job.new is not None
     )
@@ -165,8 +165,8 @@ def _makes(job: BatchJob) -> bool:
 class BatchRows:
     """The rows that a batch writes, by table.
 
-    *number* is the number of the batch, and the server's time; *states* are the values that its
-    swaps compare.
+    *number* is the number of the batch and the server's time; *states* are the current values for
+    its swaps.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class BatchRows:
         self._woken: set[str] = set()
 
     def do(self, job: BatchJob, entry: _Session | None) -> JobResult:
-        """Do *job* on its session; None is a session that *job* neither finds nor makes."""
+        """Do *job* on its session *entry*; None is a missing one, which *job* does not create."""
         match job:
             case ExtendLeaseJob():
                 if entry is not None:
@@ -197,7 +197,7 @@ class BatchRows:
                 return None
             case SwapStateJob():
                 return self._swap(job, entry)
-        assert entry is not None  # noqa: S101 - such a job makes its session
+        assert entry is not None  # noqa: S101 - such a job creates its session
         if isinstance(job, OpenSessionJob):
             entry.lease = entry.lease.taken(job, this_process(), self._now_ns)
             return entry.position
@@ -241,7 +241,7 @@ class BatchRows:
         return True
 
     def _touch(self, entry: _Session, written_ns: int | None) -> int:
-        """Let *entry* be a session that was written, now if nothing else is said; return when."""
+        """Mark *entry* as written at *written_ns*, by default now; return the time."""
         now_ns = self._now_ns if written_ns is None else written_ns
         if entry.key is None:
             entry.key = self._seconds * KEYS_PER_SECOND + self._key() % KEYS_PER_SECOND
@@ -254,7 +254,7 @@ class BatchRows:
         return self._next
 
     def work(self, entries: Iterable[_Session]) -> Work:
-        """Return the statements that write it all."""
+        """Return the statements that write all rows."""
         columns = [entry.columns() for entry in entries]
         changed = [(*place, *row) for place, row in self._states.items() if row is not None]
         dropped = [place for place, row in self._states.items() if row is None]

@@ -1,4 +1,4 @@
-"""The connection of one thread: opened when needed, and each wait on it has a bound."""
+"""The connection of one thread, opened on demand and with a time limit for each wait."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 PgConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 OLDEST = 140_000
-"""The oldest server that is taken: 14, which has had its last update in 2026."""
+"""The oldest supported server: 14, which has its last update in 2026."""
 
 _PAUSE = 0.05
 _GRACE = 2.0
-"""Seconds that a server has beyond its own bound before the wire is cut."""
+"""Seconds beyond the server's own limit after which the connection is cut."""
 
 
 class Watchdog:
-    """Cuts connections whose server is late: a stopped server keeps no bound itself."""
+    """A thread that cuts connections to late servers: a stopped server enforces no limit itself."""
 
     def __init__(self) -> None:
         self._lock, self._ended = Lock(), Event()
@@ -38,7 +38,7 @@ class Watchdog:
 
     @contextmanager
     def limit(self, connection: PgConnection, seconds: float) -> Iterator[None]:
-        """Cut *connection* if the work inside takes longer than *seconds*."""
+        """Return a context that cuts *connection* if it takes longer than *seconds*."""
         with self._lock:
             self._armed[id(connection)] = monotonic() + seconds, connection
             if self._thread is None:
@@ -71,7 +71,7 @@ def _cut(connection: PgConnection) -> None:
 
 
 class PostgresLink:
-    """The connection to *address* of one thread; *read_only* is kept by the server as well."""
+    """The connection of one thread to *address*; the server enforces *read_only*, too."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class PostgresLink:
 
     @property
     def where(self) -> str:
-        """The name of the database for people."""
+        """The name of the database for display."""
         return self._address.label
 
     def connect(self, *, patient: bool = True) -> PgConnection:
-        """Return the connection, which is made if there is none; raises `StoreError`.
+        """Return the connection, established if there is none; raises `StoreError`.
 
-        If *patient* waits for a server that is not there, for as long as this one has time.
+        With *patient*, wait for an unreachable server within the time limit.
         """
         until = monotonic() + self._timeout
         while self._connection is None or self._connection.closed:
@@ -110,9 +110,9 @@ class PostgresLink:
 
     @contextmanager
     def exchange(self, seconds: float = 0.0, *, patient: bool = True) -> Iterator[PgConnection]:
-        """Give the connection, for what takes at most *seconds* beyond the bound of the store.
+        """Return a context with the connection, for work of at most *seconds* beyond the limit.
 
-        A connection that was lost inside is let go, so that the next one is a new one.
+        A connection that is lost inside is dropped, so that the next one is new.
         """
         connection = self.connect(patient=patient)
         try:
@@ -128,7 +128,7 @@ class PostgresLink:
     def rows(self, statement: str, *values: object) -> list[Any]:
         """Return the rows of *statement*, which only reads; raises `StoreError`.
 
-        A connection that is lost meanwhile is made again, once.
+        If the connection is lost meanwhile, it is established again, once.
         """
         for is_last in (False, True):
             try:
@@ -144,11 +144,11 @@ class PostgresLink:
         return failure_of(self.where, error, reading=self._read_only)
 
     def is_lost(self) -> bool:
-        """Return whether the connection is gone or was never made."""
+        """Return whether there is no connection, lost or never established."""
         return self._connection is None
 
     def drop(self) -> None:
-        """Let go of the connection."""
+        """Drop the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(psycopg.Error):
@@ -165,16 +165,16 @@ class PostgresLink:
         bound = round(self._timeout * 1000)
         settings: dict[str, object] = {
             "timezone": "UTC",
-            # Beyond that of a lock, whose error says more.
+            # Longer than the limit of a lock, whose error is more specific.
             "statement_timeout": 2 * bound,
             "lock_timeout": bound,
             "idle_in_transaction_session_timeout": bound,
-            # A plan that was made while the tables were small is used when they are large, too.
+            # A plan that was cached while the tables were small must also suit large ones.
             "enable_seqscan": "off",
             "enable_hashjoin": "off",
             "enable_mergejoin": "off",
-            # What comes in the order of an index needs no temporary file, for which a server with
-            # a full disk has no room.
+            # Rows in the order of an index need no temporary file, for which a server with a full
+            # disk has no room.
             "enable_sort": "off",
             "enable_incremental_sort": "off",
             "enable_bitmapscan": "off",
@@ -203,12 +203,12 @@ class PostgresLink:
 
 
 def _check_server(where: str, connection: PgConnection) -> None:
-    """Raise `StoreError` for a server or a database that cannot hold a store."""
+    """Raise `StoreError` for a server or a database that does not support a store."""
     version = connection.info.server_version
     if version < OLDEST:
         number, oldest = f"{version // 10_000}", OLDEST // 10_000
         raise WrongPathError(
-            where, f"the server is PostgreSQL {number}; it takes {oldest} or newer"
+            where, f"the server is PostgreSQL {number}; a store needs {oldest} or newer"
         )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":

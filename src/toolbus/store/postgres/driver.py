@@ -1,4 +1,4 @@
-"""The driver of PostgreSQL, or an error that names the extra."""
+"""The import of psycopg, with an error that names the extra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following a session: the server wakes the follower at each message, else the clock does."""
+"""A feed of a session's messages: the server notifies it of each message, with polling behind."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from toolbus.store.postgres.addresses import DatabaseAddress
 
 _LOOK_AGAIN = 5.0
-"""Seconds after which the session is looked at anyway: a wake may be lost with its connection."""
+"""Seconds between polls of the session: a notification may be lost with its connection."""
 
 _LISTEN = (
     "LISTEN toolbus",
-    # Writers notify only where such a lock is held, for a notice makes each commit wait in a row.
+    # Writers notify only while this lock is held, since notifications serialize commits.
     "SELECT pg_advisory_lock_shared(1952609651, hashtext(%s))",
 )
 
@@ -30,13 +30,13 @@ async def follow_messages(
     after: int,
     read: Callable[[int], Awaitable[tuple[Message, ...]]],
 ) -> AsyncGenerator[Message, None]:
-    """Give the messages behind the number *after*, also those to come, as *read* returns them."""
+    """Yield the messages after number *after*, including future ones, as *read* returns them."""
     connection: psycopg.AsyncConnection[Any] | None = None
     try:
         while True:
             if connection is None or connection.closed:
                 connection = await _listen(address, session_id)
-            # Only now: what is written from here on wakes this.
+            # Read after LISTEN: later messages cause a notification.
             for message in await read(after):
                 after += 1
                 yield message
@@ -47,7 +47,7 @@ async def follow_messages(
 
 
 async def _listen(address: DatabaseAddress, session_id: str) -> psycopg.AsyncConnection[Any] | None:
-    """Return a connection that is told of the session; None where that cannot be had now."""
+    """Return a connection that is notified of the session; None if there is none at present."""
     try:
         connection = await psycopg.AsyncConnection.connect(
             address.conninfo, autocommit=True, connect_timeout=5, application_name="toolbus follows"
@@ -58,7 +58,7 @@ async def _listen(address: DatabaseAddress, session_id: str) -> psycopg.AsyncCon
         await connection.execute(_LISTEN[0])
         await connection.execute(_LISTEN[1], (indexed(session_id),))
     except psycopg.Error:
-        # A standby tells nobody anything.
+        # A standby server does not support notifications.
         await connection.close()
         return None
     return connection
@@ -67,7 +67,7 @@ async def _listen(address: DatabaseAddress, session_id: str) -> psycopg.AsyncCon
 async def _wait(
     connection: psycopg.AsyncConnection[Any] | None, name: str
 ) -> psycopg.AsyncConnection[Any] | None:
-    """Wait for a write to the session *name*, or for a while; return the next connection."""
+    """Wait for a write to the session *name*, or for the next poll; return the connection."""
     if connection is None:
         await asyncio.sleep(_LOOK_AGAIN / 5)
         return None

@@ -1,4 +1,4 @@
-"""The work of a PostgreSQL store's writing thread: few transactions, and each of them once."""
+"""The work of a PostgreSQL store's writing thread: few transactions, each exactly once."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ PgJob: TypeAlias = (
 """The jobs of the writer of a PostgreSQL store."""
 
 _MAX_JOBS = 512
-"""The most jobs of one commit: the keys of a batch have so many bits."""
+"""The most jobs of one commit, limited by the bits of keys in a batch."""
 
 _MAX_BYTES = 32 << 20
-"""Bytes of bodies that share a commit, but for one append that has more: the server takes 1 GB."""
+"""The most bytes of bodies in a commit of several appends: the server accepts up to 1 GB."""
 
 _BYTES_PER_SECOND = 1e6
-"""The speed of a wire below which a sent batch is taken for lost."""
+"""The transfer rate below which a batch in transit counts as lost."""
 
 _MAX_KNOWN = 10_000
-"""The most sessions that a writer remembers to be there."""
+"""The most existing sessions that a writer remembers."""
 
 _AGAIN = ("40P01", "40001")
 
 
 class PostgresWrites:
-    """Does the jobs of a store through a connection of its own; *clock* is as in `Batch`."""
+    """The execution of a store's jobs through its own connection; *clock* is as in `Batch`."""
 
     def __init__(
         self,
@@ -67,18 +67,18 @@ class PostgresWrites:
         self._timeout, self._clock = timeout, clock
         self._known: set[str] = set()
         self.commits = self._number = self._opened = 0
-        # Until when a job waits for its session, by the identity of the job.
+        # The deadlines of jobs that wait for their sessions, by the identity of the job.
         self._bounds: dict[int, float] = {}
 
     def prepare(self) -> None:
-        """Make the schema, or bring it up to date."""
+        """Create or upgrade the schema."""
         with self._link.exchange(self._timeout, patient=False) as connection:
             prepare(self._link.where, connection)
 
     def serve(self, jobs: Sequence[PgJob]) -> list[Exception | JobResult]:
-        """Do *jobs* in their order, in few transactions, without each job that fails alone.
+        """Do *jobs* in order, in few transactions; jobs that fail are left out alone.
 
-        A job whose session is locked elsewhere gets `NotYetError`, as long as its time lasts.
+        A job whose session is locked elsewhere gets `NotYetError` until its deadline.
         """
         results = self._serve(jobs)
         for index, (job, result) in enumerate(zip(jobs, results, strict=True)):
@@ -110,22 +110,22 @@ class PostgresWrites:
         return results + self._commit(batch)
 
     def _encoded(self, job: PgJob) -> BatchJob | ForgetRowsJob | ForgetSessionsJob | Exception:
-        """Return *job* with the rows of an append, or the error for which it fails alone."""
+        """Return *job*, an append with its rows, or the error with which it fails alone."""
         try:
             if not isinstance(job, ForgetSessionsJob):
                 job.session_id.encode()
             return encode_append(job) if isinstance(job, AppendJob) else job
-        except Exception as error:  # noqa: BLE001 - whatever it is, who waits must know
+        except Exception as error:  # noqa: BLE001 - the caller gets the error
             return failure_of(self._link.where, error)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._number and not self._link.is_lost():
             try:
                 with self._link.exchange() as connection:
                     connection.execute(statements.DROP_COMMITS, (self._id,))
             except (psycopg.Error, StoreError):
-                pass  # Whoever opens the store a month from now deletes the row.
+                pass  # A later writer deletes the row after 30 days.
         self._link.drop()
 
     def _commit(self, jobs: Sequence[BatchJob]) -> list[Exception | JobResult]:
@@ -134,16 +134,16 @@ class PostgresWrites:
         batch, where = Batch(jobs, self._clock), self._link.where
         try:
             self._once(batch)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
+        except Exception as error:  # noqa: BLE001 - the callers get the error
             if len(jobs) == 1 or not _is_of_one(error):
                 return [failure_of(where, error) for _ in jobs]
-            # One of them is to blame, and the others shall not suffer for it.
+            # One job is at fault: do each alone, so that the others succeed.
             return [result for job in jobs for result in self._commit([job])]
         self.commits += 1
         return [_in_words(where, result) for result in batch.results]
 
     def _once(self, batch: Batch) -> None:
-        """Commit *batch* once, also if the connection is lost meanwhile."""
+        """Commit *batch* exactly once, even if the connection is lost meanwhile."""
         until = monotonic() + self._timeout
         while True:
             self._number += 1
@@ -154,19 +154,19 @@ class PostgresWrites:
                 is_lost = self._link.is_lost()
                 if is_lost and sent and self._has_committed(self._number):
                     return
-                # Nothing of it is there, and a lost connection or a deadlock may not come again.
+                # Nothing was written, and a lost connection or a deadlock is worth a retry.
                 if not (is_lost or error.sqlstate in _AGAIN) or monotonic() > until:
                     raise
             else:
                 return
 
     def _try(self, batch: Batch, sent: list[bool]) -> None:
-        """Commit *batch*; *sent* has an entry once the server may have been told to commit."""
+        """Commit *batch*; *sent* is nonempty once a commit may have been sent."""
         with self._link.exchange(batch.size / _BYTES_PER_SECOND) as connection:
             self._greet(connection)
             work: Work = [("BEGIN", ())]
             if not batch.lasting:
-                # Who holds a lease need not survive the server: no holder's lease is for long.
+                # Leases are short, and need not survive a crash of the server.
                 work.append((statements.SOON, ()))
             work.append((statements.COUNT_COMMIT, (self._id, self._number)))
             read = _pipeline(connection, work + batch.lock(self._known))
@@ -174,7 +174,7 @@ class PostgresWrites:
             (number,) = read[statements.NUMBER].fetchall()
             states = read.get(statements.READ_STATES)
             busy = _busy(connection, batch, {row[0] for row in sessions})
-            # One of them may have been deleted by others: the next attempt makes it again.
+            # Others may have deleted a busy session: the next attempt creates it again.
             self._known -= busy
             rest = batch.decide(sessions, number, states.fetchall() if states else (), busy)
             if busy.issuperset(batch.names):
@@ -187,19 +187,19 @@ class PostgresWrites:
         self._known.update(batch.made.keys() - busy)
 
     def _greet(self, connection: PgConnection) -> None:
-        """Prepare a new connection for the work."""
+        """Prepare a new connection for work."""
         if self._opened != self._link.opened:
-            # The server may not have noticed that the last one was lost, and keeps its locks.
+            # The server may not have noticed the loss of the last connection, and keep its locks.
             connection.execute(statements.END_OTHERS, (self._name,))
             connection.execute(statements.NOT_OFF)
             connection.execute(statements.MAKE_WRITER, (self._id,))
             self._opened = self._link.opened
 
     def _has_committed(self, number: int) -> bool:
-        """Return whether the commit *number* has happened; raises `StoreError` if nothing tells.
+        """Return whether the commit *number* succeeded; raises `StoreError` if that is unknown.
 
-        Its row was locked before the commit was sent, so by the time when the row is read that
-        transaction has ended, one way or the other.
+        The transaction locked its row before the commit was sent, so it has ended, with or without
+        success, when the row is read.
         """
         until = monotonic() + self._timeout
         while True:
@@ -220,8 +220,8 @@ class PostgresWrites:
                         statement = statements.FORGET[job.table]
                         return connection.execute(statement, (indexed(job.session_id),)).rowcount
                     return self._forget_sessions(connection, job)
-            except Exception as error:  # noqa: BLE001 - whatever it is, who waits must know
-                # To delete a second time does no harm.
+            except Exception as error:  # noqa: BLE001 - the caller gets the error
+                # A second deletion is harmless.
                 if is_last or not self._link.is_lost():
                     return failure_of(self._link.where, error)
         return None
@@ -245,7 +245,7 @@ def _in_words(where: str, result: Exception | JobResult) -> Exception | JobResul
 
 
 def _is_of_one(error: Exception) -> bool:
-    """Return whether *error* may be about the values of one job, and not about the server."""
+    """Return whether *error* may be caused by the values of a single job."""
     # https://www.postgresql.org/docs/current/errcodes-appendix.html: data, constraints, limits.
     code = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
     is_of_values = code[:2] in {"22", "23", "54"} or code == NO_APPROVER
@@ -253,10 +253,10 @@ def _is_of_one(error: Exception) -> bool:
 
 
 def _busy(connection: PgConnection, batch: Batch, locked: set[str]) -> frozenset[str]:
-    """Return the sessions of *batch* that another transaction has locked, or makes just now."""
+    """Return the sessions of *batch* that another transaction has locked, or is creating."""
     missing = {*batch.names}.difference(locked)
     busy = missing.intersection(batch.made)
-    # Jobs that make no session may be of one that is not there, and so not busy.
+    # Jobs that create no session may belong to a missing one, which is not busy.
     if others := sorted(missing - busy):
         rows = connection.execute(statements.EXISTING_SESSIONS, (others,), binary=True).fetchall()
         busy |= {name for (name,) in rows}
@@ -269,7 +269,7 @@ def _pipeline(connection: PgConnection, work: Work) -> dict[str, psycopg.Cursor[
     failure: psycopg.Error | None = None
     try:
         with connection.pipeline():
-            # Past the end of the pipeline the driver would log it if that fails, too.
+            # Caught inside: the driver would log the failure if the end of the pipeline fails, too.
             try:
                 for sql, values in work:
                     cursors[sql] = connection.execute(sql, values, binary=True)

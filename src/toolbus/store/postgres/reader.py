@@ -1,4 +1,4 @@
-"""The reader of a PostgreSQL store, which needs no right but to read."""
+"""The reader of a PostgreSQL store, which needs only the right to read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 TIMEOUT = 10.0
-"""Seconds that a store waits for its server, where nothing else is asked for."""
+"""Seconds that a store waits for its server by default."""
 
 _TABLES = ("messages", "calls", "ledger", "mentions", "originals", "states", "commits", "batches")
 
-# Bodies are read as bytes: their checksum is that of these. No EXISTS, for which the server may
-# read all originals once.
+# Bodies are read as bytes, for their checksum. No EXISTS: for it the server may read all originals.
 _SESSION = """SELECT key, coalesce(long_id, id), messages, records, created_ns, updated_ns,
     (SELECT true FROM toolbus.originals WHERE session = sessions.key LIMIT 1) IS NOT NULL
     FROM toolbus.sessions"""
@@ -34,7 +33,7 @@ _PAGE = """SELECT page.session, page.place, page.seq, page.key > 0,
 
 
 def _of_call(condition: str, order: str) -> str:
-    """Return the statement that finds messages by the index of calls first."""
+    """Return the statement that finds messages by the index of calls."""
     hits = f"""SELECT session, seq, key FROM toolbus.calls
         WHERE id = %s AND session = coalesce(%s, session) AND {condition}
         ORDER BY id {order}, key {order} LIMIT %s"""
@@ -43,7 +42,7 @@ def _of_call(condition: str, order: str) -> str:
 
 
 def _pages_of(condition: str) -> str:
-    """Return the statement that finds pages by the index of mentions first."""
+    """Return the statement that finds record batches by the index of mentions."""
     hits = f"""SELECT session, place, seq, key FROM toolbus.mentions
         WHERE id = %s AND {condition} ORDER BY id, key LIMIT %s"""
     return f"""{_PAGE} JOIN ({hits}) AS one ON page.session = one.session
@@ -51,7 +50,7 @@ def _pages_of(condition: str) -> str:
 
 
 STATEMENTS = SqlStatements(
-    # Each transaction that writes begins or ends between two snapshots that differ by it.
+    # Each writing transaction changes the current snapshot.
     changes="SELECT hashtextextended(pg_current_snapshot()::text, 0)",
     session=f"{_SESSION} WHERE id = %s AND key IS NOT NULL",
     session_of_key=f"{_SESSION} WHERE key = %s",
@@ -80,7 +79,7 @@ STATEMENTS = SqlStatements(
     batches_after=f"""{_PAGE} WHERE page.session = %s AND page.place <= %s
         AND (page.place, page.seq) > (%s, %s) ORDER BY page.place, page.seq LIMIT %s""",
     batches_of_id=_pages_of("key > %s"),
-    # The newest have the lowest numbers.
+    # The newest ones have the lowest keys.
     unattached_of_id=_pages_of("key < 0"),
     original="SELECT body FROM toolbus.originals WHERE session = %s AND digest = %s",
     originals_after="""SELECT body, digest FROM toolbus.originals
@@ -107,10 +106,10 @@ _MISSING = """SELECT wanted FROM unnest(%s::text[]) AS wanted
 
 
 class PostgresReader(SqlReader):
-    """Reads the store at *address*; *timeout* is in seconds.
+    """A reader of the store at *address*; *timeout* is in seconds.
 
-    Raises `StoreError` for a database that is not a store. The *watchdog* is that of a store of
-    this process, which has looked already: so nothing is connected before the first verb.
+    Raises `StoreError` for a database that is not a store. With the *watchdog* of a store of this
+    process, which has checked the database already, it connects at its first use.
     """
 
     def __init__(
@@ -140,22 +139,22 @@ class PostgresReader(SqlReader):
         with wrap_errors(where), self._link.exchange(patient=False) as connection:
             version = read_version(where, connection, read_only=True)
         if version < VERSION:
-            reason = f"it has version {version}, older than {VERSION}; open it to write once"
+            reason = f"version {version} is older than {VERSION}; open it once for writing"
             raise StoreError(where, reason)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._closed = True
         self._link.drop()
         if self._watchdog:
             self._watchdog.close()
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Do nothing: each statement is a transaction of its own, with a bound of its own."""
+        """Return an empty context: each statement is a transaction with a time limit of its own."""
         return nullcontext()
 
     def facts(self) -> StoreFacts:
-        """Return version and size of the schema, and its missing or unusable parts."""
+        """Return the version and size of the schema, and its missing or invalid parts."""
         ((version, size),) = self._rows(_FACTS)
         problems = [f"index {name} is not valid" for (name,) in self._rows(_INVALID)]
         missing = self._rows(_MISSING, list(_TABLES))

@@ -1,4 +1,4 @@
-"""The statements of the writer of a PostgreSQL store: all rows of a batch in one statement each."""
+"""The SQL of a PostgreSQL store's writer: one statement for all rows of a table in a batch."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ NOT_OFF = """SELECT set_config('synchronous_commit', 'on', false)
 SOON = "SET LOCAL synchronous_commit = off"
 CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1e9)::bigint"
 
-# Nothing here waits for another writer: a session that another one makes or has locked is left
-# out, and its jobs come again. To insert an id that another transaction has inserted would wait.
-# The offset keeps the lock, of which a server has some thousands, for sessions that are not there.
+# Nothing here waits for another writer: a session that another one creates or has locked is left
+# out, and its jobs are tried again. Inserting an id of another open transaction would wait. The
+# OFFSET restricts the lock, of which a server has some thousands, to missing sessions.
 MAKE_SESSIONS = """INSERT INTO toolbus.sessions (id, long_id)
     SELECT * FROM (SELECT * FROM unnest(%b::text[], %b::text[]) AS one (id, long_id)
         WHERE NOT EXISTS (SELECT FROM toolbus.sessions WHERE sessions.id = one.id)
         OFFSET 0) AS new
     WHERE pg_try_advisory_xact_lock(1952609652, hashtext(new.id)) ON CONFLICT DO NOTHING"""
-# Who follows a session holds a lock of that number, shared: a role that may only read can.
+# A follower of a session holds a shared lock of that number, which a read-only role can take.
 LOCK_SESSIONS = """SELECT id, key, messages, records, created_ns, updated_ns,
         epoch, holder, process, until_ns,
         CASE WHEN pg_try_advisory_lock(1952609651, hashtext(id))
@@ -34,7 +34,7 @@ LOCK_SESSIONS = """SELECT id, key, messages, records, created_ns, updated_ns,
     FROM toolbus.sessions WHERE id = ANY(%b::text[]) ORDER BY id
     FOR UPDATE SKIP LOCKED"""
 EXISTING_SESSIONS = "SELECT id FROM toolbus.sessions WHERE id = ANY(%b::text[])"
-# After the sessions were locked: so in each of them later keys are higher.
+# Read after the sessions are locked, so that later keys are higher in each of them.
 NUMBER = """SELECT nextval('toolbus.batches'),
     (extract(epoch FROM clock_timestamp()) * 1e9)::bigint"""
 READ_STATES = """SELECT sessions.id, states.name, states.body
@@ -76,7 +76,7 @@ SET_STATES = """INSERT INTO toolbus.states (session, name, version, body, checks
         version = excluded.version, body = excluded.body, checksum = excluded.checksum"""
 DROP_STATES = """DELETE FROM toolbus.states USING unnest(%b::bigint[], %b::text[])
     AS one (session, name) WHERE states.session = one.session AND states.name = one.name"""
-# Ids, not rows: what is notified may have 8,000 bytes.
+# Ids, not rows: a notification has at most 8,000 bytes.
 NOTIFY = "SELECT pg_notify('toolbus', id) FROM unnest(%b::text[]) AS id"
 
 FORGET = {

@@ -1,4 +1,4 @@
-"""A store on a PostgreSQL server: one commit for all who wait, and one place for many machines."""
+"""A store on a PostgreSQL server, for many machines, with one commit for all waiting writes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class PostgresStore(DatabaseStore):
     """Sessions in the database at *address*: `postgresql://USER@HOST/DATABASE` or `service=NAME`.
 
-    The schema `toolbus` is made if it is not there. With *read_only* nothing is written, appending
-    raises, and the role need not be able to. *timeout* is how many seconds are waited for a lock,
-    a statement and a server that is gone. *clock* returns nanoseconds since the epoch; None is the
-    server's, which is one for all machines. Raises `StoreError` for a database that cannot be a
-    store, and leaves it as it is.
+    The schema `toolbus` is created if it does not exist. With *read_only* nothing is written,
+    appending raises, and the role needs no right to write. *timeout* limits, in seconds, the wait
+    for a lock, for a statement and for an unreachable server. *clock* returns nanoseconds since
+    the epoch; None is the server's clock, which all machines share. Raises `StoreError` for a
+    database that cannot be a store, and leaves it unchanged.
 
-    A connection that is lost amid a commit is made again, and the server asked what became of it:
-    all is written once. If that cannot be found out, `StoreError` says so. What is forgotten no
-    statement finds any more; the server overwrites its files in its own time.
+    After a connection is lost during a commit, a new one asks the server for the outcome, so that
+    everything is written exactly once; an unknown outcome raises `StoreError`. No statement finds
+    forgotten data any more; the server overwrites its files in its own time.
 
     >>> store = PostgresStore("service=agents")
     >>> agent = Agent(ScriptedModel(["hi"]), store=store, session_id="s1")
@@ -56,16 +56,16 @@ class PostgresStore(DatabaseStore):
                 writes.prepare()
             opened.pop_all()
         super().__init__(self._address.label, self._unconnected_reader(), writes)
-        # A second thread, for a small state shall not wait for a session of a gigabyte.
+        # A second thread, so that reading a small state does not wait for a session of a gigabyte.
         self._state_reader = self._read_worker(self._unconnected_reader())
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._address.label!r})"
 
     def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[Message, None]:
-        """Give the messages of the session behind the number *after*, also those still to come.
+        """Yield the messages of the session after number *after*, including future ones.
 
-        It ends when it is closed. It has a connection of its own, which may only read.
+        The iterator ends when it is closed. It has a connection of its own, which only reads.
         """
         self._check_open()
         return follow_messages(
@@ -78,7 +78,7 @@ class PostgresStore(DatabaseStore):
         return PostgresReader(self._address, timeout=self._timeout)
 
     async def close(self) -> None:
-        """Wait for the appends that were begun, then let go of the connections."""
+        """Wait for pending appends, then close the connections."""
         await self._state_reader.close()
         await super().close()
         self._watchdog.close()

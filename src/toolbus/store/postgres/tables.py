@@ -1,4 +1,4 @@
-"""The schema of a PostgreSQL store, made and brought up to date by the first process that comes."""
+"""The schema of a PostgreSQL store, created and upgraded by the first process that needs it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ VERSION = 7
 """The version of the schema, in its table `meta`."""
 
 OLDEST = 5
-"""The version that toolbus 0.3.0 wrote, the first release with stores on PostgreSQL."""
+"""The version of toolbus 0.3.0, the first release with stores on PostgreSQL."""
 
 SCHEMA = "toolbus"
-"""The schema in which all of it is; there is one store in a database."""
+"""The database schema of the store; a database has at most one store."""
 
 SECONDS_OFFSET = 1_577_836_800
-"""2020-01-01 in Unix time: since then the key of a session counts seconds, and 2**30 in each."""
+"""2020-01-01 in Unix time: keys of sessions count 2**30 per second since then."""
 
 KEYS_PER_SECOND = 2**30
 
-# Columns of ids compare by bytes, so that the beginning of one is a range of the index. The text
-# of a body is JSON, in which NUL is an escape: so it is kept, and exactly. No foreign keys: each
-# row would lock that of its session once more, which the writer has locked anyway.
-# A row of `sessions` without a key is of one that was opened and never written.
+# Columns of ids compare by bytes, so that a prefix is a range of the index. The text of a body is
+# JSON, in which NUL is escaped, so that it is stored exactly. No foreign keys: each row would lock
+# its session's row again, which the writer has locked anyway.
+# A row of `sessions` without a key is a session that was opened and never written.
 _TABLES = (
     """CREATE TABLE toolbus.sessions (
         id text COLLATE "C" PRIMARY KEY,
@@ -55,7 +55,7 @@ _TABLES = (
         PRIMARY KEY (session, seq)
     )""",
     "CREATE INDEX messages_by_id ON toolbus.messages (id, key)",
-    # Who asked for a call, without a status, and who answered it.
+    # The messages about a call: its request, without a status, and its answers.
     """CREATE TABLE toolbus.calls (
         id text COLLATE "C" NOT NULL,
         key bigint NOT NULL,
@@ -67,8 +67,8 @@ _TABLES = (
         PRIMARY KEY (id, key, session)
     )""",
     "CREATE INDEX calls_by_session ON toolbus.calls (session, seq)",
-    # A page holds the records of one append as an array; its key is that of its message, or below
-    # zero if it came without one, and then before the message number `place`.
+    # A row has the records of one append as an array; its key is that of its message, or negative
+    # without one, and then it precedes the message number `place`.
     """CREATE TABLE toolbus.ledger (
         session bigint NOT NULL,
         place bigint NOT NULL,
@@ -104,19 +104,19 @@ _TABLES = (
         body bytea NOT NULL,
         PRIMARY KEY (session, name)
     ) WITH (fillfactor = 70)""",
-    # The last commit of each writing connection: who lost it in a commit looks here what became
-    # of that.
+    # The last commit of each writing connection: after a connection lost during a commit it shows
+    # whether the commit succeeded.
     """CREATE TABLE toolbus.commits (
         writer text PRIMARY KEY,
         number bigint NOT NULL,
         opened timestamptz NOT NULL DEFAULT now()
     ) WITH (fillfactor = 50)""",
     "CREATE SEQUENCE toolbus.batches",
-    # 0.3.0 reads `period`, how long a partition was, before it says that the version is newer.
+    # 0.3.0 reads `period`, the length of a partition, before it reports a newer version.
     "CREATE TABLE toolbus.meta (version int NOT NULL, period text)",
 )
 
-# `jsonb` has no NUL: in what is derived a text shows U+FFFD in its place.
+# `jsonb` has no NUL: derived texts have U+FFFD in its place.
 _VIEWS = (
     r"""CREATE FUNCTION toolbus.as_jsonb(body text) RETURNS jsonb
         LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
@@ -160,17 +160,17 @@ _SCHEMA = (
     *_VIEWS,
     *ANSWER_GUARD,
 )
-"""The statements that make the schema."""
+"""The statements that create the schema."""
 
 _UPGRADES = (
-    # Version 5 had a function that appended a message, and a number for calls of it that came late.
+    # Version 5 had a function to append a message, and a counter for late calls of the function.
     "DROP FUNCTION IF EXISTS toolbus.append_message",
     "ALTER TABLE toolbus.commits DROP COLUMN IF EXISTS barrier",
 )
-"""The statements that bring an older schema up to date."""
+"""The statements that upgrade an older schema."""
 
 _LOCK = int.from_bytes(b"toolbus", "big")
-"""The advisory lock of who makes or changes the schema."""
+"""The advisory lock for creating or changing the schema."""
 
 _STANDS = """SELECT to_regclass('toolbus.meta') IS NOT NULL,
     (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('toolbus')),
@@ -188,11 +188,11 @@ def read_version(where: str, connection: PgConnection, *, read_only: bool) -> in
     if only_reads and not read_only:
         raise StoreError(where, READ_ONLY)
     if not is_ours and tables:
-        reason = f"its schema {SCHEMA!r} is another application's; give another database"
+        reason = f"its schema {SCHEMA!r} belongs to another application; give another database"
         raise WrongPathError(where, reason)
     if not is_ours:
         if read_only:
-            raise StoreError(where, "it is empty; give the address of a store")
+            raise StoreError(where, "the database is empty; give the address of a store")
         return 0
     (version,) = connection.execute("SELECT version FROM toolbus.meta").fetchone() or (-1,)
     _check_version(where, version)
@@ -201,21 +201,21 @@ def read_version(where: str, connection: PgConnection, *, read_only: bool) -> in
 
 def _check_version(where: str, version: int) -> None:
     if version > VERSION:
-        reason = f"it has version {version}, newer than {VERSION}; update toolbus"
+        reason = f"version {version} is newer than {VERSION}; update toolbus"
         raise WrongPathError(where, reason)
     if version < OLDEST:
-        raise StoreError(where, f"it has version {version}, which no release wrote; restore it")
+        raise StoreError(where, f"version {version} is not of any release; restore it")
 
 
 def prepare(where: str, connection: PgConnection) -> None:
-    """Make the schema, or bring it up to date, in one transaction.
+    """Create or upgrade the schema in one transaction.
 
     Raises `StoreError` for a database that cannot be a store.
     """
     if read_version(where, connection, read_only=False) == VERSION:
         return
     with connection.transaction():
-        # Another process that makes it waits here, and then sees that it is done.
+        # A concurrent process waits here, and then finds the schema up to date.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         version = read_version(where, connection, read_only=False)
         if version == VERSION:
@@ -228,7 +228,7 @@ def prepare(where: str, connection: PgConnection) -> None:
 
 
 def _add_default_partitions(connection: PgConnection) -> None:
-    """Give each partitioned table of a store of 0.3 a partition for sessions of any time."""
+    """Add a default partition, for sessions of any time, to each partitioned table of 0.3."""
     for (table,) in connection.execute(_PARTITIONED).fetchall():
         name = f"{SCHEMA}.{table}"
         connection.execute(f"CREATE TABLE {name}_rest PARTITION OF {name} DEFAULT")

@@ -1,19 +1,19 @@
-"""Ids as the server can keep and index them: it has no NUL, and no long text in an index."""
+"""The encoding of ids for the server, which has no NUL in texts and no long texts in indexes."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 
 MAX_INDEXED = 600
-"""Letters of an id that are indexed; an index takes 2,704 bytes, and a letter has up to four."""
+"""The most characters of an indexed id: an index allows 2,704 bytes, of up to 4 a character."""
 
-# Two letters that mean nothing in any text (Unicode 23.7, noncharacters).
+# Two noncharacters, which are not used in texts (Unicode 23.7).
 _ESCAPE, _SHORTENED = "\ufdd0", "\ufdd1"
 _NUL, _ITSELF, _MARK = _ESCAPE + "0", _ESCAPE * 2, _ESCAPE + "1"
 
 
 def escape(text: str) -> str:
-    """Return *text* without NUL, in a way that `unescape` undoes; nearly all are as they were."""
+    """Return *text* without NUL, reversibly by `unescape`; nearly all texts stay unchanged."""
     if "\0" not in text and _ESCAPE not in text and _SHORTENED not in text:
         return text
     escaped = text.replace(_ESCAPE, _ITSELF).replace("\0", _NUL)
@@ -21,7 +21,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return the text from which `escape` made *text*."""
+    """Return the original of *text*, a result of `escape`."""
     if _ESCAPE not in text:
         return text
     parts = text.split(_ITSELF)
@@ -30,7 +30,7 @@ def unescape(text: str) -> str:
 
 
 def indexed(name: str) -> str:
-    """Return the form of the id *name* in an index: itself, or its head and its digest."""
+    """Return the id *name* for an index: itself, or its prefix with its digest."""
     text = escape(name)
     if len(text) <= MAX_INDEXED:
         return text
@@ -39,5 +39,5 @@ def indexed(name: str) -> str:
 
 
 def is_shortened(text: str) -> bool:
-    """Return whether *text*, of an index, is only the beginning of an id."""
+    """Return whether *text*, from an index, is a shortened id."""
     return _SHORTENED in text
