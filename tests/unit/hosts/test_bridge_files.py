@@ -20,13 +20,13 @@ with open("seen.json", "w") as seen:
     json.dump([sys.argv[1:], event, sorted(os.environ)], seen)
 """
 REFUSALS = {
-    "gone": "its hook command could not be started",
-    "exit 1": "its hook command failed",
-    "killed": "its hook command failed",
-    "too late": "its hook command took too long",
-    "no output": "its hook command gave no answer",
-    "no JSON": "its hook command gave no answer",
-    "a list": "its hook command gave no answer",
+    "gone": "the hook command could not be started",
+    "exit 1": "the hook command failed",
+    "killed": "the hook command failed",
+    "too late": "the hook command took too long",
+    "no output": "the hook command gave no answer",
+    "no JSON": "the hook command gave no answer",
+    "a list": "the hook command gave no answer",
 }
 BREAKING = {
     "exit 1": "print('{}'); sys.exit(1)",
@@ -81,7 +81,7 @@ def test_the_command_gets_its_words_the_event_and_no_environment(tmp_path, host,
 @pytest.mark.parametrize("failure", REFUSALS)
 def test_what_fails_stops_calls_results_and_prompts(tmp_path, failure):
     ending = BREAKING.get(failure, "gone")
-    reason = f"toolbus: {REFUSALS[failure]}; nothing is let through without it"
+    reason = f"toolbus: {REFUSALS[failure]}, so this was blocked"
 
     in_pi = fire(tmp_path, "pi", "tool_call", ending), fire(tmp_path, "pi", "tool_result", ending)
     in_opencode = fire(tmp_path, "opencode", "tool.execute.after", ending)

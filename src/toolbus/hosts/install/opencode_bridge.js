@@ -1,5 +1,5 @@
 // toolbus in OpenCode: every tool call, result and prompt is judged by the hook command.
-// What fails here stops: a call and a prompt are refused, a result is replaced by a notice.
+// A failure here blocks: a call or prompt is denied, a result is replaced by a notice.
 import { spawn } from "node:child_process"
 
 const SETTINGS = null
@@ -7,7 +7,7 @@ const SETTINGS = null
 const MAX_ANSWER = 256 * 1024 * 1024
 
 function failed(reason) {
-  return { block: `toolbus: ${reason}; nothing is let through without it` }
+  return { block: `toolbus: ${reason}, so this was blocked` }
 }
 
 function read(text) {
@@ -16,7 +16,7 @@ function read(text) {
   return answer
 }
 
-// No shell, and nothing of the environment: it is not ours to trust.
+// No shell and no environment variables: neither is trusted.
 function ask(event, folder, payload) {
   return new Promise((resolve) => {
     try {
@@ -29,31 +29,31 @@ function ask(event, folder, payload) {
         child.kill("SIGKILL")
         resolve(failed(reason))
       }
-      const timer = setTimeout(() => stop("its hook command took too long"), SETTINGS.limit_ms)
-      child.on("error", () => stop("its hook command could not be started"))
+      const timer = setTimeout(() => stop("the hook command took too long"), SETTINGS.limit_ms)
+      child.on("error", () => stop("the hook command could not be started"))
       child.stdin.on("error", () => {})
       child.stdout.on("data", (piece) => {
         size += piece.length
-        if (size > MAX_ANSWER) stop("its hook command wrote too much")
+        if (size > MAX_ANSWER) stop("the hook command wrote too much")
         else pieces.push(piece)
       })
       child.on("close", (code) => {
         clearTimeout(timer)
-        if (code !== 0) return resolve(failed("its hook command failed"))
+        if (code !== 0) return resolve(failed("the hook command failed"))
         try {
           resolve(read(Buffer.concat(pieces).toString("utf8")))
         } catch {
-          resolve(failed("its hook command gave no answer"))
+          resolve(failed("the hook command gave no answer"))
         }
       })
       child.stdin.end(JSON.stringify(payload))
     } catch {
-      resolve(failed("its hook command could not be started"))
+      resolve(failed("the hook command could not be started"))
     }
   })
 }
 
-// What is beside a result is for the screen and the session's file, and may say what it said.
+// The other members are for the screen and the session file, and may repeat the result.
 function replaceResult(output, result) {
   const text = typeof result === "string" ? result : result.map((block) => block.text ?? "").join("\n")
   if (Array.isArray(output.content)) output.content = typeof result === "string" ? [{ type: "text", text }] : result
@@ -96,7 +96,7 @@ export const Toolbus = async ({ directory }) => {
       else if (answer.result !== undefined) replaceResult(output, answer.result)
     },
 
-    // A tool that throws passes no hook: its message is replaced in what is sent to the model.
+    // No hook runs for a tool that throws: its message is replaced in the request to the model.
     "experimental.chat.messages.transform": async (_, { messages }) => {
       for (const part of messages.flatMap((message) => message.parts)) {
         if (part.type !== "tool" || part.state.status !== "error") continue

@@ -1,5 +1,5 @@
 // toolbus in pi: every tool call, result and prompt is judged by the hook command.
-// What fails here stops: a call is blocked, a result is replaced by a notice.
+// A failure here blocks: a call is denied, a result is replaced by a notice.
 import { spawn } from "node:child_process"
 
 const SETTINGS = null
@@ -7,7 +7,7 @@ const SETTINGS = null
 const MAX_ANSWER = 256 * 1024 * 1024
 
 function failed(reason: string) {
-  return { block: `toolbus: ${reason}; nothing is let through without it` }
+  return { block: `toolbus: ${reason}, so this was blocked` }
 }
 
 function read(text: string) {
@@ -16,7 +16,7 @@ function read(text: string) {
   return answer
 }
 
-// No shell, and nothing of the environment: it is not ours to trust.
+// No shell and no environment variables: neither is trusted.
 function ask(event: string, folder: string, payload: object): Promise<any> {
   return new Promise((resolve) => {
     try {
@@ -29,26 +29,26 @@ function ask(event: string, folder: string, payload: object): Promise<any> {
         child.kill("SIGKILL")
         resolve(failed(reason))
       }
-      const timer = setTimeout(() => stop("its hook command took too long"), SETTINGS.limit_ms)
-      child.on("error", () => stop("its hook command could not be started"))
+      const timer = setTimeout(() => stop("the hook command took too long"), SETTINGS.limit_ms)
+      child.on("error", () => stop("the hook command could not be started"))
       child.stdin.on("error", () => {})
       child.stdout.on("data", (piece: Buffer) => {
         size += piece.length
-        if (size > MAX_ANSWER) stop("its hook command wrote too much")
+        if (size > MAX_ANSWER) stop("the hook command wrote too much")
         else pieces.push(piece)
       })
       child.on("close", (code: number | null) => {
         clearTimeout(timer)
-        if (code !== 0) return resolve(failed("its hook command failed"))
+        if (code !== 0) return resolve(failed("the hook command failed"))
         try {
           resolve(read(Buffer.concat(pieces).toString("utf8")))
         } catch {
-          resolve(failed("its hook command gave no answer"))
+          resolve(failed("the hook command gave no answer"))
         }
       })
       child.stdin.end(JSON.stringify(payload))
     } catch {
-      resolve(failed("its hook command could not be started"))
+      resolve(failed("the hook command could not be started"))
     }
   })
 }
@@ -78,7 +78,7 @@ export default function (pi: any) {
   pi.on("tool_result", async (event: any, ctx: any) => {
     const facts = { call_id: event.toolCallId, tool: event.toolName, arguments: event.input }
     const answer = await tell("tool_result", ctx, { ...facts, result: event.content, is_error: event.isError })
-    // `details` is for the screen and the session's file, and may say what the result said.
+    // `details` is for the screen and the session file, and may repeat the result.
     if (answer.block !== undefined) return { content: [{ type: "text", text: String(answer.block) }], details: {}, isError: true }
     if (answer.result !== undefined) return { content: answer.result, details: {} }
   })
