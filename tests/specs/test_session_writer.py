@@ -115,7 +115,7 @@ def kill(child: subprocess.Popen) -> list[str]:
     return [line.strip() for line in child.stdout if line.endswith("\n")]
 
 
-async def test_the_second_one_is_refused_early(tmp_path):
+async def test_the_second_writer_is_refused_early(tmp_path):
     async with stores(tmp_path) as (found, _):
         for store in found:
             first, slow, run = await run_until_slow(store, "paid")
@@ -156,7 +156,7 @@ async def test_the_newer_agent_takes_an_idle_session(tmp_path):
             assert await store.read("s") == tuple(first.messages)
 
 
-async def test_who_was_overtaken_writes_nothing(tmp_path, monkeypatch):
+async def test_an_overtaken_agent_writes_nothing(tmp_path, monkeypatch):
     async with stores(tmp_path) as (found, clock):
         monkeypatch.setattr(time, "time", lambda: clock.now / 1e9)
         for store in found:
@@ -188,7 +188,7 @@ async def test_who_was_overtaken_writes_nothing(tmp_path, monkeypatch):
             assert await store.read("s") == tuple(first.messages)
 
 
-async def test_a_stranger_s_message_is_noticed(tmp_path):
+async def test_a_foreign_message_is_noticed(tmp_path):
     async with stores(tmp_path) as (found, _):
         for store in found:
             agent, slow, run = await run_until_slow(store, "well")
@@ -205,7 +205,7 @@ async def test_a_stranger_s_message_is_noticed(tmp_path):
             assert await store.read("s") == tuple(agent.messages)
 
 
-async def test_appends_of_one_agent_share_it(tmp_path):
+async def test_appends_of_one_agent_share_the_lease(tmp_path):
     async with stores(tmp_path) as (found, _):
         for store in found:
             agent, _ = agent_of(store, "done")
@@ -217,7 +217,7 @@ async def test_appends_of_one_agent_share_it(tmp_path):
             assert await store.read("s") == tuple(agent.messages)
 
 
-async def test_a_run_elsewhere_is_respected(tmp_path):
+async def test_a_run_in_another_process_is_respected(tmp_path):
     path = tmp_path / "store.db"
     with start("hang", path, tmp_path / "runs", "hangs") as child:
         assert child.stdout.readline() == "hangs\n"
@@ -233,7 +233,7 @@ async def test_a_run_elsewhere_is_respected(tmp_path):
         kill(child)
 
 
-async def test_a_killed_process_gives_way(tmp_path):
+async def test_a_killed_process_releases_the_session(tmp_path):
     path = tmp_path / "store.db"
     with start("hang", path, tmp_path / "runs", "hangs") as child:
         assert child.stdout.readline() == "hangs\n"

@@ -90,7 +90,7 @@ def kill(child: subprocess.Popen) -> list[str]:
     return lines
 
 
-async def test_a_session_goes_on(tmp_path, caplog):
+async def test_a_session_continues(tmp_path, caplog):
     path = tmp_path / "store.db"
     first = ScriptedModel([ASKING, "done"])
     async with SqliteStore(path) as store:
@@ -125,7 +125,7 @@ async def test_a_started_agent_has_the_messages():
     assert texts(await store.read("s")) == ["go", "", "<a>"]
 
 
-async def test_a_session_that_cannot_be_read():
+async def test_a_failed_read_is_repeated():
     class Hesitant(MemoryStore):
         failures = 1
 
@@ -197,7 +197,7 @@ async def test_the_interruption_passes_every_step():
     assert texts(agent.messages)[3:] == ["ask again", "go on", "done"]
 
 
-async def test_appending_resumes_as_well():
+async def test_an_append_resumes_as_well():
     appended, called = [resuming(await interrupted_store(), agent_id="main") for _ in range(2)]
     recorder = Recorder(appended.bus)
 
@@ -211,7 +211,7 @@ async def test_appending_resumes_as_well():
     assert outcome.status == "ok"
 
 
-async def test_the_program_may_answer_itself():
+async def test_the_program_may_answer_the_call():
     agent = resuming(await interrupted_store(), "done")
     recorder = Recorder(agent.bus)
 

@@ -141,7 +141,7 @@ async def filled(path, *names: str) -> None:
             await store.append("s", user(name))
 
 
-async def test_messages_come_back_as_they_were(make):
+async def test_messages_come_back_unchanged(make):
     async with make() as store:
         for message in ROLES:
             for session_id in ("one", "two"):
@@ -173,7 +173,7 @@ async def test_sessions_are_listed_oldest_first(make):
         )
 
 
-async def test_what_was_read_does_not_change(make):
+async def test_read_messages_do_not_change(make):
     async with make() as store:
         await store.append("s", user("1"))
         messages = await store.read("s")
@@ -240,7 +240,7 @@ async def test_an_agent_stores_its_ledger(make):
 
 
 @pytest.mark.full
-async def test_what_was_refused_is_in_no_file(path, tmp_path, log_file):
+async def test_denied_values_are_in_no_file(path, tmp_path, log_file):
     rounds = 200
     async with (
         SqliteStore(path) as store,
@@ -321,7 +321,7 @@ async def test_an_append_is_on_disk_at_once(path, tmp_path):
         assert await copy.read("s") == (user("1").message,)
 
 
-async def test_a_store_opened_again_goes_on(path):
+async def test_a_reopened_store_continues_its_sessions(path):
     await filled(path, "1", "2")
 
     await filled(path, "3")
@@ -369,7 +369,7 @@ def move(path, to):
     ],
     ids=["file", "folder", "log", "index", "moved", "replaced"],
 )
-async def test_a_store_that_went_away_is_noticed(tmp_path, remove):
+async def test_a_missing_file_is_noticed(tmp_path, remove):
     path = tmp_path / "stores" / "store.db"
     path.parent.mkdir()
     async with SqliteStore(path) as store:
@@ -382,7 +382,7 @@ async def test_a_store_that_went_away_is_noticed(tmp_path, remove):
         assert all(b"canary" not in one.read_bytes() for one in tmp_path.rglob("*.db*"))
 
 
-async def test_a_store_that_came_back_works(path, tmp_path):
+async def test_a_restored_file_works(path, tmp_path):
     elsewhere = tmp_path / "elsewhere.db"
     async with SqliteStore(path) as store:
         await store.append("s", user("1"))
@@ -472,7 +472,7 @@ async def test_a_damaged_message_is_named(path):
         assert [one.id for one in await store.read("other")] == ["1"]
 
 
-async def test_a_changed_letter_is_named(path):
+async def test_a_changed_character_is_named(path):
     await filled(path, "1", "2")
     data = bytearray(path.read_bytes())
     data[data.index(b"I am 2")] ^= 1
@@ -483,7 +483,7 @@ async def test_a_changed_letter_is_named(path):
             await store.read("s")
 
 
-async def test_half_a_character_is_named(path):
+async def test_a_lone_surrogate_is_named(path):
     name = "s-\ud83d"
 
     async with SqliteStore(path) as store:
@@ -513,7 +513,7 @@ def modes(path) -> dict[str, int]:
     return {one.name: one.stat().st_mode & 0o777 for one in path.parent.glob(f"{path.name}*")}
 
 
-async def test_a_new_store_is_its_owner_s(path, open_to_all):
+async def test_a_new_store_is_private(path, open_to_all):
     async with SqliteStore(path) as store:
         await store.append("s", user("1"))
 
@@ -522,7 +522,7 @@ async def test_a_new_store_is_its_owner_s(path, open_to_all):
     assert found == dict.fromkeys(["store.db", "store.db-wal", "store.db-shm"], 0o600)
 
 
-async def test_permissions_that_were_given_stay(path, open_to_all):
+async def test_existing_permissions_stay(path, open_to_all):
     await filled(path, "1")
     path.chmod(0o640)
 
@@ -542,7 +542,7 @@ def copied(tmp_path, name) -> Path:
     return tmp_path / f"{name}-0.1.0.db"
 
 
-async def test_an_older_file_is_brought_up_to_date(tmp_path):
+async def test_an_older_file_is_upgraded(tmp_path):
     path = copied(tmp_path, "store")
 
     async with SqliteStore(path) as store:
@@ -556,7 +556,7 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path):
         assert other.execute("PRAGMA user_version").fetchone() == (6,)
 
 
-async def test_an_older_file_can_be_looked_at(tmp_path):
+async def test_an_older_file_is_readable(tmp_path):
     path = copied(tmp_path, "store")
     before = path.read_bytes()
 
@@ -600,7 +600,7 @@ async def test_stores_of_version_0_1_0_are_opened(tmp_path):
         assert check_file(str(one), lambda done, pages: None).problems == ()
 
 
-async def test_a_session_that_0_1_0_tore_is_mended(tmp_path):
+async def test_a_damaged_session_of_0_1_0_is_repaired(tmp_path):
     path, new = copied(tmp_path, "twice"), tmp_path / "new.db"
 
     report = recover(str(path), str(new), lambda done, pages: None)

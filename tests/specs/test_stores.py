@@ -48,7 +48,7 @@ def test_a_store_of_another_package_passes(pytester):
     assert result.parseoutcomes() == {"passed": 1}
 
 
-def test_a_durable_store_is_opened_again():
+def test_a_durable_store_is_reopened():
     class Boasting(MemoryStore):
         durable = True
 
@@ -111,7 +111,7 @@ def test_a_lost_update_is_caught():
     assert "a number that 20 tasks count up: expected b'20'" in report
 
 
-def test_a_state_that_changes_is_caught():
+def test_a_reencoded_state_is_caught():
     class Tidy(MemoryStore):
         async def swap_state(self, session_id, name, old, new, **options):
             tidied = [body and json.dumps(json.loads(body)).encode() for body in (old, new)]
@@ -129,7 +129,7 @@ def test_half_an_append_is_caught():
     assert "fence" in broken_laws(Torn)[0]
 
 
-def test_texts_that_are_cut_are_caught():
+def test_cut_texts_are_caught():
     class Cutting(MemoryStore):
         async def append(self, session_id, stored):
             message = stored.message
@@ -155,7 +155,7 @@ def test_forgetting_too_much_is_caught():
     assert broken_laws(Impatient)[0] == ["forgetting"]
 
 
-def test_a_reader_that_loads_elsewhere_is_caught():
+def test_a_wrong_start_of_reading_is_caught():
     class Loading(MemoryStore):
         def reader(self):
             reader = super().reader()
@@ -174,7 +174,7 @@ def test_use_after_close_is_caught():
     assert broken_laws(Lasting)[0] == ["closing"]
 
 
-def test_memory_and_sqlite_keep_them(tmp_path):
+def test_memory_and_sqlite_pass(tmp_path):
     check_store(lambda _: MemoryStore())
     check_store(lambda name: SqliteStore(tmp_path / f"{name}.db"))
     for law in LAWS:

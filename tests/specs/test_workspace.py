@@ -65,7 +65,7 @@ async def test_a_file_is_read_in_pages(tmp_path):
     assert [*read[:2_999], *read[3_000:]] == [*lines[:2_999], *lines[3_000:]]
 
 
-async def test_what_is_no_text_is_named(tmp_path):
+async def test_unreadable_paths_are_named(tmp_path):
     (tmp_path / "picture").write_bytes(b"\x89PNG\xff")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -133,7 +133,7 @@ def move_behind_a_link(path):
     path.symlink_to("b.txt")
 
 
-async def test_what_was_previewed_is_written(tmp_path):
+async def test_a_previewed_change_is_written(tmp_path):
     path = tmp_path / "a.txt"
     files = FileTools(root=tmp_path)
     cases = [
@@ -169,7 +169,7 @@ async def test_what_was_previewed_is_written(tmp_path):
     assert other.preview(ToolCall(name="edit_file", arguments=EDIT), files.edit_file) is None
 
 
-async def test_edits_at_once_are_all_made(tmp_path, monkeypatch):
+async def test_concurrent_edits_are_all_made(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\n")
     both = threading.Barrier(2)
@@ -228,7 +228,7 @@ async def test_a_failed_write_leaves_the_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-async def test_no_path_leads_out_unasked(tmp_path, monkeypatch):
+async def test_paths_outside_are_not_accessed_unapproved(tmp_path, monkeypatch):
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()
     outside.mkdir()
@@ -253,7 +253,7 @@ async def test_no_path_leads_out_unasked(tmp_path, monkeypatch):
         assert asked[-1] == f"read_file uses a path outside of {root}: {path!r}"
 
 
-async def test_a_command_tells_output_and_status(tmp_path):
+async def test_a_command_returns_output_and_status(tmp_path):
     async with working(ShellTool(root=tmp_path)) as call:
         assert await call("shell", command="echo one; echo two >&2; pwd; exit 3") == (
             f"one\ntwo\n{tmp_path}\n[exit status 3]",
@@ -261,7 +261,7 @@ async def test_a_command_tells_output_and_status(tmp_path):
         )
 
 
-async def test_much_output_keeps_both_ends(tmp_path):
+async def test_long_output_keeps_both_ends(tmp_path):
     command = "echo first; head -c 10000000 /dev/zero | tr '\\0' 'x'; echo; echo last"
 
     async with working(ShellTool(root=tmp_path, output_bytes=1_000)) as call:
@@ -302,7 +302,7 @@ ENDINGS = pytest.mark.parametrize(
 
 
 @ENDINGS
-async def test_time_and_cancellation_end_all(tmp_path, ending, error):
+async def test_timeout_and_cancellation_end_all_processes(tmp_path, ending, error):
     stay = "trap '' TERM; (trap '' TERM; echo $$ >a; while :; do sleep 0.1; done) & echo $! >b; "
     stay += "until [ -s a ]; do :; done; "
     command = stay + ("echo done" if ending == "itself" else "echo begun; wait")
@@ -335,7 +335,7 @@ async def test_an_orphan_ends_with_its_command(tmp_path, ending, error):
     await gone(int((tmp_path / "a").read_text()))
 
 
-async def test_keys_are_not_handed_on(tmp_path, monkeypatch):
+async def test_keys_are_not_passed_on(tmp_path, monkeypatch):
     for name in ("OPENAI_API_KEY", "GITHUB_TOKEN", "EDITOR"):
         monkeypatch.setenv(name, f"value of {name}")
 

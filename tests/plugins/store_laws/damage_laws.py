@@ -10,7 +10,7 @@ class DamagedStoreLaws:
     """For stores that can be changed behind their back; the subject has `damage` and `age`."""
 
     @law
-    async def test_a_changed_letter_is_named(self, stores: StoreSubject) -> None:
+    async def test_a_changed_character_is_named(self, stores: StoreSubject) -> None:
         """Reading the session fails, by the number of the message; a reader gives the others."""
         store = stores.open()
         for name in ("m1", "m2", "m3"):

@@ -43,7 +43,7 @@ class OrderLaws:
     """For every store."""
 
     @law
-    async def test_messages_come_back_as_they_were(self, stores: StoreSubject) -> None:
+    async def test_messages_come_back_unchanged(self, stores: StoreSubject) -> None:
         """Two sessions that are written in turn keep their own messages, equal and in order."""
         store = stores.open()
         for message in ROLES:
@@ -88,7 +88,7 @@ class OrderLaws:
         await store.close()
 
     @law
-    async def test_what_was_read_does_not_change(self, stores: StoreSubject) -> None:
+    async def test_read_messages_do_not_change(self, stores: StoreSubject) -> None:
         """What a read returned is as it was, whatever is appended later."""
         store = stores.open()
         await store.append("s", entry("1", 1))

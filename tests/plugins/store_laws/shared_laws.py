@@ -26,7 +26,7 @@ class SharedStoreLaws:
     """For stores that are `durable`, and that several may open."""
 
     @law
-    async def test_a_store_opened_again_goes_on(self, stores: StoreSubject) -> None:
+    async def test_a_reopened_store_continues_its_sessions(self, stores: StoreSubject) -> None:
         """With all that was in it, and epochs that go on growing."""
         store = stores.open()
         expect_true(store.durable, "a store that outlives its process is not `durable`")

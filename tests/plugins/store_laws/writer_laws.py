@@ -35,7 +35,7 @@ class WriterLaws:
         await store.close()
 
     @law
-    async def test_who_was_overtaken_writes_nothing(self, stores: StoreSubject) -> None:
+    async def test_an_overtaken_agent_writes_nothing(self, stores: StoreSubject) -> None:
         """The error says where the session stands now."""
         store = stores.open()
         first = await store.open_session("s", "a", 0)
