@@ -34,10 +34,10 @@ class PromptSkipper(Protocol):
 
 
 @runtime_checkable
-class Concealer(Protocol):
+class DisplayRedactor(Protocol):
     """A component that redacts records for a person, such as secrets in a log."""
 
-    async def concealed(self, record: R, scope: Scope) -> R | None:
+    async def for_display(self, record: R, scope: Scope) -> R | None:
         """Return *record*, a message, call or text, redacted.
 
         None if the record cannot be examined: then no part of it may be shown.

@@ -135,7 +135,7 @@ class RedactPersonalData(FileRedaction):
         walk = partial(rewrite_response, parameters=False)
         return await self._redact(response, walk, scope, keep_binary=self._keep_binary)
 
-    async def concealed(self, record: T, scope: Scope) -> T | None:
+    async def for_display(self, record: T, scope: Scope) -> T | None:
         """Return *record* with marks in place of values; None if it could not be examined."""
         try:
             return await self._redact(

@@ -247,10 +247,10 @@ class RedactSecrets(FileRedaction):
         # A response that was cleaned a moment ago and did not change since is not scanned again.
         return await self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
 
-    async def concealed(self, record: R, scope: Scope) -> R | None:
+    async def for_display(self, record: R, scope: Scope) -> R | None:
         """Return *record* with marks in place of secrets; None if it could not be examined."""
         try:
-            return await self._redactor.concealed(session_of(scope), record, self.stored(scope))
+            return await self._redactor.for_display(session_of(scope), record, self.stored(scope))
         except UnexaminedError:
             return None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from toolbus.components.capabilities import Concealer
+from toolbus.components.capabilities import DisplayRedactor
 from toolbus.components.state import replay_place
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
@@ -249,8 +249,8 @@ class Replayer:
         for component in self._components:
             if redacted is None or not component.enabled:
                 continue
-            if isinstance(component, Concealer):
-                redacted = await component.concealed(redacted, scope)
+            if isinstance(component, DisplayRedactor):
+                redacted = await component.for_display(redacted, scope)
         return redacted
 
     async def shown(self, text: str | None, scope: Scope = _NO_SCOPE) -> str | None:

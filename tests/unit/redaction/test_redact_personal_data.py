@@ -36,8 +36,10 @@ async def test_a_report_has_marks_and_keeps_placeholders():
     component, jane = RedactPersonalData(), "jane@example.com"
     call = ToolCall(id="c", name="mail", arguments={"to": jane, "cc": "[email-abcdefghijklmnop]"})
 
-    text = await component.concealed(f"to {jane}, [email-abcdefghijklmnop]", Scope(session_id="s"))
-    shown = await component.concealed(call, Scope(session_id="s"))
+    text = await component.for_display(
+        f"to {jane}, [email-abcdefghijklmnop]", Scope(session_id="s")
+    )
+    shown = await component.for_display(call, Scope(session_id="s"))
 
     assert text == "to (personal email), [email-abcdefghijklmnop]"
     assert shown.arguments == {"to": "(personal email)", "cc": "[email-abcdefghijklmnop]"}

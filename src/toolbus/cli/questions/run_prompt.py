@@ -21,7 +21,7 @@ from toolbus.cli.questions.keyboard import open_keyboard
 from toolbus.cli.questions.question_pages import ASKS, QuestionPages
 from toolbus.cli.questions.terminal_approver import REFUSED
 from toolbus.cli.questions.typed_answers import Choices, TypedAnswer, person_name, read_decision
-from toolbus.components.capabilities import Concealer
+from toolbus.components.capabilities import DisplayRedactor
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.errors import DecodeError, StoreError
@@ -309,8 +309,8 @@ def _find_edit(agent: Agent, call: ToolCall) -> FileEdit | None:
 async def _redacted(text: str, asked: ApprovalRequest, agent: Agent) -> str | None:
     """Return *text* with marks in place of secrets; None if it could not be examined."""
     for component in agent.components:
-        if isinstance(component, Concealer):
-            redacted = await component.concealed(text, asked.scope)
+        if isinstance(component, DisplayRedactor):
+            redacted = await component.for_display(text, asked.scope)
             if redacted is None:
                 return None
             text = redacted

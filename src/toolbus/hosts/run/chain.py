@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from toolbus.approvals.stored import StoredApprovals
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE
-from toolbus.components.capabilities import Concealer
+from toolbus.components.capabilities import DisplayRedactor
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
@@ -106,12 +106,12 @@ class HookChain(Participant):
     async def _redact(self, text: str, scope: Scope) -> str:
         """Return *text* without the secrets that components redact."""
         for component in self.components:
-            if not isinstance(component, Concealer):
+            if not isinstance(component, DisplayRedactor):
                 continue
-            concealed = await component.concealed(text, scope)
-            if concealed is None:
+            redacted = await component.for_display(text, scope)
+            if redacted is None:
                 return "(withheld: it could not be examined)"
-            text = concealed
+            text = redacted
         return text
 
     async def handle(

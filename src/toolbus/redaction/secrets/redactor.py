@@ -137,7 +137,7 @@ class Redactor:
                 partial(examination.end, self.registries.lock)
             )
 
-    async def concealed(self, session: str, record: T, state: State | None) -> T:
+    async def for_display(self, session: str, record: T, state: State | None) -> T:
         """Return *record*, a message, a call or a text, with secrets as `(secret github-pat)`.
 
         Placeholders stay. Raises `UnexaminedError` and `StoreError`.
