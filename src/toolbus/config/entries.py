@@ -60,11 +60,6 @@ def named_uses(document: Document) -> Iterator[str]:
             yield use
 
 
-def source_of(use: str) -> str:
-    """Return the file or module of *use*, "" for an entry point."""
-    return use if use.endswith(".py") else use.rpartition(":")[0]
-
-
 def _entry(document: Document, index: int, table: dict[str, Any]) -> Entry:
     inside = "; the component's own go into `settings`"
     values = read_values(document, ComponentTable, table, COMPONENT, index, inside=inside)

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.config.entries import named_uses, source_of
+from toolbus.config.entries import named_uses
 from toolbus.config.tables import COMPONENT
 from toolbus.config.trust import check_trust
 from toolbus.errors import LoadError
@@ -49,7 +49,9 @@ def _files_of(document: Document, digests: Mapping[str, str] | None) -> list[Pat
     if digests is not None:
         return [Path(path) for path in digests]
     folder = document.file.parent
-    sources = map(source_of, named_uses(document))
+    sources = [
+        use if use.endswith(".py") else use.rpartition(":")[0] for use in named_uses(document)
+    ]
     files = [*[each for each in sources if each.endswith(".py")], *_setting_files(document)]
     return [Path(os.path.realpath(folder / Path(each).expanduser())) for each in files]
 

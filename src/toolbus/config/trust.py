@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from toolbus.config.documents import NAME, NAMES, find, read_document, search_places
-from toolbus.config.entries import named_uses, source_of
+from toolbus.config.entries import named_uses
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.private_files import (
     UnfitFileError,
@@ -190,7 +190,7 @@ def read_owned(file: Path | str) -> Document:
         raise ConfigurationError(f"refused: {reason}; make it yours alone", str(file))
     document = read_document(file)
     for use in named_uses(document):
-        source = source_of(use)
+        source = use if use.endswith(".py") else use.rpartition(":")[0]
         named = file.parent / Path(source).expanduser()
         if not (source.endswith(".py") and named.is_file()):
             continue  # A missing file is reported when it is loaded.
