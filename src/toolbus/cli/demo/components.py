@@ -69,6 +69,6 @@ class AskBeforePush(AgentComponent):
 
 
 def components() -> list[AgentComponent | ToolAdapter]:
-    """Return what stands between the agent and its tools."""
+    """Return the handlers between the agent and its tools."""
     limit = TruncateOutput(characters=1_000)
     return [Redact(), limit, GitManners(), NoDestruction(), AskBeforePush()]

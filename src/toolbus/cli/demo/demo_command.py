@@ -161,7 +161,7 @@ def _components(root: Path, without: Sequence[str]) -> list[AgentComponent | Too
 
 
 async def _wait_for_enter(output: Output) -> None:
-    """Wait for a line, or the end, of standard input; Ctrl-C ends the wait like any other."""
+    """Wait for a line or the end of standard input; Ctrl-C cancels the wait."""
     output.write("\npress Enter to continue ")
     typed, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_reader(0, typed.set)
@@ -173,7 +173,7 @@ async def _wait_for_enter(output: Output) -> None:
 
 
 def _count(world: World, transcript: Path, timeline: Timeline, result: RunResult) -> dict[str, int]:
-    """Return how much of what the tools returned the model read, and the store's files hold."""
+    """Return the sizes and credentials that tools returned, the model read and the store has."""
     returned = "\0".join([outcome.response.text for outcome in timeline.outcomes])
     read = "\0".join([message.text for message in result.messages if message.role == "tool"])
     files = [each.read_text("latin-1") for each in transcript.parent.glob(f"{transcript.name}*")]

@@ -92,9 +92,9 @@ def _answer(turn: int, text: str, calls: dict[str, Any]) -> AssistantMessage:
 
 
 def isolate_git(folder: Path) -> None:
-    """Take the person's settings of git out of the environment of this process.
+    """Remove the person's git settings from the environment, which the agent's shell inherits.
 
-    The agent's shell inherits it. *folder* takes the place of the home folder.
+    *folder* takes the place of the home folder. The environment of this process is changed.
     """
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]
