@@ -50,7 +50,7 @@ def test_each_broken_law_is_found(broken):
 
 
 @pytest.mark.parametrize("good", GOOD, ids=[one.name for one in GOOD])
-def test_what_keeps_the_laws_passes(good, thorough):
+def test_correct_handlers_pass(good, thorough):
     subject, options = good.subject, good.options
 
     good.check(subject, examples=1_000 if thorough else 25, **options)
@@ -66,7 +66,7 @@ def test_every_law_has_a_breach():
     assert broken == laws
 
 
-def test_a_report_tells_law_case_remedy():
+def test_a_report_has_law_case_advice():
     adapter = ForgetsTheCall()
 
     error = broken_by(check_adapter, adapter)
@@ -97,7 +97,7 @@ def test_the_case_is_the_smallest():
     assert response.structured is response.parameters is response.duration_ns is None
 
 
-def test_long_values_are_shown_in_short():
+def test_long_values_are_shortened():
     def bounded(response):
         if len(response.text) > 50_000:
             raise ValueError(response.text)
@@ -125,7 +125,7 @@ def test_it_is_a_failed_assertion():
     assert isinstance(error, ToolbusError)
 
 
-def test_a_law_can_be_left_out():
+def test_a_law_can_be_excluded():
     adapter = CountsCalls()
 
     check_adapter(adapter, without=["repeatable"], examples=20)
@@ -149,7 +149,7 @@ def test_an_unknown_law_is_refused():
         check_adapter(Blank(), without=names)
 
 
-def test_the_tools_given_are_those_tried():
+def test_given_tools_are_used():
     @tool
     def rotate(angle: int) -> str:
         """Turn it."""
@@ -190,7 +190,7 @@ def test_values_can_be_given():
     assert set(values) == {3, 4}
 
 
-def test_more_examples_are_more_cases():
+def test_more_examples_give_more_cases():
     seen = count()
 
     def counted(**options):
@@ -204,7 +204,7 @@ def test_more_examples_are_more_cases():
 
 
 @pytest.mark.full
-def test_what_a_guard_asks_for_is_tried():
+def test_looked_up_arguments_are_drawn():
     def in_a_list(ctx):
         edits = ctx.value.arguments.get("edits")
         for edit in edits if isinstance(edits, tuple) else ():
@@ -227,7 +227,7 @@ def test_what_a_guard_asks_for_is_tried():
 
 
 @pytest.mark.full
-def test_what_no_case_reached_is_told():
+def test_unreached_code_is_reported():
     @tool
     def write_file(path: str) -> str:
         """Write it."""
@@ -256,7 +256,7 @@ def test_what_no_case_reached_is_told():
     assert found.law == "raises-nothing"
 
 
-def test_walking_through_arguments_asks_for_none(thorough):
+def test_iteration_is_not_a_lookup(thorough):
     def texts_in(value):
         match value:
             case str():
@@ -282,7 +282,7 @@ def test_walking_through_arguments_asks_for_none(thorough):
     assert issubclass(LawBroken, AssertionError)
 
 
-def test_noted_arguments_are_ordinary_ones(thorough):
+def test_observed_arguments_behave_normally(thorough):
     def normalise(ctx):
         call = ctx.value
         plain = ToolCall(id=call.id, name=call.name, arguments=dict(call.arguments), raw=call.raw)
@@ -394,7 +394,7 @@ def test_the_mark_of_a_method_is_read():
 
 
 @pytest.mark.full
-def test_what_never_ends_is_interrupted():
+def test_an_endless_handler_is_interrupted():
     def loops(ctx):
         while True:
             pass
@@ -435,7 +435,7 @@ async def test_a_check_works_inside_a_loop():
     assert error.law == "ends"
 
 
-def test_another_alarm_goes_on():
+def test_another_alarm_stays_set():
     def ring(*_):
         raise AssertionError("it rang")
 
@@ -454,7 +454,7 @@ def test_another_alarm_goes_on():
 
 
 @pytest.mark.full
-def test_each_part_is_tried():
+def test_each_part_is_checked():
     class Parts(AgentComponent):
         def __init__(self):
             self.register_tool_adapter(Blank())
@@ -483,7 +483,7 @@ def test_each_part_is_tried():
     ]
 
 
-def test_adapters_are_reached_as_in_an_agent():
+def test_adapters_are_called_as_in_an_agent():
     class Signed(ToolAdapter):
         def adapt_signature(self, spec):
             return replace(spec, description="signed")
@@ -514,7 +514,7 @@ def test_adapters_are_reached_as_in_an_agent():
     assert component.adapters == before
 
 
-def test_it_is_installed_meanwhile():
+def test_a_checked_component_is_installed():
     steps = []
 
     class Needy(AgentComponent):
@@ -540,7 +540,7 @@ def test_it_is_installed_meanwhile():
     assert component.host is None
 
 
-def test_a_predicate_counts(thorough):
+def test_a_predicate_applies(thorough):
     class Some(AgentComponent):
         @guard(TOOL_CALL_BEFORE, when=lambda ctx: "path" in ctx.value.arguments)
         def judge(self, ctx):
@@ -558,7 +558,7 @@ def test_a_predicate_counts(thorough):
     assert error.problem.startswith("its predicate raised KeyError: 'path'")
 
 
-def test_restricted_it_is_checked_for_its_tools():
+def test_a_restricted_component_gets_its_tools():
     def only_one(name):
         if name != "read_file":
             raise LookupError(name)

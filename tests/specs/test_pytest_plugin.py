@@ -105,7 +105,7 @@ def test_observer(bus):
     )
 
 
-def test_a_late_failure_counts_as_well(run):
+def test_a_late_failure_counts(run):
     text = """
 async def slow(ctx):
     await asyncio.sleep(0)
@@ -193,7 +193,7 @@ tool:call:before: changed
 """
 
 
-def test_a_ledger_is_kept_on_request(run, pytester):
+def test_a_snapshot_is_written_on_request(run, pytester):
     text = KEEPING
 
     first, second = run(text, "--toolbus-update"), run(text)
@@ -303,7 +303,7 @@ async def read(path: str) -> str:
     return path
 
 
-def test_unused_it_imports_nothing(pytester):
+def test_an_unused_plugin_imports_nothing(pytester):
     text = """
 import sys
 

@@ -80,7 +80,7 @@ async def test_a_run_is_recorded_in_order():
     ]
 
 
-async def test_values_before_and_after_are_there():
+async def test_values_before_and_after_are_recorded():
     agent = agent_for()
     agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"name": "me"}), name="rename")
 
@@ -106,7 +106,7 @@ async def test_an_answer_is_a_result():
     assert recorder.results(TOOL_CALL_BEFORE) == [answer]
 
 
-async def test_a_closed_recorder_keeps_what_it_has():
+async def test_a_closed_recorder_keeps_its_records():
     agent = agent_for()
     with Recorder(agent.bus) as recorder:
         await agent.call_tool("greet", name="you")
@@ -129,7 +129,7 @@ async def test_a_recorder_does_not_count_as_handler():
     assert not [one for event in CATALOGUE for one in agent.bus.handlers(event)]
 
 
-def test_a_clock_stands_until_told():
+def test_a_fake_clock_moves_on_request():
     clock = FakeClock(5)
     before = clock(), clock()
 
@@ -140,7 +140,7 @@ def test_a_clock_stands_until_told():
     assert FakeClock()() == 1_000
 
 
-async def test_a_tool_takes_as_long_as_told():
+async def test_a_fake_clock_sets_durations():
     clock = FakeClock()
 
     @tool
@@ -215,7 +215,7 @@ def test_values_of_every_event_are_drawn(event):
     fits()
 
 
-def test_calls_fit_a_schema():
+def test_calls_match_a_schema():
     schema = {
         "type": "object",
         "properties": {"path": {"type": "string", "minLength": 1}, "depth": {"enum": [1, 2]}},
@@ -230,7 +230,7 @@ def test_calls_fit_a_schema():
     fits()
 
 
-def test_calls_fit_a_function():
+def test_calls_match_a_function():
     def search(pattern: str, depth: int = 3, names: list[str] | None = None) -> str:
         return f"{pattern} {depth} {names}"
 
@@ -245,7 +245,7 @@ def test_calls_fit_a_function():
     fits()
 
 
-def test_texts_are_those_wanted():
+def test_texts_come_from_a_strategy():
     said = st.just("said")
 
     @PATIENT
@@ -278,7 +278,7 @@ def test_hostile_texts_are_of_every_kind():
     assert max(len(text.encode()) for text in strategies.HOSTILE_TEXTS) > 100_000
 
 
-def test_what_is_no_tool_is_refused():
+def test_an_invalid_tool_is_refused():
     unsound, nothing = {"type": "objekt"}, 3
 
     with pytest.raises(ValueError, match="the schema is not valid"):
@@ -312,7 +312,7 @@ def test_a_denial_of_any_kind_counts():
     assert reasons == ["not today"] * 6
 
 
-def test_what_was_not_denied_fails():
+def test_a_result_without_denial_fails():
     others = [None, CALL, dispatched(), ToolResponse.from_text("done"), RunResult(status="ok")]
 
     shown = []
@@ -329,7 +329,7 @@ def test_what_was_not_denied_fails():
         assert_denied(REFUSED, "never")
 
 
-def test_what_was_allowed_passes():
+def test_an_allowed_result_passes():
     outcome = ToolCallOutcome(requested=CALL, executed=None, response=REFUSED, status="denied")
     asked = dispatched(guards=[lambda ctx: Ask("really?")])
 
@@ -343,7 +343,7 @@ def test_what_was_allowed_passes():
             assert_allowed(question)
 
 
-def test_nothing_was_changed():
+def test_an_unchanged_result_passes():
     outcome = ToolCallOutcome(requested=CALL, executed=CALL, response=REFUSED, status="ok")
 
     assert_unchanged(dispatched(lambda ctx: None))
