@@ -81,8 +81,8 @@ class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The end of a call: as *requested* by the model, as *executed* (None if it never ran).
 
     *status* describes the tool, also when a fallback answered; "pending": the questions with the
-    ids *pending* wait for a person. With *again* another process, which was killed or lost the
-    session, may have dispatched this outcome before.
+    ids *pending* wait for a person. With *again* another process, which was killed or took
+    the session over, may have dispatched this outcome before.
 
     >>> outcome = asyncio.run(ToolRunner(EventBus(), Toolset([])).call("add"))
     >>> outcome.status, outcome.executed

@@ -28,7 +28,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: type, value: Any) -> Any:
-    """Return the text *value* as a path of the type *kind*, the only type msgspec asks for."""
+    """Return the text *value* as a path of the type *kind*, the only foreign type of a hint."""
     if not isinstance(value, str):
         raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
     return kind(value)

@@ -124,7 +124,7 @@ class Taps:
 
 
 class Readers(NamedTuple):
-    """The *taps* that read a session's records, and their wishes; *of_session* are its own."""
+    """The taps *of_session*, all *taps* of its records, and their need of digests and values."""
 
     of_session: tuple[Tap, ...]
     taps: tuple[Tap, ...]

@@ -113,7 +113,7 @@ class OpenCalls(NamedTuple):
     """The calls of a session without an answer that can go on, by their ids.
 
     Calls in *waiting* have not run; the values are their questions. Calls in *continued* run a
-    sub-agent; the values are its sessions. The ends of the calls in *untold* were never reported:
+    sub-agent; the values are their sessions. The ends of the calls in *untold* were never reported:
     the answer to their question, or to one below them, was not delivered.
     """
 
