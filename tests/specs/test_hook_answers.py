@@ -86,7 +86,7 @@ def test_a_question_is_the_host_s_own():
             assert '"ask"' in text
 
 
-def test_other_arguments_reach_the_call():
+def test_rewritten_arguments_reach_the_call():
     for event in events("call"):
         text, value, _ = answered(event, call=with_arguments(event, one="new", two=2))
 
@@ -125,7 +125,7 @@ def test_a_result_keeps_the_shape_of_its_tool(tool):
     assert value["hookSpecificOutput"]["updatedToolOutput"] == json.loads(expected)
 
 
-def test_a_notice_takes_the_place_of_a_result():
+def test_a_notice_replaces_a_result():
     for event in events("result"):
         text, value, undelivered = answered(event, response=ToolResponse("a notice"))
 
@@ -133,7 +133,7 @@ def test_a_notice_takes_the_place_of_a_result():
         assert ("a notice" in text and stops("result", value)) or undelivered
 
 
-def test_context_goes_where_it_is_taken():
+def test_context_is_delivered_or_reported():
     for host, name, payload in EVENTS:
         event = dialect(host).decode(name, payload)
 
@@ -142,7 +142,7 @@ def test_context_goes_where_it_is_taken():
         assert ("also this" in text) != ("add_context" in undelivered)
 
 
-def test_a_prompt_is_kept_back():
+def test_a_prompt_is_blocked():
     for event in events("prompt"):
         text, value, _ = answered(event, denied="the reason")
 
@@ -151,7 +151,7 @@ def test_a_prompt_is_kept_back():
         assert "the reason" in text
 
 
-def test_a_block_needs_no_payload():
+def test_a_fail_closed_answer_needs_no_payload():
     for host, name, payload in EVENTS:
         kind = dialect(host).decode(name, payload).kind
         for shown in (None, payload):
@@ -164,7 +164,7 @@ def test_a_block_needs_no_payload():
 
 @settings(max_examples=100)
 @given(data=st.data())
-def test_a_hostile_event_is_answered_and_stopped(data, tmp_path_factory):
+def test_a_hostile_event_is_blocked(data, tmp_path_factory):
     host = data.draw(st.sampled_from(HOSTS))
     name, event = data.draw(hostile_events(host))
     folder = tmp_path_factory.getbasetemp()

@@ -118,7 +118,7 @@ def test_random_events_are_answered_alike(install):
 
 
 @pytest.mark.full
-def test_twenty_events_at_once_are_kept_once(install):
+def test_twenty_concurrent_events_are_stored_once(install):
     hooks = install()
     for turn in range(2):
         texts = [f"prompt {turn} {number}" for number in range(20)]
@@ -137,7 +137,7 @@ def test_twenty_events_at_once_are_kept_once(install):
 
 
 @pytest.mark.full
-def test_a_killed_worker_leaves_no_event_open(install):
+def test_a_killed_worker_lets_nothing_pass(install):
     hooks = install()
     hooks.result()
     expected = []
@@ -158,7 +158,7 @@ def test_a_killed_worker_leaves_no_event_open(install):
 
 
 @pytest.mark.full
-def test_a_killed_worker_renames_nothing(install):
+def test_a_killed_worker_changes_no_placeholder(install):
     asks = 'name = "own"\nverdict = "ask"\ncommand = "deploy"\nreason = "it is for ever"\n'
     hooks = install(REDACTION + POLICY + "[[component.settings.rule]]\n" + asks)
     names, told = [], []
@@ -202,7 +202,7 @@ class Rules(AgentComponent):
 
 
 @pytest.mark.parametrize("event", ["call", "result"])
-def test_a_second_telling_of_events_is_marked(install, tmp_path, event):
+def test_a_repeated_outcome_is_marked(install, tmp_path, event):
     hooks, told, kill = install(COMPONENT), tmp_path / "told", tmp_path / "kill"
     (tmp_path / "rules.py").write_text(TELLING.format(told=str(told), kill=str(kill)))
     tell = getattr(hooks, event)
@@ -218,7 +218,7 @@ def test_a_second_telling_of_events_is_marked(install, tmp_path, event):
 
 
 @pytest.mark.full
-def test_a_killed_child_is_answered_by_the_block(install):
+def test_a_killed_child_blocks(install):
     hooks = install(COMPONENT, "os.kill(os.getpid(), signal.SIGKILL)")
     hooks.sockets.write_text("")
     assert hooks.is_block(hooks.call(), "BeforeTool")
@@ -230,7 +230,7 @@ def test_a_killed_child_is_answered_by_the_block(install):
 
 
 @pytest.mark.full
-def test_a_crash_leaves_no_memory_in_a_file(install):
+def test_a_crash_writes_no_memory(install):
     limits = "__import__('resource').getrlimit(__import__('resource').RLIMIT_CORE)"
     hooks = install(COMPONENT, f"return Deny(str({limits}))")
     local = hooks.call()
@@ -239,7 +239,7 @@ def test_a_crash_leaves_no_memory_in_a_file(install):
 
 
 @pytest.mark.full
-def test_a_worker_that_stands_still_stops_nothing(install):
+def test_a_stopped_worker_stops_no_event(install):
     hooks = install()
     expected = without_numbers(hooks.result())
     os.kill(hooks.await_worker(), signal.SIGSTOP)
@@ -247,7 +247,7 @@ def test_a_worker_that_stands_still_stops_nothing(install):
 
 
 @pytest.mark.full
-def test_a_component_that_hangs_is_blocked_in_time(install):
+def test_a_hanging_component_blocks_in_time(install):
     hooks = install(COMPONENT, "time.sleep(600)", limit=2.0)
     answers = [hooks.call()]
     hooks.await_worker()
@@ -255,7 +255,7 @@ def test_a_component_that_hangs_is_blocked_in_time(install):
     assert [answer["decision"] for answer in answers] == ["deny", "deny"]
 
 
-def test_a_full_disk_is_answered_by_the_block(install):
+def test_a_full_disk_blocks(install):
     hooks = install()
 
     def fill():
@@ -266,7 +266,7 @@ def test_a_full_disk_is_answered_by_the_block(install):
     assert SECRET not in json.dumps(answer)
 
 
-def test_what_is_gone_is_answered_by_the_block(install, tmp_path):
+def test_a_missing_part_blocks(install, tmp_path):
     python = tmp_path / "python"
     python.symlink_to(sys.executable)
     package = tmp_path / "package"
@@ -287,7 +287,7 @@ def test_what_is_gone_is_answered_by_the_block(install, tmp_path):
         assert hooks.is_block(hooks.result(line=line), "AfterTool"), remove
 
 
-def test_settings_that_others_may_write_count_not(install):
+def test_settings_that_others_may_write_block(install):
     hooks = install()
     settings = hooks.script.parent / "settings"
     line = hooks.line("AfterTool")
@@ -301,7 +301,7 @@ def test_settings_that_others_may_write_count_not(install):
 
 
 @pytest.mark.full
-def test_a_changed_configuration_is_in_force_at_once(install):
+def test_a_changed_configuration_applies_at_once(install):
     hooks = install(POLICY)
     assert hooks.call() == {}
     hooks.await_worker()
@@ -314,7 +314,7 @@ def test_a_changed_configuration_is_in_force_at_once(install):
 
 
 @pytest.mark.full
-def test_a_changed_component_is_in_force_at_once(install, tmp_path):
+def test_a_changed_component_applies_at_once(install, tmp_path):
     hooks = install(COMPONENT)
     hooks.call()
     hooks.await_worker()
@@ -350,7 +350,7 @@ def test_a_new_version_ends_the_worker(install, tmp_path):
 
 
 @pytest.mark.parametrize("left", [None, b"", b"# mine\n", b"disabled"])
-def test_a_lost_configuration_stops_every_event(install, tmp_path, left):
+def test_a_lost_configuration_blocks_every_event(install, tmp_path, left):
     own = tmp_path / "home/.config/toolbus/toolbus.toml"
     own.parent.mkdir(parents=True)
     text = REDACTION + POLICY
@@ -434,7 +434,7 @@ def test_a_hostile_working_folder_changes_nothing(install, tmp_path):
 
 @pytest.mark.full
 @pytest.mark.parametrize("how", ["link", "shared"])
-def test_a_foreign_folder_of_sockets_is_not_used(install, tmp_path, how):
+def test_a_foreign_folder_of_sockets_is_ignored(install, tmp_path, how):
     hooks = install()
     if how == "link":
         (tmp_path / "elsewhere").mkdir(mode=0o700)

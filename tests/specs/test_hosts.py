@@ -279,7 +279,7 @@ def test_each_event_is_stored_once(host, table):
     assert not [name for name, secret in visit.secrets.items() if secret.encode() in data]
 
 
-def test_what_no_event_tells_is_declared(host, visit):
+def test_blind_spots_are_declared(host, visit):
     made = visit(host, SECRETS)
     secrets = {name: made.plant(name) for name in ("mentioned", "early")}
     call = made.host.shell("cat early; sleep 2")
@@ -383,7 +383,7 @@ def test_a_killed_worker_loses_nothing(host, visit):
     assert len(calls) == 2
 
 
-def test_what_hangs_is_cut_off(host, visit):
+def test_a_hanging_component_is_cut_off(host, visit):
     made = visit(host, SLEEPS)
 
     def prepare():
@@ -494,7 +494,7 @@ def test_a_hostile_project_changes_nothing(host, visit):
     assert not (made.home / "pwned").exists()
 
 
-def test_hooks_switched_off_are_told(host, visit):
+def test_disabled_hooks_are_reported(host, visit):
     made = visit(host, POLICY)
     made.folders.write("project/.claude/settings.json", {"disableAllHooks": True})
     made.folders.write("project/.gemini/settings.json", {"hooksConfig": {"enabled": False}})
