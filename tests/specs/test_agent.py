@@ -1151,7 +1151,7 @@ async def test_a_sub_agent_shares_the_bus():
     shared.add(stranger)
     await agent.run("go")
 
-    reason = "a sub-agent shares its caller's bus; give both the same `bus=`, or it none"
+    reason = "a sub-agent shares its caller's bus; give both the same `bus=`, or the sub-agent none"
     expected = f"tool 'worker': {reason}"
     assert [str(refused.value), str(refused_later.value)] == [expected, expected]
     answer = agent.messages[2].tool_response
@@ -1926,7 +1926,11 @@ async def test_an_install_may_use_the_agent():
 @pytest.mark.parametrize(
     ("option", "value", "problem"),
     [
-        ("model", "gpt", "model 'gpt': expected PROVIDER:NAME, or an object as `toolbus.models.Mo"),
+        (
+            "model",
+            "gpt",
+            "model 'gpt': expected PROVIDER:NAME, or an object like `toolbus.models.Mo",
+        ),
         ("model", None, "model None: it has no `complete`"),
         ("model", print, "model <built-in function print>: it has no `complete`"),
         ("model", ScriptedModel, "model 'ScriptedModel': it is a class; give an instance"),

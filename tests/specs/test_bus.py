@@ -1836,7 +1836,7 @@ def test_two_events_of_one_name_are_refused():
         for use in (bus.on, bus.handlers, bus.signal):
             with pytest.raises(RegistrationError) as caught:
                 use(other, *[lambda ctx: None] * (use == bus.on))
-            assert str(caught.value) == "event 'word': this bus has another of that name"
+            assert str(caught.value) == "event 'word': this bus has another event of that name"
 
     bus.apply_sync(WORD, "x")
     assert seen == ["word"]

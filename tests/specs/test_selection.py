@@ -240,8 +240,8 @@ def test_wrong_tools_and_roles_are_refused():
         ({"roles": 7}, "roles must be roles of messages, in a list, not 7"),
         ({"roles": []}, "roles must be some of system, user, assistant, tool, not ()"),
         ({"roles": [None]}, "roles must be some of system, user, assistant, tool, not (None,)"),
-        ({"roles": "asistant"}, "there is no role 'asistant'; did you mean 'assistant'?"),
-        ({"roles": ["user", "bot"]}, "there is no role 'bot'; known: assistant, system, tool,"),
+        ({"roles": "asistant"}, "unknown role 'asistant'; did you mean 'assistant'?"),
+        ({"roles": ["user", "bot"]}, "unknown role 'bot'; known: assistant, system, tool,"),
     ]
     bus = EventBus()
     agent = Agent(ScriptedModel([]), bus=bus)

@@ -149,7 +149,7 @@ def _check_store(store: Any) -> None:
     check_no_class("store", store)
     for method in ("append", "read", "read_state", "swap_state", "close"):
         if not callable(getattr(store, method, None)):
-            reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
+            reason = f"it has no `{method}`; expected an object like `toolbus.store.Store`"
             raise RegistrationError(f"store {store!r}", reason)
 
 

@@ -137,7 +137,9 @@ def check_caller(agent: AgentRuntime, bus: EventBus, callers: Collection[str]) -
         return
     what = f"agent {agent.scope.agent_id!r}"
     if not agent.adopts_bus:
-        reason = "a sub-agent shares its caller's bus; give both the same `bus=`, or it none"
+        reason = (
+            "a sub-agent shares its caller's bus; give both the same `bus=`, or the sub-agent none"
+        )
         raise RegistrationError(what, reason)
     if agent.scope.agent_id in callers:
         reason = (

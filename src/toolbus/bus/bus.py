@@ -331,7 +331,10 @@ class EventBus(Subscribable):
         with self._create_lock:
             for other in self._channels:
                 if other.name == event.name and other is not event:
-                    what, reason = f"event {event.name!r}", "this bus has another of that name"
+                    what, reason = (
+                        f"event {event.name!r}",
+                        "this bus has another event of that name",
+                    )
                     raise RegistrationError(what, reason)
             if event not in self._channels:
                 made = Channel(event, self._plans, self._plan, self._tapped)

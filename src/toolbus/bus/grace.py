@@ -79,7 +79,7 @@ class Grace:
 
     def _cut_off(self, running: ContainedTask[Any]) -> None:
         # The dispatch is not cancelled: to it the cancellation comes from the handler.
-        running.task.cancel("cut off after its time of grace")
+        running.task.cancel("cut off after its grace period")
         running.task.uncancel()
         running.later(LEAST, running.leave_behind)
 

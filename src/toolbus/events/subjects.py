@@ -136,7 +136,7 @@ class RoleSelector:
             return f"roles must be some of {known}, not {self.roles!r}"
         for role in self.roles:
             if role not in ROLES:
-                return f"there is no role {role!r}{hint(role, ROLES)}"
+                return f"unknown role {role!r}{hint(role, ROLES)}"
         return None
 
 

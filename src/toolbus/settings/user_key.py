@@ -126,7 +126,7 @@ def _key_in(file: Path) -> bytes:
 
 @cache
 def _warn(reason: str) -> None:
-    logger.warning("hidden values are not known again in another process: %s", reason)
+    logger.warning("hidden values cannot be recognized by another process: %s", reason)
 
 
 def _read(file: Path) -> bytes:

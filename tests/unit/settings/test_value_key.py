@@ -41,7 +41,7 @@ def test_what_is_wrong_is_logged_once_and_tried_again(state, caplog):
     assert without == [None, None]
     assert key == file.read_bytes()
     (warning,) = caplog.messages
-    assert "not known again in another process" in warning
+    assert "cannot be recognized by another process" in warning
     assert str(file) in warning
 
 
