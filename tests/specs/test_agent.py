@@ -276,7 +276,7 @@ async def test_an_invalid_prompt_is_refused():
         "not an empty list",
         "but one item is `dict`",
         "not `dict`",
-        "not a message of role 'assistant'; `agent.append(message)` takes any",
+        "not a message of role 'assistant'; `agent.append(message)` takes any role",
     ]
     assert recorder.records == []
     assert (await agent.run("go")).text == "done"

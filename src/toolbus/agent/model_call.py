@@ -91,7 +91,7 @@ async def answer_of(bus: EventBus, event: TransformEvent[V, Any], failure: V, sc
 def note_answer(
     session: AgentSession, scope: Scope, message: AssistantMessage, streamed: StreamedAnswer | None
 ) -> None:
-    """Record in the ledger the retries and increments of *message*, before it is judged whole."""
+    """Record in the ledger the retries and increments of *message*, which is not judged yet."""
     retries = message.metadata.get("retries")
     if type(retries) is int and retries > 0:
         note = _record(MODEL_CALL_AFTER.name, scope, message.id, reason=_repeated(retries))

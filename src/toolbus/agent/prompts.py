@@ -42,7 +42,7 @@ _WANTED = "text, a list of texts and parts, or a message"
 
 def _problem(prompt: object) -> str:
     if isinstance(prompt, Message):
-        return f"not a message of role {prompt.role!r}; `agent.append(message)` takes any"
+        return f"not a message of role {prompt.role!r}; `agent.append(message)` takes any role"
     if not isinstance(prompt, list | tuple):
         return f"not `{type(prompt).__name__}`"
     unfit = [part for part in prompt if not isinstance(part, (str, *_PARTS))]
