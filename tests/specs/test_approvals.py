@@ -669,7 +669,8 @@ async def test_a_hidden_value_is_missing_elsewhere(place):
 
     assert outcome.status == "denied"
     assert (
-        outcome.response.text == "a value of the call that is not in the store is lost; call again"
+        outcome.response.text
+        == "a value of the call that was never stored is lost; make the call again"
     )
     assert (there.effects, await there.states()) == ([], ["withdrawn"])
 

@@ -83,7 +83,7 @@ class AnswerWait:
 
     @property
     def has_left(self) -> bool:
-        """Whether the caller has left, so that its questions stay without a wait."""
+        """Whether the caller has left: its questions stay pending, and no call waits for them."""
         return self._gone is not None and self._gone.is_set()
 
     def for_caller(
@@ -95,8 +95,8 @@ class AnswerWait:
     ) -> AnswerWait:
         """Return a wait that calls *asker*, under that *name*, in place of an approver.
 
-        It waits *seconds* (None: as long as this one) until *gone* is set; then questions stay,
-        also after a cancellation. Both share their counts of waiting calls.
+        It waits *seconds* (None: as long as this one), but not after *gone* is set: then its
+        questions stay pending, even if it is cancelled. Both share their counts of waiting calls.
         """
         seconds = self._seconds if seconds is None else seconds
         made = AnswerWait(None, LoopLock(), seconds, self._clock, asker=asker, name=name)
@@ -175,7 +175,7 @@ class AnswerWait:
             elif prompt is not None:
                 # Before the store is read, because the answer is written there.
                 if await prompt.wait(seconds):
-                    prompt.result()  # Raises an exit, or an error of the store.
+                    prompt.result()  # Raises `SystemExit`, `KeyboardInterrupt` or `StoreError`.
                     prompt = None
             elif (remaining := deadline - loop.time()) > 0:
                 await asyncio.sleep(min(seconds, remaining))

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 TOOL_CHANGED = "toolbus: the tool has changed since this was asked"
 TOOL_NOT_NOTED = "toolbus: an older version asked this without a digest of the tool"
-VALUE_GONE = Deny("a value of the call that is not in the store is lost; call again")
+VALUE_GONE = Deny("a value of the call that was never stored is lost; make the call again")
 
 
 class QuestionDraft(NamedTuple):
-    """The facts of a new question beside its call; times are nanoseconds since the epoch.
+    """The facts of a new question besides its call; times are nanoseconds since the epoch.
 
     *continued*: the call was started before and continues.
     """
@@ -139,15 +139,17 @@ async def _known(
 ) -> Attachment | Deny | None:
     """Return the attachment to the earlier *question*, or a refusal; None: ask a new question."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
-        goes_on = draft.continued and question.state == "taken" and binding.fits(question)
+        continues = draft.continued and question.state == "taken" and binding.fits(question)
         return (
-            Attachment(question, is_new=False) if goes_on else refusal_of(question, stays_open=True)
+            Attachment(question, is_new=False)
+            if continues
+            else refusal_of(question, stays_open=True)
         )
     if question.state not in {"pending", "approved"}:
         # The answer of an open call was never delivered: its process was killed before.
-        is_news = binding.stays_open or not question.delivered
-        is_no = question.state in {"denied", "expired"} and binding.fits(question)
-        return Attachment(question, is_new=False) if is_no and is_news else None
+        is_undelivered = binding.stays_open or not question.delivered
+        is_refusal = question.state in {"denied", "expired"} and binding.fits(question)
+        return Attachment(question, is_new=False) if is_refusal and is_undelivered else None
     if not binding.fits(question):
         await transition(store, question, "withdraw", settled_by=_reason_of(binding, question))
         return None

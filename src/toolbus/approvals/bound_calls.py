@@ -37,10 +37,10 @@ class BoundCall(NamedTuple):
     """A call as its question shows it.
 
     Calls of one *key* attach to the same question. *hidden*: the stored *arguments* differ from
-    those of the running call, whose keyed digest is *live*, else "". *filled* are the JSON paths at
-    which the tool gets other values. *plain_digest* is the digest of the call, which is not stored,
-    *definition* the digest of its tool. *requested* is the storable call as the model wrote it,
-    None if it is the same.
+    those of the running call; *live* is then the keyed digest of the running call, else "".
+    *filled* are the JSON paths at which the tool gets other values. *plain_digest* is the digest of
+    the running call and is never stored, *definition* the digest of its tool. *requested* is the
+    storable call as the model wrote it, None if it is the same.
     """
 
     key: str
@@ -71,7 +71,7 @@ class BoundCall(NamedTuple):
         )
 
     def refusal_of(self, call: ToolCall, tool: ToolSpec | None) -> Deny | None:
-        """Return why the approval does not cover *call* with *tool* now; None: it does."""
+        """Return a denial if the approval no longer covers *call* with *tool*, else None."""
         if digest_of(call.name, call.arguments) != self.plain_digest:
             return CHANGED_CALL
         return None if definition_digest(tool) == self.definition else CHANGED_TOOL
