@@ -166,7 +166,7 @@ class Channel:
         return any(binding.is_async for binding in self.bindings)
 
     def notify(self, context: EventContext[Any]) -> None:
-        """Show the end of a dispatch to the plain blinker receivers for its agent."""
+        """Report the end of a dispatch to the plain blinker receivers of its agent."""
         if not self.signal.is_muted:
             notify(list(self.signal.receivers_for(context.scope.agent_id)), context)
 

@@ -95,7 +95,7 @@ async def within_grace(
 
     After the surrounding task is cancelled, a hanging handler is cut off, which is a failure under
     its policy. A dispatch that hangs even then is left behind: raises `DeadlineError`. A
-    *sheltered* caller is never cancelled, or does not wait then, and needs no task for it.
+    *sheltered* caller is never cancelled, or does not wait after a cancellation: no task is needed.
     """
     if sheltered or not bus.awaits(event):
         token = answerable.set(True)

@@ -1,4 +1,4 @@
-"""The depth of dispatches inside one another, limited so that a circle of handlers ends."""
+"""The depth of nested dispatches, limited so that a cycle of handlers ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event
 
 MAX_DEPTH = 16
-"""The limit of dispatches of one event inside itself."""
+"""The maximum depth of dispatches of one event inside each other."""
 
 
 class Level:

@@ -154,7 +154,7 @@ class TransformResult:
     def _apply_verdict(
         self, binding: Binding, context: EventContext[Any], result: Any
     ) -> EventContext[Any]:
-        """Do the same for guards, and for rare results."""
+        """Return the context after the result of a guard, or a rare result."""
         details = context._details
         turn = HandlerTurn(binding, context, details or NO_DETAILS)
         if result is SKIPPED:
@@ -221,7 +221,7 @@ class TransformResult:
 
     def _denied(self, turn: HandlerTurn, verdict: Deny) -> EventContext[Any]:
         """Apply a handler's denial."""
-        # The error of a failed adapter may quote the value, and the log has it in short already.
+        # The error of a failed adapter may quote the value, and the log already has a short form.
         known = [step.detail for step in turn.details.turn_steps or ()]
         if verdict.detail is not None and verdict.detail not in known:
             log_denial(self._event.name, turn.binding.name, verdict.reason, verdict.detail)
