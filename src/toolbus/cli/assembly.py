@@ -134,7 +134,7 @@ async def _open(
 
 
 def entry_address(entry: ServerEntry) -> tuple[Sequence[str], McpOptions]:
-    """Return the command or URL of *entry*, and options that put its name before its tools'."""
+    """Return the command or URL of *entry*, and options that prefix its tools with its name."""
     from toolbus.mcp.group.settings import settings_of  # noqa: PLC0415 - loads the proxy
 
     settings = settings_of(entry)
@@ -145,7 +145,7 @@ def entry_address(entry: ServerEntry) -> tuple[Sequence[str], McpOptions]:
 
 
 def is_url(server: str) -> bool:
-    """Return whether *server* is a remote one, not a command."""
+    """Return whether *server* is the URL of a remote server, not a command."""
     return server.lower().startswith(("http://", "https://"))
 
 

@@ -32,7 +32,7 @@ def add_model_options(parser: Parser) -> None:
     parser.add_argument(
         "--key-env",
         metavar="VARIABLE",
-        help="the variable with the key; --base-url never gets the provider's unless named",
+        help="the variable with the key; a server at --base-url gets no other key",
     )
 
 

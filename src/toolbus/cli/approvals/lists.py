@@ -44,7 +44,7 @@ _COLUMNS = "{:<16}  {:<9}  {:<19}  {:<20}  {}"
 def list_questions(
     output: Output, address: str, *, closed: bool = False, as_json: bool = False
 ) -> int:
-    """Print the open questions of the store at *address*, with *closed* all, the oldest first.
+    """Print the open questions at *address*, the oldest first; *closed* adds the others.
 
     Returns 1 if a question cannot be read, else 0.
     """
@@ -73,7 +73,7 @@ def list_questions(
 
 
 def watch_questions(output: Output, address: str, *, as_json: bool = False) -> int:
-    """Print the open questions, and each again when its state changes, until the reader leaves."""
+    """Print the open questions, and each again when its state changes, until the output closes."""
     known: dict[str, str] = {}
     screen = open_screen(output)
     with open_reader(address, live=True) as reader:
@@ -122,7 +122,7 @@ def list_grants(
     closed: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Print the active grants, with *closed* all; return as `list_questions`."""
+    """Print the active grants; *closed* adds the others. Return as `list_questions`."""
     problems: list[str] = []
     grants: list[Grant] = []
     with open_reader(address) as reader:
