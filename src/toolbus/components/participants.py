@@ -67,7 +67,7 @@ class ComponentHost:
 
 
 class SubscriptionArgs(Struct, frozen=True, eq=False):
-    """The arguments of a subscription; *resolve* returns the handler, None if a weak one died."""
+    """The arguments of a subscription; *resolve* returns the handler, None if it is gone."""
 
     event: Event
     resolve: Callable[[], Callable[..., Any] | None]
@@ -75,10 +75,11 @@ class SubscriptionArgs(Struct, frozen=True, eq=False):
     options: HandlerOptions
 
     def attach_to(self, bus: EventBus, depth: int) -> Callable[[], None]:
-        """Subscribe the same on *bus*; return a function that ends this and does not keep *bus*.
+        """Subscribe the same handler on *bus*; return a function that cancels it.
 
-        It runs before all present subscriptions of less *depth*, so that agents above wrap agents
-        below; handlers of arguments, which pass in reverse, run after them.
+        The function does not keep *bus* alive. The handler runs before all present ones of less
+        *depth*, so that agents above wrap agents below; handlers of arguments, which pass in
+        reverse, run after them.
         """
         event, options = self.event, self.options
         handler, innermost = self.resolve(), depth * _MAX_HANDLERS
@@ -86,7 +87,7 @@ class SubscriptionArgs(Struct, frozen=True, eq=False):
             return lambda: None
         sign = 1
         if isinstance(handler, AdapterHandler):
-            # Async, and so right for all adapters, including later ones.
+            # The async form fits all adapters, including later ones.
             handler = AsyncAdapterHandler(handler.component, event, handler.method)
             if event is TOOL_CALL_BEFORE:
                 sign, options = -1, {**options, "priority": PROVIDE_PRIORITY}
@@ -240,8 +241,8 @@ class Participant(ComponentHost, Subscribable):
     def _join(self, bus: EventBus) -> None:
         """Join *bus*, a caller's, with all present and later subscriptions.
 
-        It keeps neither the bus nor subscriptions cancelled here. Raises `RegistrationError` if
-        another agent has its id there.
+        Neither the bus nor a subscription cancelled here is kept alive. Raises `RegistrationError`
+        if another agent has its id there.
         """
         if bus is self.bus or bus in self._joined:
             return
@@ -273,7 +274,7 @@ class Participant(ComponentHost, Subscribable):
         is_weak = scoped.get("weak", False)
         resolve = reference(handler, lambda: None) if is_weak else lambda: handler
         args = self._subscriptions[subscription] = SubscriptionArgs(event, resolve, kind, scoped)
-        # The holder of the subscription must not keep its owner.
+        # The holder of the subscription must not keep its owner alive.
         subscription.follow(partial(self._subscriptions.pop, subscription, None))
         for bus, depth in tuple(self._joined.items()):
             subscription.follow(args.attach_to(bus, depth))

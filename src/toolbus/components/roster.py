@@ -31,7 +31,7 @@ class Roster:
         agent has the id.
         """
         if not self._is_claimed(agent_id, agent):
-            # Agents without a close are in reference cycles, so they stay for a while; rare enough.
+            # An agent that was never closed lives in a reference cycle until a collection.
             gc.collect()
             if not self._is_claimed(agent_id, agent):
                 reason = "another agent on this bus has that id, so their handlers would mix"
@@ -65,7 +65,7 @@ class Roster:
         return number, release
 
     def _release(self, row: Hashable, number: int) -> None:
-        # Without the lock: the garbage collector may call it in a thread that holds that.
+        # Without the lock: the garbage collector may call it in a thread that holds it.
         taken = self._numbers[row]
         taken.remove(number)
         if not taken:
