@@ -111,7 +111,7 @@ def test_missing_extras_say_how_to_install(extra, use):
         ("toolbus.redaction", "Redaction of credentials and personal data"),
         ("toolbus.redaction.redact_secrets", "Replaces credentials by placeholders"),
         ("toolbus.redaction.redact_personal_data", "Replaces personal data"),
-        ("toolbus.truncation", "Shortening"),
+        ("toolbus.truncation", "truncation of large texts"),
         ("toolbus.truncation.truncate_output", "class TruncateOutput"),
         ("toolbus.policy", "rules that allow, ask about or deny"),
         ("toolbus.policy.policy", "A policy judges commands; it is not a sandbox."),
