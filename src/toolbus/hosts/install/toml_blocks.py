@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_HINT = "`toolbus hosts uninstall` removes this block"
+
+
 def append_block(file: Path, text: str, block: str, label: str) -> str:
     """Return *text* of *file* with *block* added at its end, between markers with *label*.
 
@@ -21,7 +24,7 @@ def append_block(file: Path, text: str, block: str, label: str) -> str:
     parse_toml(file, text.replace("\r\n", "\n"))
     newline = "\r\n" if "\r\n" in text else "\n"
     begin, end = _marks(label)
-    lines = newline.join([begin, *block.splitlines(), end])
+    lines = newline.join([f"{begin} ({_HINT})", *block.splitlines(), end])
     # Without a final newline before there is none after the block: so removal can restore it.
     has_end = not text or text.endswith("\n")
     edited = f"{text}{lines}{newline}" if has_end else f"{text}{newline}{lines}"
@@ -81,18 +84,16 @@ def _tables(text: str, span: tuple[int, int]) -> list[str]:
 
 
 def _marks(label: str) -> tuple[str, str]:
-    return (
-        f"# >>> toolbus {label} (`toolbus hosts uninstall` takes out what stands up to the end)",
-        f"# <<< toolbus {label}",
-    )
+    return f"# >>> toolbus {label}", f"# <<< toolbus {label}"
 
 
 def _span(file: Path, text: str, label: str) -> tuple[int, int] | None:
     """Return the start and the end of the block, with its markers and its last newline."""
     begin, end = _marks(label)
+    # The hint after the first marker is of any version.
     starts, ends = [
-        [match.start() for match in re.finditer(rf"(?m)^{re.escape(mark)}\r?$", text)]
-        for mark in (begin, end)
+        [match.start() for match in re.finditer(rf"(?m)^{mark}\r?$", text)]
+        for mark in (rf"{re.escape(begin)} \([^()\n]*\)", re.escape(end))
     ]
     if not starts and not ends:
         return None

@@ -79,3 +79,11 @@ def test_a_block_without_its_marks_is_left_to_a_person(damage):
 
     with pytest.raises(ConfigurationError, match="mark"):
         remove_block(FILE, "\n".join(damaged), "hooks", OURS)
+
+
+def test_a_block_of_an_older_version_is_found():
+    hint = "`toolbus hosts uninstall` takes out what stands up to the end"
+    text = f"a = 1\n# >>> toolbus hooks ({hint})\n[[hooks]]\n# <<< toolbus hooks\n"
+
+    assert find_block(FILE, text, "hooks", "hooks") == "[[hooks]]"
+    assert remove_block(FILE, text, "hooks", "hooks") == "a = 1\n"
