@@ -198,7 +198,7 @@ class OwnFile(Struct, frozen=True, kw_only=True):
     def install(self, text: str | None) -> Installed:
         """Return the content; raises `ConfigurationError` if the file is not ours."""
         if text is not None:
-            reason = "the file exists and is not from toolbus; move it away, and try again"
+            reason = "the file exists and was not written by toolbus; move it away, and try again"
             raise ConfigurationError(reason, str(self.path))
         return Installed(self.content, tuple(self.content.splitlines()), RecordedFile())
 
