@@ -146,7 +146,7 @@ def test_a_denied_call_does_not_run(place):
     assert "nothing is removed here" in told["reason"]
 
 
-def test_rewriters_compose_in_order(place):
+def test_rewriters_compose_in_their_order(place):
     place.named(
         LOCAL.format("First") + LOCAL.format("Second").replace("]\n", ']\nname = "2"\n', 1),
         """
@@ -166,7 +166,7 @@ def test_rewriters_compose_in_order(place):
     assert told["hookSpecificOutput"]["tool_input"] == {"command": "ls && first && second"}
 
 
-def test_the_host_asks_its_own_user(place):
+def test_the_host_asks_its_own_person(place):
     place.named(POLICY)
     arguments = {"command": "git push"}
     facts = {"call_id": "c1", "tool": "bash", "arguments": arguments, "can_ask": True}
@@ -176,7 +176,7 @@ def test_the_host_asks_its_own_user(place):
     assert "it leaves this machine" in told["ask"]
 
 
-def test_other_hosts_deny_with_a_question_id(place):
+def test_who_cannot_ask_denies_with_a_handle(place):
     place.named(POLICY)
 
     told = place.call("git push")
@@ -192,7 +192,7 @@ def test_other_hosts_deny_with_a_question_id(place):
     assert question.arguments["command"] == "git push"
 
 
-def test_a_component_s_answer_denies_the_call(place):
+def test_an_answer_stands_for_the_call(place):
     place.named(
         LOCAL.format("Cache"),
         """
@@ -207,7 +207,7 @@ def test_a_component_s_answer_denies_the_call(place):
     assert told == {"decision": "deny", "reason": "known already"}
 
 
-def test_relative_paths_begin_in_the_event_s_folder(place):
+def test_relative_paths_begin_where_the_event_happened(place):
     file = place.project / "secret.txt"
     rule = f'name = "own"\nverdict = "deny"\nreads = ["{file}"]\nreason = "not that file"\n'
     place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
@@ -235,7 +235,7 @@ def test_an_approved_call_runs_once(place):
     assert second.id in again["reason"]
 
 
-def test_a_refusal_reaches_the_model_once(place):
+def test_a_no_reaches_the_model_once(place):
     place.named(POLICY)
     place.call("git push")
     place.answer(approve=False, reason="not on a Friday")
@@ -248,7 +248,7 @@ def test_a_refusal_reaches_the_model_once(place):
     assert second.id in again["reason"]
 
 
-def test_a_call_with_a_redacted_value_waits(place):
+def test_a_hidden_value_waits_as_well(place):
     place.named(REDACTION + POLICY)
     command = f"git push https://{SECRET}@example.com/x"
     place.call(command)
@@ -268,7 +268,7 @@ def test_a_call_with_a_redacted_value_waits(place):
     assert SECRET.encode() not in place.stored()
 
 
-def test_another_redacted_value_has_its_own_question(place):
+def test_another_hidden_value_waits_for_itself(place):
     place.named(REDACTION + POLICY)
     place.call(f"git push https://{SECRET}@example.com/x")
     place.answer(approve=True)
@@ -285,7 +285,7 @@ def test_another_redacted_value_has_its_own_question(place):
     assert place.call(f"git push https://{SECRET}@example.com/x") == {}
 
 
-def test_another_call_needs_its_own_approval(place):
+def test_another_call_needs_its_own_yes(place):
     place.named(POLICY)
     place.call("git push")
     place.answer(approve=True)
@@ -299,7 +299,7 @@ def test_another_call_needs_its_own_approval(place):
     assert place.call("git push") == {}
 
 
-def test_a_grant_applies_to_similar_calls(place):
+def test_a_grant_is_for_calls_like_it(place):
     rule = 'name = "tags"\nverdict = "ask"\ncommand = "git tag"\nreason = "it is for ever"\n'
     place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
     place.call("git push")
@@ -333,7 +333,7 @@ def test_without_a_result_the_end_is_unknown(place):
     assert question.settled_by == "toolbus: the host reported its result"
 
 
-def test_a_repeated_call_is_marked(place):
+def test_a_repeated_call_says_so(place):
     place.named(POLICY)
     place.call("git push")
     place.answer(approve=True)
@@ -360,7 +360,7 @@ def test_a_result_belongs_to_its_own_turn(place):
     assert [question.state for question in place.questions()] == ["unknown", "done"]
 
 
-def test_a_host_may_be_configured_not_to_ask(place):
+def test_a_host_may_be_kept_from_asking(place):
     place.named(f"{POLICY}[approvals]\nhost_asks = false")
     arguments = {"command": "git push"}
     facts = {"call_id": "c1", "tool": "bash", "arguments": arguments, "can_ask": True}
@@ -445,7 +445,7 @@ def test_a_killed_hook_lets_nothing_run_twice(killed_on_sqlite, mode):
 
 
 @pytest.mark.full
-def test_a_killed_worker_s_event_is_judged_again(killed_on_sqlite):
+def test_a_killed_worker_s_event_is_judged_once_more(killed_on_sqlite):
     kills = killed_on_sqlite.kills("kill_hook.py", "again")
 
     once = {"states": ["done"], "told": [False], "runs": 1}
@@ -467,7 +467,7 @@ def pi_result(place, number=1):
     pi(place, "tool_result", call_id=f"c{number}", result=[], is_error=False, **facts)
 
 
-def test_the_host_s_question_is_recorded(place):
+def test_what_the_host_asks_is_noted(place):
     place.named(POLICY)
     told = [pi_call(place, number=number) for number in (1, 2)]
     states = [[each.state for each in place.questions(host="pi")]]
@@ -484,7 +484,7 @@ def test_the_host_s_question_is_recorded(place):
     assert {(each.answered_by, each.taken_by, each.grant) for each in questions} == {("", "", "")}
 
 
-def test_the_host_s_question_is_no_approval(place):
+def test_no_yes_is_made_of_that(place):
     place.named(POLICY)
     pi_call(place)
     (asked,) = place.questions(host="pi")
@@ -507,7 +507,7 @@ def test_the_host_s_question_is_no_approval(place):
     assert [each.state for each in (first, second, ours)] == ["done", "hosted", "pending"]
 
 
-def test_a_grant_skips_the_host_s_question(place):
+def test_a_grant_spares_the_question_there(place):
     rule = 'name = "tags"\nverdict = "ask"\ncommand = "git tag"\nreason = "it is for ever"\n'
     place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
     pi_call(place)
@@ -633,7 +633,7 @@ def test_a_secret_in_a_result_is_replaced(place):
     assert SECRET.encode() not in place.stored()
 
 
-def test_a_secret_keeps_its_placeholder_across_hooks(place):
+def test_a_secret_keeps_its_name_over_hooks(place):
     place.named(REDACTION)
     secrets = [SECRET, f"{SECRET[:-1]}z"] * 2
 
@@ -669,14 +669,14 @@ def test_a_secret_in_a_failure_is_replaced(place):
     assert SECRET not in json.dumps(told)
 
 
-def test_an_unchanged_result_stays(place):
+def test_a_result_that_nobody_changes_stays(place):
     place.named(POLICY + REDACTION)
     place.call("ls")
 
     assert place.result("README.md\n") == {}
 
 
-def test_an_undeliverable_change_is_recorded(place):
+def test_what_cannot_be_delivered_is_noted(place):
     place.named(REDACTION)
     call = {"tool_use_id": "c1", "tool_name": "Shell", "tool_input": {"command": "x"}}
     facts = {"conversation_id": "s1", "cwd": "/", "error_message": f"no access with {SECRET}"}
@@ -721,7 +721,7 @@ def test_enqueued_text_is_context(place):
     assert told["hookSpecificOutput"]["additionalContext"] == "use uv here"
 
 
-def test_context_waits_for_a_suitable_event(place):
+def test_context_waits_for_who_can_carry_it(place):
     place.named(
         LOCAL.format("Hints"),
         """
@@ -737,7 +737,7 @@ def test_context_waits_for_a_suitable_event(place):
     assert told["hookSpecificOutput"]["additionalContext"] == "use uv here"
 
 
-def test_invalid_input_is_blocked(place):
+def test_garbage_is_blocked(place):
     inputs = [b"", b'{"session_id"', b"no", b"[]", b"\xff", b'{"session_id": 1}', b"[" * 100_000]
 
     told = [place.tell("gemini-cli", "BeforeTool", data) for data in inputs]
@@ -802,7 +802,7 @@ def test_a_missing_configuration_is_blocked(place):
     assert missing["decision"] == broken["decision"] == "deny"
 
 
-def test_an_endless_handler_is_blocked(place):
+def test_a_handler_without_end_is_blocked(place):
     place.named(
         LOCAL.format("Endless"),
         """
@@ -820,7 +820,7 @@ def test_an_endless_handler_is_blocked(place):
     assert "timed out" in json.loads(done.stdout)["reason"]
 
 
-def test_an_unwritable_store_blocks(place, monkeypatch):
+def test_a_store_that_cannot_be_written_blocks(place, monkeypatch):
     place.named(REDACTION)
     assert place.call() == {}
     connect = sqlite3.connect
@@ -842,7 +842,7 @@ def test_an_unwritable_store_blocks(place, monkeypatch):
     assert "full" in on_full_disk[0]["reason"]
 
 
-def test_another_folder_changes_no_rules(place, tmp_path):
+def test_another_folder_is_no_way_out(place, tmp_path):
     place.write(place.project, LOCAL.format("Never"), NEVER)
     main(["trust"])
 
@@ -854,7 +854,7 @@ def test_another_folder_changes_no_rules(place, tmp_path):
     assert other_session == {}
 
 
-def test_a_changed_configuration_denies(place):
+def test_a_changed_configuration_closes(place):
     file = place.write(place.project, LOCAL.format("Never"), NEVER)
     main(["trust"])
     place.call()
@@ -872,7 +872,7 @@ def test_a_changed_configuration_denies(place):
     assert trusted["reason"] == "not again, by my own guard"
 
 
-def test_a_removed_configuration_denies(place):
+def test_a_configuration_that_is_gone_closes(place):
     file = place.write(place.project, LOCAL.format("Never"), NEVER)
     main(["trust"])
     place.call()
@@ -902,7 +902,7 @@ def test_a_removed_configuration_denies(place):
     assert (code, place.call(session="without")) == (0, {})
 
 
-def test_a_foreign_repository_has_no_effect(place):
+def test_nothing_of_a_foreign_repository_counts(place):
     place.write(place.own, LOCAL.format("Never"), NEVER)
     mark = place.project / "ran"
     hostile = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
@@ -926,7 +926,7 @@ def test_a_foreign_repository_has_no_effect(place):
     assert not mark.exists()
 
 
-def test_commands_read_the_hooks_sessions(place, capsys, tmp_path):
+def test_commands_read_what_hooks_kept(place, capsys, tmp_path):
     place.named(REDACTION)
     place.gemini("BeforeAgent", prompt="show me the settings")
     place.call("cat .env")
@@ -957,7 +957,7 @@ def test_commands_read_the_hooks_sessions(place, capsys, tmp_path):
 
 
 @pytest.mark.full
-def test_concurrent_events_are_all_stored(place):
+def test_events_at_once_are_all_kept(place):
     place.named(POLICY + REDACTION)
     calls = [{"call_id": f"c{number % 19}"} for number in range(20)]
     facts = {"session_id": "s1", "folder": "/", "tool": "bash", "arguments": {"command": "rm x"}}

@@ -90,7 +90,7 @@ def reading_role(postgres, database):
 # --- the schema ----------------------------------------------------------------------------------
 
 
-def test_concurrent_processes_create_it_once(postgres, database):
+def test_several_processes_make_it_at_once(postgres, database):
     def work(number):
         async def append():
             async with PostgresStore(database) as store:
@@ -152,7 +152,7 @@ def partition_as_0_3_0(postgres, name, until_ns):
 
 
 @pytest.mark.full
-async def test_partitions_of_0_3_0_still_work(postgres, database):
+async def test_partitions_of_0_3_0_go_on(postgres, database):
     name = name_of(database)
     async with PostgresStore(database) as store:
         await store.append("old", user("a"))
@@ -183,7 +183,7 @@ async def test_partitions_of_0_3_0_still_work(postgres, database):
 
 
 @pytest.mark.full
-async def test_another_database_is_refused(postgres, database):
+async def test_what_is_no_store_is_refused(postgres, database):
     def refused(address, words, **options):
         with pytest.raises(StoreError, match=words):
             PostgresStore(address, **options)
@@ -211,7 +211,7 @@ async def test_another_database_is_refused(postgres, database):
 
 
 @pytest.mark.full
-async def test_files_of_0_1_0_are_copied(tmp_path, database, capsys):
+async def test_files_of_0_1_0_are_copied_over(tmp_path, database, capsys):
     file = tmp_path / "old.db"
     shutil.copy(FIXTURES / "store-0.1.0.db", file)
 
@@ -249,7 +249,7 @@ async def until_it_listens(postgres, count=1):
         await asyncio.sleep(0.01)
 
 
-async def test_a_follower_is_notified(postgres, database):
+async def test_who_follows_is_woken(postgres, database):
     async with PostgresStore(database) as store:
         await store.append("s", user("m0"))
         role = reading_role(postgres, database)
@@ -264,7 +264,7 @@ async def test_a_follower_is_notified(postgres, database):
 
 
 @pytest.mark.full
-async def test_a_follower_outlives_its_connection(postgres, database):
+async def test_who_follows_outlives_the_connection(postgres, database):
     with forwarded(postgres, database) as (forwarder, address):
         async with PostgresStore(database) as store, PostgresStore(address) as other:
             follower = asyncio.create_task(followed(other, "s", 2))
@@ -300,7 +300,7 @@ def asking(*calls):
 
 
 @pytest.mark.full
-async def test_a_replay_model_reads_a_server_s_session(database):
+async def test_a_model_plays_its_session(database):
     async with PostgresStore(database) as store:
         await store.append("b", user("b1"))
         async with Agent(ScriptedModel(["it is 4"]), store=store, session_id="a") as agent:
@@ -453,7 +453,7 @@ async def test_a_password_from_a_file_works(tmp_path, monkeypatch, caplog):
     assert "hunter" not in f"{caught.value!s} {caught.value.__cause__!r} {caplog.text}"
 
 
-def test_another_machine_s_name_is_verified(tmp_path):
+def test_another_machine_proves_its_name(tmp_path):
     services = tmp_path / "services"
     services.write_text("[near]\nhost=/tmp\n[far]\nhost=db.example\n[plain]\nsslmode=disable\n")
 
@@ -534,7 +534,7 @@ async def test_a_cut_connection_appends_once(postgres, database):
 
 
 @pytest.mark.full
-async def test_an_unknown_outcome_is_reported(postgres, database):
+async def test_what_is_not_known_is_said(postgres, database):
     async with behind_a_forwarder(postgres, database, timeout=1.0) as (forwarder, store):
         for name in "abcdef":
             forwarder.cut_at()
@@ -664,7 +664,7 @@ async def test_a_full_disk_is_an_error(postgres, database):
         assert ids(await store.read("s")) == ["a", "c"]
 
 
-async def test_a_full_disk_does_not_stop_reading(postgres, database):
+async def test_a_full_disk_stops_no_reading(postgres, database):
     async with PostgresStore(database) as store:
         for number in range(40):
             text = os.urandom(10_000).hex()
@@ -720,7 +720,7 @@ async def test_a_crowded_server_is_waited_for():
 
 
 @pytest.mark.full
-async def test_a_standby_is_read_only():
+async def test_a_standby_is_no_place_to_write():
     with running_server(wal_level="replica", hot_standby="on") as server:
         async with PostgresStore(server.address("postgres")) as store:
             await store.append("s", user("a"))
@@ -760,7 +760,7 @@ async def test_a_stopped_server_is_an_error():
 
 
 @pytest.mark.full
-async def test_a_lock_has_a_time_limit(postgres, database):
+async def test_a_lock_has_a_bound(postgres, database):
     async with PostgresStore(database, timeout=0.3) as store:
         await store.append("s", user("a"))
         with psycopg.connect(database) as other:
@@ -773,7 +773,7 @@ async def test_a_lock_has_a_time_limit(postgres, database):
         assert ids(await store.read("s")) == ["a", "c"]
 
 
-async def test_a_locked_session_blocks_no_other(database):
+async def test_a_locked_session_stops_no_other(database):
     async with PostgresStore(database, timeout=60.0) as store:
         for name in ("locked", "other"):
             await store.append(name, user("a"))
@@ -886,7 +886,7 @@ async def test_two_machines_share_placeholders(database):
 
 
 @pytest.mark.full
-def test_two_processes_compete_for_a_session(database):
+def test_two_that_fight_for_a_session(database):
     asyncio.run(PostgresStore(database).close())
     program = [sys.executable, str(PROGRAM), database, "10", "1"]
     source = str(Path(toolbus.__file__).parents[1])
