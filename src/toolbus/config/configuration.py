@@ -114,7 +114,7 @@ class HasValueKey(Protocol):
 
 
 class _Layer(NamedTuple):
-    """An active *document*; *modules* finds those of a project's, *digests* are its trust."""
+    """An active *document*; a trusted project's has a finder of its *modules*, and *digests*."""
 
     document: Document
     modules: TrustedModuleFinder | None = None
