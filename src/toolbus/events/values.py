@@ -232,7 +232,7 @@ class ModelFailure(Failure, frozen=True, kw_only=True):
 
 
 class ToolCallFailure(Failure, frozen=True, kw_only=True):
-    """A tool that raised, timed out or returned an error; *response* is the model's text.
+    """A tool that raised, timed out or returned an error; the model would read *response*.
 
     >>> def fall_back(ctx):
     ...     return ToolResponse("none") if ctx.value.call.name == "search" else None
