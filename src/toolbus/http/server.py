@@ -75,7 +75,7 @@ def listen_on(host: str, port: int) -> socket.socket:
 
 
 class HttpServer:
-    """A server whose requests *answer* answers.
+    """A server that answers each request by *answer*.
 
     A client has *seconds* for the head of a request, for its next request, and to continue reading
     a response. At most *limit* connections are open; a new one replaces the one that has waited
