@@ -52,7 +52,7 @@ async def send_error(request: HttpRequest, error: HttpError) -> None:
 async def failure_of(work: Awaitable[str]) -> str:
     """Return the reason that *work* returns or raises; an unexpected exception is logged.
 
-    Every task of relay and bridge with a waiting client runs in here, so that none fails silently.
+    Each task of a relay or bridge with a waiting client is awaited here: none fails silently.
     """
     try:
         return await work

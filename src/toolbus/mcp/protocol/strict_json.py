@@ -39,7 +39,7 @@ _MAX = 2**53 - 1
 
 
 class UnreadableError(ToolbusError):
-    """A line is not a JSON object to every reader, for *reason*."""
+    """Some reader would not read a line as a JSON object, for *reason*."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
