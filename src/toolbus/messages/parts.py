@@ -29,7 +29,7 @@ class TextPart(Record, frozen=True, tag_field="type", tag="text"):
 
 
 class MediaPart(Record, frozen=True, kw_only=True):
-    """The fields of image and sound: base64 *data* of the type *mime_type*."""
+    """The fields of images and sounds: base64 *data* of the type *mime_type*."""
 
     is_open: ClassVar[bool] = True
     data: str

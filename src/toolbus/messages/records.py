@@ -134,7 +134,7 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
         return self.content if isinstance(self.content, str) else join_text(self.content)
 
     def with_text(self, text: str) -> UserMessage:
-        """Return this message with *text* in place of all its content, pictures too."""
+        """Return this message with *text* in place of all its content, images too."""
         return replace(self, content=text)
 
     def map_text(self, change: Callable[[str], str]) -> UserMessage:
