@@ -404,7 +404,7 @@ async def test_an_unknown_piece_is_no_answer():
     with pytest.raises(ModelError) as caught:
         [piece async for piece in Agent(Odd()).stream("hello")]
 
-    assert str(caught.value) == "model 'parrot': its stream yielded `dict`, not a piece"
+    assert str(caught.value) == "model 'parrot': its stream yielded `dict`, not a delta"
 
 
 async def test_invalid_text_of_a_model_is_repaired():

@@ -55,10 +55,10 @@ async def _streamed(
                 case AssistantMessage():
                     answer = item
                 case other:
-                    reason = f"its stream yielded `{type(other).__name__}`, not a piece"
+                    reason = f"its stream yielded `{type(other).__name__}`, not a delta"
                     raise ModelError(model.name, reason)
     finally:
-        # Left in the middle it would hold its connection until it is collected.
+        # A stream left in the middle would hold its connection until it is collected.
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
     return answer
@@ -79,7 +79,7 @@ def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> T
 
     *arguments* are JSON text or an object. Text that is not an object, or has values that a record
     refuses (NaN, an integer beyond 64 bits), is kept in `ToolCall.raw`: the call ends as
-    `invalid_arguments`, unless a handler replaces it. Half a character becomes U+FFFD.
+    `invalid_arguments`, unless a handler replaces it. An unpaired surrogate becomes U+FFFD.
     """
     import json  # noqa: PLC0415 - slow to import, and an agent needs the rest of this file
 

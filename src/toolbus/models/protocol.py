@@ -18,7 +18,7 @@ class Model(Protocol):
     `toolbus.formats.output_schemas.with_schema_prompt` adds it to the messages.
 
     For unchecked output of a server, `toolbus.models.answers.given_call` creates a call, and
-    `toolbus.messages.immutable.replace_surrogates` valid text.
+    `toolbus.messages.immutable.replace_surrogates` makes its text valid.
 
     >>> class Parrot:
     ...     name = "parrot"

@@ -49,10 +49,10 @@ class ReplayModel(ScriptedModel):
     def from_file(
         cls, path: str | Path, *, session: str | None = None, name: str = "replay"
     ) -> Self:
-        """Read a session from a file, messages, a line each, or an export; or from a store.
+        """Read a session from a file with one message per line, an export, or a store.
 
-        *session* is the id of one of several, or its beginning. Raises `DecodeError`, with the
-        number of the line, before any answer, and `StoreError`.
+        *session* is the id, or its beginning, of one of several sessions. Raises `DecodeError`,
+        with the number of the line, before any answer, and `StoreError`.
         """
         return cls(read_session(path, session), name=name)
 
