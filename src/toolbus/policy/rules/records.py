@@ -160,7 +160,7 @@ class PolicyRules(NamedTuple):
     the shipped programs and those of *program_files*; None: only the shipped programs. *digest*
     covers the content, not the layout; a waiting approval is bound to it. In a policy read for a
     session, *project* is the base of relative patterns; else *base_warning* may say that their base
-    is hardly intended.
+    is probably a mistake.
     """
 
     rules: tuple[PolicyRule, ...]

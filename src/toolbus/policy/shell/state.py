@@ -69,7 +69,7 @@ class ProgramStart(Struct, frozen=True):
 
     source: str
     place: int
-    """The index of its command in the reading: before the commands inside its words."""
+    """The index of its command among all commands read; those inside its words come later."""
     redirections: tuple[Redirection, ...] = ()
     stdin: str | None = None
     has_stdin: bool = False
