@@ -1,7 +1,7 @@
 """Agents above a process, recognised by environment variables and by the programs above it.
 
 Claude Code, Codex, Gemini CLI and pi set the variables below for their commands; Cursor, OpenCode
-and Copilot do by their own reports (microsoft/vscode#311734, anomalyco/opencode#34065), and
+and Copilot do according to their issues (microsoft/vscode#311734, anomalyco/opencode#34065), and
 `AI_AGENT` is common to several. A hostile process can remove them: with the terminal and the rules
 of a policy they are a hurdle, not a wall.
 

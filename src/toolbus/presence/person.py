@@ -123,11 +123,11 @@ def _open_terminal() -> int:
     except OSError as error:
         raise NotInteractiveError("this process has no terminal") from error
     try:
-        is_seen = os.tcgetpgrp(descriptor) == os.getpgrp()
+        is_foreground = os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError as error:
         os.close(descriptor)
         raise NotInteractiveError("the terminal of this process is gone") from error
-    if not is_seen:
+    if not is_foreground:
         os.close(descriptor)
         raise NotInteractiveError("this process is in the background of its terminal")
     return descriptor
