@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LONGEST = 10_000
 # Characters of a header's value (RFC 9110, 5.5), without white space.
 _VALID = re.compile(r"[!-~]+")
-# A shorter text is not a key, and may be a word in the text.
+# A shorter secret is hardly a key, and may be an ordinary word of the error.
 _SHORTEST_HIDDEN = 6
 
 
