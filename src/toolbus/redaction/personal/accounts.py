@@ -1,6 +1,6 @@
 """Payment cards and IBANs, by their check digits.
 
-Shapes and lengths of IBANs: the SWIFT registry, which python-stdnum has.
+Shapes and lengths of IBANs come from the SWIFT registry, a part of python-stdnum.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _card(appraisal: Appraisal, match: re.Match[str], line: Line) -> tuple[str, 
         known = size <= _MOST and _prefix(size).match(digits) is not None
         usual = size in _USUAL or written != digits or digits.startswith(_UNION_PAY)
         if not (known and usual):
-            # Behind a word for a card, every range issued to Maestro, UnionPay and airlines.
+            # After a word for a card, every range issued to Maestro, UnionPay and airlines.
             possible = known or (size <= _MOST and _ISSUED.match(digits))
             if not possible or CARD not in line.about(match.start(), end):
                 continue

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SMALLEST_NUMBER = 1_000_000
-"""Digits that a number of personal data has at least."""
+"""The least integer that is scanned: personal data have at least seven digits."""
 
 REGIONS = ("US", "GB", "DE", "FR")
 """Countries whose national phone numbers are found by default, in order of precedence."""
