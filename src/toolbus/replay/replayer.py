@@ -57,7 +57,7 @@ _REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
 _REFUSED = frozenset({"denied", "rejected"})
 _VERDICTS = frozenset({"denied", "asked", "rejected"})
 _REFUSALS = ("the person refused this call", "approval was refused")
-"""The recorded beginnings of a person's no without a reason."""
+"""The beginnings of a person's recorded refusal without a reason."""
 
 _HIDDEN = re.compile(
     r"\[[a-z][a-z0-9_]+(?:-[a-z0-9]{2,})*-(?:\d+(?:-[a-z2-7]{6,16})?|[a-z2-7]{16})\]|\[REDACTED"
@@ -301,7 +301,7 @@ def _permitted(call: ToolCall, message: ToolMessage) -> DispatchSummary:
 
 
 def is_refusal(message: ToolMessage) -> bool:
-    """Return whether the words of a recorded denial are those of a person's no."""
+    """Return whether the words of a recorded denial are those of a person's refusal."""
     return message.text.startswith(_REFUSALS)
 
 
