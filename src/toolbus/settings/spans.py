@@ -15,7 +15,7 @@ class Span(NamedTuple):
 
 
 def sanitize(text: str) -> str:
-    """Return *text* without control characters: a space for each white one, U+FFFD for others.
+    """Return *text* without control characters: white space becomes a space, others U+FFFD.
 
     The output of a tool may contain escape sequences, which would control the terminal.
     """

@@ -1,6 +1,6 @@
 """The user's folders for files of toolbus, by the XDG Base Directory Specification.
 
-As it demands, a variable with a relative path is ignored.
+The specification demands that a variable with a relative path is ignored.
 """
 
 from __future__ import annotations
