@@ -41,7 +41,7 @@ async def outlast(
 class ContainedTask(Generic[T]):
     """Runs *work* in *task*; *ended* is done once the work has ended, or was left behind.
 
-    An exit is raised to the waiting caller, like any error. In a plain task it would end the loop
+    `KeyboardInterrupt` and `SystemExit` reach the waiting caller, like any error. In a plain task it would end the loop
     at once, before the `finally` blocks of the waiting callers.
 
     A task that is cancelled before its first step, as at the end of a program, has not run at all:
