@@ -97,7 +97,7 @@ class _KeyLocator:
         else:
             rest = self._text, self._position
             match = _STRING.match(*rest) or _PLAIN.match(*rest)
-            assert match is not None  # noqa: S101 - for mypy: the second matches nothing, too
+            assert match is not None  # noqa: S101 - for mypy: the second also matches ""
             self._position = match.end()
 
     def _item(self, path: KeyPath) -> None:
