@@ -39,7 +39,7 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-# As MCP has it (specification of 2025-11-25, tools, "Tool Names"), with "/" and ":" for namespaces.
+# As in MCP (specification of 2025-11-25, tools, "Tool Names"), with "/" and ":" for namespaces.
 _NAME = r"[A-Za-z0-9_./:-]{1,128}"
 
 

@@ -54,8 +54,8 @@ class ToolRunner:
             `MESSAGE_APPEND_BEFORE`.
         append_all: appends the results that are ready at the same time, in place of *append*;
             returns for each the message as it was appended, or the error that prevented it.
-        reported: by call id, the outcomes whose `TOOL_CALL_AFTER` was dispatched, without an
-            appended message so far; None for an outcome that is not at hand.
+        reported: by call id, the outcomes whose `TOOL_CALL_AFTER` was dispatched, and whose
+            messages are not appended yet; None for an outcome that is not known here.
         may_be_told: returns whether another process may have reported the call of an id.
         leaves_pending: leave a call that waits for a person open, without a message, until it is
             called again; else its message says so, and a later call is a new one.
@@ -165,7 +165,7 @@ class ToolRunner:
         """Take *call* to the start of its tool, which runs in another process, or to an end.
 
         With *asks* it stops at the `question` of a guard, for the other process to ask. An ended
-        call must be passed to `finish`; for another, so must a call that `resume` gave its result.
+        call must be passed to `finish`, and any other one once `resume` has given it a result.
         """
         judged = self._begin(call)
         await judged.advance({PERMITTED, ASKED} if asks else {PERMITTED})
