@@ -42,7 +42,7 @@ async def admit(  # noqa: PLR0917 - the facts that a transcript has about a mess
     """Return *message* as it may be appended; *asked* has the ids of the earlier calls.
 
     *judge* returns a reason to refuse the handlers' result, or None. A *sheltered* caller is never
-    cancelled, or does not wait then.
+    cancelled, or does not wait after a cancellation.
 
     A refused tool message is returned as an error response with the reason, so that its call has
     an answer; for another role `MessageDenied` is raised.

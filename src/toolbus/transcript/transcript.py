@@ -113,7 +113,7 @@ class Transcript:
     *write* gets the messages that enter together, and stores all or none. Cancelled, it still does
     so, and then raises `CancelledError`. *messages* are already stored; *left_open* has the ids of
     their unanswered calls, which a former process may have reported. With *sheltered* the caller
-    of `enter` is never cancelled, or does not wait then.
+    of `enter` is never cancelled, or does not wait after a cancellation.
     """
 
     def __init__(
@@ -389,7 +389,7 @@ class Transcript:
     ) -> None:
         assert isinstance(copy, ToolMessage)  # noqa: S101 - a copy keeps the role
         result = copy.tool_response or ToolResponse.from_text(copy.content)
-        asker, call = self._asked.get(copy.tool_call_id, _UNKNOWN_CALL)
+        message_id, call = self._asked.get(copy.tool_call_id, _UNKNOWN_CALL)
         facts = ToolCallPersist(
             session_key=self.session_id,
             agent_id=scope.agent_id,
@@ -397,7 +397,7 @@ class Transcript:
             tool_call_id=copy.tool_call_id,
             tool_input=call.arguments if result.parameters is None else result.parameters,
             tool_result=result if event is TOOL_CALL_PERSIST_AFTER else None,
-            message_id=asker,
+            message_id=message_id,
             tool_message_id=copy.id,
         )
         try:
