@@ -17,7 +17,7 @@ _REFERENCE = re.compile(r"output-[0-9a-f]{12}")
 
 
 class MemoryOutputs:
-    """Keeps texts of *max_bytes* together for the life of the process; removes the oldest."""
+    """Keeps texts of at most *max_bytes* in all while the process lives; removes the oldest."""
 
     def __init__(self, max_bytes: int) -> None:
         self._bytes = max_bytes
@@ -44,7 +44,7 @@ class MemoryOutputs:
 
 
 class FolderOutputs:
-    """Keeps texts of *max_bytes* together in *folder*, each in a file for its owner alone.
+    """Keeps texts of at most *max_bytes* in all in *folder*, each in a file of its owner.
 
     The files outlive the process; the oldest are removed. Other files in *folder* are not touched.
     """

@@ -16,7 +16,7 @@ _SHARE = 0.35
 
 
 class WholeOutput(Struct, frozen=True):
-    """The place of a whole output: *reference*, for the tool *reader*, or *reason* for none."""
+    """A whole output: its *reference* for the tool *reader*, or the *reason* why it has none."""
 
     reader: str
     reference: str | None = None
