@@ -707,7 +707,7 @@ class HidesAll(HidesSecrets):
         return replace(ctx.value, tool_calls=tuple(calls))
 
 
-async def test_only_the_key_recognises_a_value(tmp_path, monkeypatch):
+async def test_only_the_key_recognizes_a_value(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     value_key_file().parent.mkdir(parents=True)
     value_key_file().write_bytes(b"short")

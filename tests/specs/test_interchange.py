@@ -73,7 +73,7 @@ def users(items):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_the_format_is_recognised(kind):
+def test_the_format_is_recognized(kind):
     data = good(kind, "hello")
 
     items = found(data)

@@ -140,11 +140,9 @@ async def _known(
     """Return the attachment to the earlier *question*, or a refusal; None: ask a new question."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
         continues = draft.continued and question.state == "taken" and binding.fits(question)
-        return (
-            Attachment(question, is_new=False)
-            if continues
-            else refusal_of(question, stays_open=True)
-        )
+        if continues:
+            return Attachment(question, is_new=False)
+        return refusal_of(question, stays_open=True)
     if question.state not in {"pending", "approved"}:
         # The answer of an open call was never delivered: its process was killed before.
         is_undelivered = binding.stays_open or not question.delivered

@@ -89,7 +89,7 @@ async def bind(
 
     *filled* are the paths of the arguments that the tool gets with other values. Values that
     handlers keep out of the store are left out; only then *secret* is called for the key that
-    recognises them.
+    recognizes them.
     """
     call = request.call or ToolCall(id="", name="", arguments={"prompt": request.text})
     copy = await _stored_copy(request, call)

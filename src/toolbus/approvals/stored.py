@@ -71,7 +71,7 @@ class StoredApprovals(ResumeGate):
         max_denials: the refusals of a call after which its session does not ask about it again.
             Questions answered by grants do not count. None: no limit.
         host: the asking program: "agent", or the name of a coding agent or proxy.
-        key: 32 random bytes that recognise a call with values outside the store; by default the
+        key: 32 random bytes that recognize a call with values outside the store; by default the
             user's key, see `toolbus.settings.user_key`.
         clock: returns nanoseconds since the epoch, UTC.
 

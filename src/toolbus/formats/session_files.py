@@ -56,7 +56,7 @@ def read(
             yield Problem(number, f"longer than {limit} bytes; give a higher limit")
             continue
         try:
-            reader = reader or _recognised(data, name)
+            reader = reader or _recognized(data, name)
             items = reader.feed(number, data)
         except (DecodeError, ValueError) as error:
             yield Problem(number, str(error))
@@ -66,7 +66,7 @@ def read(
         yield from reader.end()
 
 
-def _recognised(data: bytes, name: str) -> Reader:
+def _recognized(data: bytes, name: str) -> Reader:
     """Return a reader for the format of the line *data*; raises `DecodeError`."""
     match parse(data):
         case {"type": "toolbus" | "session" | "end"} | {"type": "message", "message": {"role": _}}:

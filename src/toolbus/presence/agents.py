@@ -1,4 +1,4 @@
-"""Agents above a process, recognised by environment variables and by the programs above it.
+"""Agents above a process, recognized by environment variables and by the programs above it.
 
 Claude Code, Codex, Gemini CLI and pi set the variables below for their commands; Cursor, OpenCode
 and Copilot do according to their issues (microsoft/vscode#311734, anomalyco/opencode#34065), and

@@ -1,7 +1,7 @@
 """Placeholders of hidden values: `[github-pat-x7k2m5abcdefqrst]`, a kind and sixteen letters.
 
 Twelve letters are a digest of the value, keyed with the user's key, and four are a digest of these
-twelve. So every process of a session gives a value the same placeholder, and recognises the
+twelve. So every process of a session gives a value the same placeholder, and recognizes the
 session's placeholders without any state. The digest of a value from a small set, such as a PIN,
 could be found by trial wherever the key is used: such a digest includes a random salt as well,
 which is stored with the session.

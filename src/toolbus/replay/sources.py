@@ -54,8 +54,8 @@ class SourceBatch(NamedTuple):
 def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
     """Return the sources of *arguments*, and the number of other files in their folders.
 
-    Names are relative to the given folder, so they are the same on every machine. Raises `UsageError`
-    for a missing file.
+    Names are relative to the given folder, so they are the same on every machine. Raises
+    `UsageError` for a missing file.
     """
     sources: list[Source] = []
     others = 0

@@ -41,8 +41,8 @@ async def outlast(
 class ContainedTask(Generic[T]):
     """Runs *work* in *task*; *ended* is done once the work has ended, or was left behind.
 
-    `KeyboardInterrupt` and `SystemExit` reach the waiting caller, like any error. In a plain task it would end the loop
-    at once, before the `finally` blocks of the waiting callers.
+    `KeyboardInterrupt` and `SystemExit` reach the waiting caller, like any error. In a plain task
+    they would end the loop at once, before the `finally` blocks of the waiting callers.
 
     A task that is cancelled before its first step, as at the end of a program, has not run at all:
     the work begins once more, unless it was cancelled by `cancel`.

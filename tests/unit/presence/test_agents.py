@@ -42,7 +42,7 @@ def test_every_host_is_known():
         ((), (), None),
     ],
 )
-def test_a_program_is_recognised_by_its_names(words, names, agent):
+def test_a_program_is_recognized_by_its_names(words, names, agent):
     found = agent_of(ListedProcess(1, 0, words, names))
 
     assert found == agent or (agent is not None and found is not None and agent in found)

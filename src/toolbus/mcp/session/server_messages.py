@@ -131,7 +131,7 @@ class ServerMessages:
         if not has_result and method != "tasks/result":
             return await self._body(method, received, _call(method), params=is_notice)
         if call is None:
-            # Handlers scoped to one tool could not recognise the result as that tool's.
+            # Handlers scoped to one tool could not recognize the result as that tool's.
             reason = "no call of this session created the task, so its result cannot be checked"
             raise ResponseRejected(f"{reason}; call the tool again")
         if method == "tasks/result":

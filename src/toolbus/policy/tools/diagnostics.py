@@ -1,7 +1,7 @@
 """Diagnostics of a valid policy: rules that never decide, or that hardly mean what they say.
 
 A rule never decides if a higher-ranking rule matches everything it matches: deny outranks ask, ask
-outranks allow. Conditions are compared by their texts; equivalent patterns are not recognised.
+outranks allow. Conditions are compared by their texts; equivalent patterns are not recognized.
 """
 
 from __future__ import annotations
