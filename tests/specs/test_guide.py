@@ -145,7 +145,7 @@ def test_a_page_begins_with_its_use(name):
     assert re.fullmatch(r"[A-Z`][^\n.]*(\n[^\n]+)?[.]", summary)
     lines = PAGES[name].splitlines()
     assert name == "changelog" or len(lines) <= 180
-    assert max([len(line) for line in lines if not line.startswith(("|", "<!--", "# "))]) <= 120
+    assert max([len(line) for line in lines if not line.startswith(("|", "<!--", "# "))]) <= 100
 
 
 def test_links_lead_to_topics():
