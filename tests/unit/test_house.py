@@ -22,43 +22,43 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 104,
-    "files under 60 lines with one importer": 4,
-    "pronouns without a noun in 1,000 words of docstrings": 60,
-    "modules that begin with What, Who, Where or How": 70,
-    '"is no" in texts': 143,
-    "imports through the wall": 19,
+    "functions over complexity 10": 99,
+    "files under 60 lines with one importer": 3,
+    "pronouns without a noun in 1,000 words of docstrings": 24,
+    "modules that begin with What, Who, Where or How": 0,
+    '"is no" in texts': 41,
+    "imports through the wall": 10,
 }
 ROOMS = {
-    "": (3, 437),
-    "agent": (14, 2706),
+    "": (3, 419),
+    "agent": (14, 2702),
     "approvals": (19, 3093),
-    "bus": (21, 3703),
-    "cli": (64, 9176),
-    "components": (10, 1799),
-    "config": (17, 2319),
+    "bus": (21, 3700),
+    "cli": (65, 9860),
+    "components": (10, 1794),
+    "config": (16, 2316),
     "console": (1, 7),
-    "events": (7, 1086),
+    "events": (7, 1078),
     "formats": (23, 2979),
-    "hosts": (54, 7831),
-    "http": (4, 942),
-    "mcp": (74, 11686),
-    "messages": (12, 1781),
+    "hosts": (52, 7415),
+    "http": (4, 940),
+    "mcp": (73, 11485),
+    "messages": (12, 1776),
     "models": (7, 534),
-    "policy": (71, 14192),
-    "providers": (9, 841),
-    "redaction": (36, 6891),
-    "replay": (9, 1461),
-    "settings": (8, 549),
-    "store": (40, 5805),
-    "tasks": (3, 197),
-    "terminal": (15, 1263),
-    "testing": (18, 3000),
+    "policy": (71, 14130),
+    "presence": (3, 325),
+    "providers": (9, 839),
+    "redaction": (36, 6889),
+    "replay": (7, 1053),
+    "settings": (13, 980),
+    "store": (40, 5850),
+    "tasks": (3, 196),
+    "testing": (18, 3013),
     "toml": (5, 333),
     "tools": (18, 3000),
-    "transcript": (4, 702),
-    "truncation": (8, 1048),
-    "workspace": (9, 938),
+    "transcript": (4, 700),
+    "truncation": (8, 1047),
+    "workspace": (9, 942),
 }
 """By room the files and lines that it has at most today."""
 
@@ -70,20 +70,20 @@ WALL = next(
 """The contract that says which modules are wings; all others are the core."""
 
 BUDGETS = {
-    ("errors", "events", "messages"): (3167, 3000),
-    ("bus",): (3703, 2600),
-    ("components",): (1799, 1350),
+    ("errors", "events", "messages"): (3165, 3000),
+    ("bus",): (3700, 2600),
+    ("components",): (1794, 1350),
     ("tools",): (3000, 2100),
-    ("agent", "transcript", "tasks"): (3605, 2900),
-    ("store",): (2958, 2700),
+    ("agent", "transcript", "tasks"): (3598, 2900),
+    ("store",): (2985, 2700),
     ("models",): (534, 700),
-    ("settings", "terminal"): (549, 750),
+    ("settings", "terminal"): (571, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19315, 16800)
+CORE_LINES = (19347, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
