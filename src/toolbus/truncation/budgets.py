@@ -26,7 +26,7 @@ _SIGN = 0.59
 
 
 class TextBudget(Struct, frozen=True):
-    """The limits of a text; None for *tokens* is no limit."""
+    """The limits of a text; None for *tokens* means no limit."""
 
     characters: int
     tokens: int | None = None
