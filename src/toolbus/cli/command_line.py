@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -98,6 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         Output(sys.stderr).write("\ntoolbus: interrupted\n")
         code = 130
+    if arguments is None:
+        # The process ends. With msgspec 0.22 and pydantic loaded, the collection at the exit of
+        # Python 3.11 crashes now and then, and the exit code is lost; frozen objects are skipped.
+        gc.freeze()
     return _closed(output, code)
 
 
