@@ -1,1 +1,1 @@
-"""Files that people write: TOML with lines, the nearest word, Python by its path."""
+"""Basics for every room: private files, the user's keys, hints in errors, text for display."""
