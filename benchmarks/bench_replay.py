@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
 from toolbus.cli.output.replay_report import JsonReport
-from toolbus.cli.output.stream import ProgressLine
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.components.participants import ComponentHost
 from toolbus.config.targets import LoadedTarget
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
@@ -26,7 +26,6 @@ from toolbus.messages import (
 )
 from toolbus.replay import Replay
 from toolbus.replay.sources import find_sources, read_sources
-from toolbus.terminal import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +110,10 @@ def test_only_a_proxy_that_listens_loads_h11():
 
     assert not {"h11", "toolbus.mcp.http.relay"} & before
     assert "h11" in after
+
+
+def test_the_benchmarks_import_only_names_that_exist():
+    files = (Path(__file__).parents[2] / "benchmarks").glob("bench_*.py")
+    imports = "; ".join([f"import benchmarks.{file.stem}" for file in files])
+
+    assert "benchmarks.bench_replay" in loaded_by(imports)
