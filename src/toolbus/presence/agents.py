@@ -139,7 +139,7 @@ def _program_names(process: ListedProcess) -> Iterator[str]:
         return
     title = process.words[0]
     yield title
-    yield title.partition(" ")[0]
+    yield from title.split()[:1]
     plain = posixpath.basename(title).rstrip("0123456789.")
     if plain in _INTERPRETERS:
         yield from [word for word in process.words[1:] if not word.startswith("-")][:1]

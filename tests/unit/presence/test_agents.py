@@ -24,6 +24,7 @@ def test_every_host_is_known():
     [
         (("claude",), (), "claude-code"),
         (("claude --resume",), ("node",), "claude-code"),
+        ((" claude --resume",), ("node",), "claude-code"),
         (("node", "/usr/lib/node_modules/@openai/codex/bin/codex.js"), (), "/@openai/codex/"),
         (("node", "--no-warnings", "/usr/bin/gemini", "x"), (), "gemini-cli"),
         (("/home/ada/.local/bin/x",), ("x", "/opt/cursor-agent"), "cursor"),
