@@ -432,6 +432,7 @@ def test_the_shell_completes_commands_and_options(capsys):
 
 def test_bash_completes_with_the_script():
     program = """
+enable -n mapfile  # Bash 3.2, the bash of macOS, has no such command.
 source <(toolbus completion bash)
 COMP_WORDS=(toolbus policy ex); COMP_CWORD=2; _toolbus; printf '%s\\n' "${COMPREPLY[@]}"
 """

@@ -28,7 +28,7 @@ _SCRIPTS = {
 _toolbus() {
   local found
   found=$(command toolbus completion --candidates -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-  mapfile -t COMPREPLY < <(compgen -W "$found" -- "${COMP_WORDS[COMP_CWORD]}")
+  COMPREPLY=($(compgen -W "$found" -- "${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -o default -F _toolbus toolbus
 """,
