@@ -321,8 +321,12 @@ def test_all_pages_come_before_the_question(path, terminal):
     keep(path, asked)
     codes = []
 
-    wrong = {"y\n": "only after the last page", "ok\n": "not an answer"}
-    for pages, key in ((1, "y\n"), (1, "q\n"), (3, "\n"), (3, "ok\n")):
+    wrong = {
+        "y\n": "only after the last page",
+        "ok\n": "not an answer",
+        "?\n": "leave the question pending; ",
+    }
+    for pages, key in ((1, "y\n"), (1, "q\n"), (3, "\n"), (3, "ok\n"), (3, "?\n")):
         with terminal("approve", "1a", "--store", path) as person:
             leaf(person, pages)
             person.expect(PROMPT if pages == 3 else "q ends: ")
@@ -338,7 +342,7 @@ def test_all_pages_come_before_the_question(path, terminal):
         person.type("yes\n")
         code, _ = person.end()
 
-    assert codes == [1] * 4
+    assert codes == [1] * 5
     assert left == asked
     assert [f"│ line {number}\n" in shown for number in range(80)] == [True] * 80
     assert "page 4 of 4" in shown

@@ -62,7 +62,10 @@ _PAUSE = 0.5
 
 _ASKS = PageAsks("approve? [y, n] ", "Enter shows the next page, q ends: ")
 _APPROVE_CHOICES = Choices(
-    "Any answer but y leaves the question pending.", may_grant=False, may_skip=True
+    "Any answer but y leaves the question pending.",
+    may_grant=False,
+    may_skip=True,
+    no="leave the question pending; `toolbus approvals deny` refuses the call",
 )
 _REVIEW_CHOICES = Choices("Enter          skip the question\nCtrl-D or q    end", may_skip=True)
 _NEXT_STEPS = {

@@ -28,7 +28,7 @@ _NOT_SEEN = "a yes counts only after the last page; Enter shows the next page"
 _UNCLEAR = "not an answer; ? lists the answers"
 _HELP = """\
 y              run the call once
-n              refuse the call; the model reads the text after n
+n              {no}
 v              show the question again, with its id, exact times and digest
 """
 _GRANT_HELP = """\
@@ -49,16 +49,20 @@ class TypedAnswer(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """The answers beside y, n and v: grants, and Enter to skip; *ending* explains Ctrl-D."""
+    """The answers beside y, n and v: grants, and Enter to skip.
+
+    *ending* explains Ctrl-D, *no* explains n.
+    """
 
     ending: str
     may_grant: bool = True
     may_skip: bool = False
+    no: str = "refuse the call; the model reads the text after n"
 
     @property
     def help(self) -> str:
         """The lines that ? shows."""
-        return f"{_HELP}{_GRANT_HELP if self.may_grant else ''}{self.ending}\n"
+        return f"{_HELP.format(no=self.no)}{_GRANT_HELP if self.may_grant else ''}{self.ending}\n"
 
 
 async def read_decision(
