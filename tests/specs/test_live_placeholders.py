@@ -106,7 +106,7 @@ async def test_a_file_keeps_its_secret(tmp_path):
     assert file.read_text() == before
 
 
-async def test_only_its_own_lines_are_filled(tmp_path):
+async def test_only_the_file_s_own_lines_are_filled(tmp_path):
     password = "".join(random.choices(string.ascii_letters + string.digits, k=24))
     env, other, link = tmp_path / ".env", tmp_path / "other.txt", tmp_path / "link"
     before = f"A=1\nTOKEN={TOKEN}\n  DB_PASSWORD={password}\n"
@@ -144,7 +144,7 @@ async def test_only_its_own_lines_are_filled(tmp_path):
     assert not [text for text in seen if TOKEN in text or password in text]
 
 
-async def test_a_file_that_changes_meanwhile_gets_nothing(tmp_path):
+async def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
     file, other = tmp_path / ".env", "A=1\nTOKEN=none\n"
     file.write_text(f"A=1\nTOKEN={TOKEN}\n")
 
@@ -243,7 +243,7 @@ async def test_a_placeholder_is_found_everywhere():
     assert writing.written == []
 
 
-async def test_placeholders_of_strangers_pass():
+async def test_foreign_placeholders_pass():
     writing = Writing()
     async with (
         agent_with(RedactSecrets()) as other,
@@ -305,7 +305,7 @@ async def test_the_denial_is_in_the_ledger():
     assert written == [0, 1]
 
 
-async def test_other_processes_know_it(tmp_path):
+async def test_other_processes_recognize_a_placeholder(tmp_path):
     writing, outcomes = Writing(), []
     for kind, what in ((RedactSecrets, TOKEN), (RedactPersonalData, JANE)):
         name = ""
@@ -416,7 +416,7 @@ async def test_an_unreadable_store_denies():
     assert writing.written == ["plain"]
 
 
-async def test_personal_data_is_kept_as_well():
+async def test_personal_data_is_protected_as_well():
     writing = Writing()
     async with agent_with(RedactPersonalData(), tools=[writing.tool]) as agent:
         name = await shown_by(agent, JANE)
@@ -430,7 +430,7 @@ async def test_personal_data_is_kept_as_well():
     assert writing.written == values[2:]
 
 
-async def test_a_forgotten_value_is_not_replaced():
+async def test_a_forgotten_value_is_not_filled():
     writing = Writing()
 
     def approve(ask, call, scope):
@@ -567,7 +567,7 @@ def test_a_hook_keeps_a_file_s_secret(tmp_path, monkeypatch, host):
     assert hooks.seen.read_text().count(token) >= 4
 
 
-def test_a_hook_fills_its_own_lines_alone(tmp_path, monkeypatch):
+def test_a_hook_fills_only_the_file_s_own_lines(tmp_path, monkeypatch):
     hooks = FileHooks("pi", tmp_path, monkeypatch, f"curl x?A=1\n{ENV}")
     project = hooks.project
     (project / "link").symlink_to(".env")
@@ -611,7 +611,7 @@ def test_a_hook_fills_its_own_lines_alone(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "host", ["gemini-cli", "copilot", "codex", "opencode", "cursor", "claude-code"]
 )
-def test_where_models_read_it_a_hook_denies(tmp_path, monkeypatch, host):
+def test_a_hook_denies_if_the_model_would_read(tmp_path, monkeypatch, host):
     real = "cursor" if host == "claude-code" else host
     hooks = FileHooks(real, tmp_path, monkeypatch, ENV)
     if host == "claude-code":
@@ -638,7 +638,7 @@ def say_yes(file):
 
 
 @pytest.mark.parametrize("host", ["claude-code", "pi"])
-def test_a_question_shows_the_placeholder_alone(tmp_path, monkeypatch, host):
+def test_a_question_shows_only_the_placeholder(tmp_path, monkeypatch, host):
     hooks = FileHooks(host, tmp_path, monkeypatch, ENV, asks=True)
     call = hooks.write, {"path": str(hooks.env), "content": hooks.read()}
     told = [hooks.call(*call)]

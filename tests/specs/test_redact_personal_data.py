@@ -120,7 +120,7 @@ async def test_phone_numbers_of_every_country():
     assert missed == []
 
 
-async def test_what_only_looks_like_it_stays():
+async def test_look_alikes_stay():
     component = RedactPersonalData()
     responses = [ToolResponse.from_text(f"It is {one} here") for one in LOOK_ALIKES]
     responses.append(ToolResponse(structured={"at": 1700000000, "n": 12345678, "f": 1.5e9}))
@@ -182,7 +182,7 @@ NATIONAL = {
 }
 
 
-async def test_a_named_country_stands_for_the_word():
+async def test_a_configured_country_replaces_the_word():
     unnamed = RedactPersonalData()
 
     for country, numbers in NATIONAL.items():
@@ -194,7 +194,7 @@ async def test_a_named_country_stands_for_the_word():
                 assert await read(unnamed, text) == text
 
 
-async def test_a_run_tells_its_region():
+async def test_a_run_names_its_region():
     component = RedactPersonalData()
     number = "It is 090-1234-5678."
     asks = AssistantMessage(id="1", tool_calls=(ToolCall(id="c1", name="get"),))
@@ -208,7 +208,7 @@ async def test_a_run_tells_its_region():
     assert texts == [number, "It is [phone-1]."]
 
 
-async def test_small_letters_are_found_behind_a_word():
+async def test_lower_case_is_found_behind_a_word():
     component = RedactPersonalData()
 
     for text in ("NIE: x2482300w", "nif 54362315k", "NINO jg103759a"):
@@ -232,14 +232,14 @@ async def test_unusual_addresses_are_found():
     assert [text for text, new in left.items() if "[email-" not in new or "corp" in new] == []
 
 
-async def test_numbers_of_films_are_found():
+async def test_fictional_numbers_are_found():
     component = RedactPersonalData()
 
     for number in ("+1 555-111-2222", "+1-555-111-2222", "555.111.2222", "(555) 111-2222"):
         assert "555" not in await read(component, f"Call {number} now")
 
 
-async def test_code_and_logs_stay():
+async def test_code_and_logs_stay_unchanged():
     component, lines = RedactPersonalData(), noise(2_000)
 
     changed = [line for _, line in lines if await read(component, line) != line]
@@ -247,7 +247,7 @@ async def test_code_and_logs_stay():
     assert len(changed) <= len(lines) / 50, changed
 
 
-async def test_the_same_value_has_one_name():
+async def test_a_value_has_one_placeholder():
     component = RedactPersonalData()
     spellings = {
         "email": ["Jane.Doe@Example.com", "jane.doe@example.com"],
@@ -271,7 +271,7 @@ async def test_the_same_value_has_one_name():
     assert evened(other) == "[email-1], [email-2], [phone-1], [email-2] [phone-2]"
 
 
-async def test_each_session_has_its_own():
+async def test_each_session_has_its_own_placeholders():
     component = RedactPersonalData()
 
     one = await read(component, "a@example.com and b@example.com", session="one")
@@ -296,7 +296,7 @@ async def test_a_resumed_session_keeps_its_names(tmp_path):
 PHONES = "+49 30 901820", "+1 415-555-2671"
 
 
-async def test_two_processes_share_no_name(tmp_path):
+async def test_two_processes_never_share_a_placeholder(tmp_path):
     path, read = tmp_path / "s.db", []
 
     async def redact(agent, number):
@@ -391,7 +391,7 @@ async def test_colours_and_escapes_hide_nothing():
             assert PLACEHOLDER.search(left), (name, text)
 
 
-async def test_what_stands_around_an_escape_stays():
+async def test_text_around_an_escape_stays():
     component = RedactPersonalData()
     texts = {
         f"\x1b[32m{JANE}\x1b[0m": "\x1b[32m[email-1]\x1b[0m",
@@ -406,7 +406,7 @@ async def test_what_stands_around_an_escape_stays():
     assert left == texts
 
 
-async def test_texts_in_base64_are_read():
+async def test_texts_in_base64_are_scanned():
     component = RedactPersonalData()
     text = f"From: Jane Doe <{JANE}>\nTo: all of us\n" * 3
     line = b64encode(text.encode()).decode()
@@ -468,7 +468,7 @@ async def test_stored_copies_are_redacted(tmp_path):
     assert JANE not in watch.seen[0]
 
 
-async def test_files_of_text_are_read():
+async def test_text_files_are_scanned():
     text = f"name,mail\nZoé,{JANE}\n"
 
     for codec in ("utf-8", "latin-1", "utf-16"):
@@ -481,7 +481,7 @@ async def test_files_of_text_are_read():
         assert JANE not in b64decode(left).decode(codec)
 
 
-async def test_pictures_that_are_text_are_read():
+async def test_pictures_in_text_form_are_scanned():
     def encoded(text):
         return b64encode(text.encode()).decode()
 
@@ -540,7 +540,7 @@ async def test_too_much_is_not_stored(tmp_path):
     assert b"done" in rows
 
 
-async def test_other_tasks_go_on_meanwhile():
+async def test_other_tasks_run_meanwhile():
     turns, text = 0, "".join([f"call +49 30 9{number:05}\n" for number in range(2_000)])
 
     async def beat():
@@ -578,13 +578,13 @@ async def test_a_failure_withholds(tmp_path, monkeypatch):
     assert b"jane.doe" not in rows
 
 
-async def test_only_the_kinds_asked_for():
+async def test_only_configured_kinds_are_found():
     left = await read(RedactPersonalData(kinds=["card"]), f"4242424242424242 of {JANE}")
 
     assert evened(left) == f"[card-1] of {JANE}"
 
 
-async def test_only_the_countries_asked_for():
+async def test_only_configured_countries_are_found():
     text = "86 095 742 719, 2 55 08 14 168 025 38, (030) 901820, 01 42 68 53 00"
 
     german = await read(RedactPersonalData(countries=["DE"]), text)
@@ -596,7 +596,7 @@ async def test_only_the_countries_asked_for():
     assert evened(both) == "[national-id-1], [national-id-2], [phone-1], [phone-2]"
 
 
-async def test_our_own_addresses_stay():
+async def test_allowed_addresses_stay():
     component = RedactPersonalData(allow=["@Our.example", JANE, "+49 30 901820"])
     text = f"a@our.example b@mail.OUR.example {JANE} +49 30 901820 c@notour.example"
 
@@ -605,7 +605,7 @@ async def test_our_own_addresses_stay():
     assert evened(left) == text.replace("c@notour.example", "[email-1]")
 
 
-async def test_only_the_tools_asked_for(tmp_path):
+async def test_only_configured_tools_are_scanned(tmp_path):
     (tmp_path / "toolbus.toml").write_text(f'[[component]]\nuse = "{USE}"\ntools = "one"\n')
     configured = load_configuration(str(tmp_path / "toolbus.toml")).components[0]
     configured.teardown()
@@ -681,7 +681,7 @@ def test_a_client_of_the_proxy_reads_placeholders(tmp_path, environment):
     assert JANE not in answer
 
 
-def test_a_rehearsal_shows_what_it_would_replace(command, tmp_path):
+def test_a_rehearsal_shows_the_replacements(command, tmp_path):
     call = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="get"),))
     response = ToolResponse.from_text(f"of {JANE}")
     result = ToolMessage(id="t", tool_call_id="c", tool_name="get", tool_response=response)
@@ -701,7 +701,7 @@ def test_a_rehearsal_shows_what_it_would_replace(command, tmp_path):
         assert JANE not in run.stdout + run.stderr
 
 
-async def test_what_is_kept_aside_has_none(tmp_path):
+async def test_stored_outputs_hold_no_personal_data(tmp_path):
     lines = [f"line {n}\n" for n in range(3000)]
     lines[1500] = f"line of {JANE}\n"
     size = TruncateOutput(characters=1000, folder=tmp_path / "kept")
@@ -714,7 +714,7 @@ async def test_what_is_kept_aside_has_none(tmp_path):
     assert JANE not in kept.read_text()
 
 
-async def test_it_is_idempotent():
+async def test_redaction_is_idempotent():
     component = RedactPersonalData()
     texts = [" ".join(pair) for group in PUBLISHED.values() for pair in pairwise(group)]
 

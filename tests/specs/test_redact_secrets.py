@@ -147,7 +147,7 @@ def answering(response, tool="read", own="m"):
     return ToolMessage(id=own, tool_call_id="c", tool_name=tool, tool_response=response)
 
 
-async def test_text_of_a_result_is_cleaned():
+async def test_a_result_s_text_is_redacted():
     text = f"export TOKEN={pat()}\ncurl {HOOKS}{webhook()}\n# {pat()}"
 
     (response,) = await given_by(RedactSecrets(), text)
@@ -156,7 +156,7 @@ async def test_text_of_a_result_is_cleaned():
     assert evened(response.text) in {clean, clean.replace("[slack", f"{HOOKS}[slack")}
 
 
-async def test_structured_values_and_keys_are_cleaned():
+async def test_structured_values_and_keys_are_redacted():
     secrets = {"a": pat(1), pat(2): {"deep": [1, [{"url": HOOKS + webhook()}]]}}
     told = {"database_password": PASSWORD, "size": 3, "none": None}
 
@@ -171,7 +171,7 @@ async def test_structured_values_and_keys_are_cleaned():
     assert (even["size"], even["none"]) == (3, None)
 
 
-async def test_resources_and_errors_are_cleaned():
+async def test_resources_and_errors_are_redacted():
     blob = b64encode(f"key: {pat(3)}\nname: ü".encode()).decode()
     resource = Resource(uri=f"file:///{pat(1)}.txt", text=f"see {pat(2)}", blob=blob)
     given = ToolResponse(
@@ -190,7 +190,7 @@ async def test_resources_and_errors_are_cleaned():
     assert b64decode(part.resource.blob).decode().endswith("]\nname: ü")
 
 
-async def test_pictures_that_are_text_are_cleaned():
+async def test_pictures_in_text_form_are_redacted():
     picture = b64encode(f"<svg><text>{pat(1)}</text></svg>".encode()).decode()
     blob = b64encode(pat(2).encode()).decode()
     resource = Resource(uri="file:///a", mime_type="application/octet-stream", blob=blob)
@@ -203,7 +203,7 @@ async def test_pictures_that_are_text_are_cleaned():
     assert evened(b64decode(file.resource.blob).decode()) == "[github-pat-1]"
 
 
-async def test_a_tool_that_raises_is_cleaned(caplog):
+async def test_a_tool_s_exception_is_redacted(caplog):
     caplog.set_level(logging.DEBUG)
 
     (response,) = await given_by(RedactSecrets(), ValueError(f"bad token {pat()} for user"))
@@ -221,7 +221,7 @@ def test_a_clean_result_stays_the_same():
     assert after is clean
 
 
-async def test_look_alikes_are_left_alone():
+async def test_look_alikes_stay():
     digest = hashlib.sha256(b"x").hexdigest()
     text = "\n".join(
         [
@@ -258,7 +258,7 @@ UNSEEN = ("\x1b[31m", "\x1b[1;31m\x1b[K", "\\u001b[0m", "\\x1b[32m", "\u200b", "
 
 
 @pytest.mark.parametrize("unseen", UNSEEN)
-async def test_colours_and_invisible_letters_hide_nothing(unseen):
+async def test_colours_and_invisible_characters_hide_nothing(unseen):
     secret = unseen.join([pat()[:9], pat()[9:20], pat()[20:]])
     text = f"é the key: {unseen}{secret}{unseen} is here"
 
@@ -287,7 +287,7 @@ def in_lines(data, width=76, line_break="\n"):
         ("data:text/plain;base64,", IN_BASE64, ")"),
     ],
 )
-async def test_base64_of_a_text_is_cleaned(before, written, after):
+async def test_base64_of_a_text_is_redacted(before, written, after):
     (response,) = await given_by(RedactSecrets(), before + written + after)
 
     left = response.text.removeprefix(before).removesuffix(after).replace("\\n", "\n")
@@ -301,7 +301,7 @@ async def test_base64_of_a_text_is_cleaned(before, written, after):
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "latin-1"])
-async def test_blobs_of_other_codecs_are_cleaned(codec):
+async def test_blobs_of_other_codecs_are_redacted(codec):
     blob = b64encode(ENVIRONMENT.encode(codec)).decode()
     resource = Resource(uri="file:///.env", blob=blob)
 
@@ -410,7 +410,7 @@ async def unchanged(*results):
     assert [response.text for response in responses] == [*results]
 
 
-async def test_paths_are_left_alone():
+async def test_paths_stay():
     paths = [f"services/api{number}/handlers_v{number}.py" for number in range(300)]
     hits = [{"file_path": path, "line": 12, "patch": f"+ {path}:7"} for path in paths]
     text = "\n".join(
@@ -443,7 +443,7 @@ ABOUT_SECRETS = """
 """
 
 
-async def test_what_is_about_secrets_is_left_alone():
+async def test_texts_about_secrets_stay():
     await unchanged(ABOUT_SECRETS)
 
 
@@ -482,7 +482,7 @@ PROGRAM = """
 """
 
 
-async def test_words_of_programs_are_left_alone():
+async def test_words_of_programs_stay():
     await unchanged(PROGRAM)
 
 
@@ -501,14 +501,14 @@ NO_TABLES = (
 )
 
 
-async def test_code_is_no_table_and_no_sentence():
+async def test_code_is_not_a_table_or_a_sentence():
     await unchanged(*NO_TABLES)
 
 
 CHOSEN = ("Summer2019!", "hunter22", "admin123", "super$ecret", "purple-dragon-47", "Pa55w0rd.x")
 
 
-async def test_passwords_that_people_choose_go():
+async def test_passwords_chosen_by_people_are_redacted():
     names = "DB_PASSWORD", "mysqlPass", "requirepass", "SMTP_PWD", "old_password"
     uuid = "919108f7-52d1-4320-9bac-" + letters(3, 40).encode().hex()[:12]
     text = "\n".join(
@@ -535,7 +535,7 @@ async def test_an_assumed_value_is_hidden_throughout_its_record():
     assert evened(third.text) == weak.replace("=hunter2024", f"={hidden}")
 
 
-async def test_what_is_assumed_is_not_remembered():
+async def test_an_assumed_secret_is_not_remembered():
     value = letters(4, 24)
 
     first, second = await given_by(RedactSecrets(), f"session_secret={value}", f"at {value}.")
@@ -565,7 +565,7 @@ async def test_a_repeated_token_is_one_secret():
     assert evened(response.text) == "login with [github-pat-1] failed\n" * 70_000
 
 
-async def test_the_same_secret_the_same_placeholder():
+async def test_the_same_secret_has_the_same_placeholder():
     results = f"{pat(1)} {pat(2)}", f"again {pat(2)}"
 
     first, second = await given_by(RedactSecrets(), *results)
@@ -608,7 +608,7 @@ async def test_a_resumed_session_keeps_its_names():
     assert evened(said) == "[github-pat-1] [github-pat-2] [github-pat-1]"
 
 
-async def test_a_resumed_session_knows_a_secret_again(place):
+async def test_a_resumed_session_recognizes_a_secret(place):
     first = await read_in_a_process(place, f"{pat(1)} {pat(2)}")
     second = await read_in_a_process(place, pat(2))
     third = await read_in_a_process(place, f"{pat(3)} {pat(1)}")
@@ -627,7 +627,7 @@ async def read_in_a_process(place, *results, **options):
     return " ".join(texts)
 
 
-async def test_a_vault_gives_what_comes_again(place):
+async def test_a_vault_gives_a_value_that_returns(place):
     got = []
 
     def use(key: str) -> str:
@@ -649,7 +649,7 @@ async def test_a_vault_gives_what_comes_again(place):
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_two_processes_share_no_name(tmp_path, kind):
+async def test_two_processes_never_share_a_placeholder(tmp_path, kind):
     given, got = {}, []
 
     def read(number: int) -> str:
@@ -687,7 +687,7 @@ async def test_two_processes_share_no_name(tmp_path, kind):
 PINS = {"pin": r"PIN (\d{4})"}
 
 
-async def test_no_secret_is_kept(tmp_path):
+async def test_no_secret_is_stored(tmp_path):
     async with SqliteStore(tmp_path / "store.db") as store:
         results, component = (pat(1), pat(2), "PIN 7391"), RedactSecrets(rules=PINS)
         options = {"components": [component], "store": store, "session_id": "s"}
@@ -712,7 +712,7 @@ async def test_no_secret_is_kept(tmp_path):
         assert urlsafe_b64encode(digest)[:20] not in files
 
 
-async def test_few_values_are_not_tried_out(tmp_path):
+async def test_values_of_small_sets_cannot_be_tried_out(tmp_path):
     texts = "PIN 7391", f"password: {PASSWORD}"
     here, there = StorePlace("sqlite", tmp_path / "s.db"), StorePlace("sqlite", tmp_path / "t.db")
 
@@ -729,7 +729,7 @@ async def test_few_values_are_not_tried_out(tmp_path):
     assert same == word
 
 
-async def test_a_copied_store_is_known_nowhere_else(tmp_path, monkeypatch):
+async def test_a_copied_store_is_useless_without_its_key(tmp_path, monkeypatch):
     here, there = StorePlace("sqlite", tmp_path / "s.db"), StorePlace("sqlite", tmp_path / "t.db")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "here"))
     before = await read_in_a_process(here, f"password = {PASSWORD}")
@@ -744,7 +744,7 @@ async def test_a_copied_store_is_known_nowhere_else(tmp_path, monkeypatch):
     assert len({*names}) == len(names) == 3
 
 
-async def test_a_session_without_secrets_asks_nothing(tmp_path, monkeypatch):
+async def test_a_session_without_secrets_reads_no_key(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     place = StorePlace("sqlite", tmp_path / "s.db")
 
@@ -781,7 +781,7 @@ NO_KEYS = [
 
 
 @pytest.mark.parametrize("make", NO_KEYS, ids=["short", "for all", "link", "no folder"])
-async def test_a_key_of_others_is_not_used(tmp_path, monkeypatch, caplog, make):
+async def test_another_user_s_key_is_not_used(tmp_path, monkeypatch, caplog, make):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = value_key_file()
     make(file)
@@ -833,7 +833,7 @@ UNFIT_KEYS = {
 
 
 @pytest.mark.parametrize("key", UNFIT_KEYS)
-def test_a_named_key_that_is_unfit_is_refused(tmp_path, monkeypatch, key):
+def test_an_invalid_named_key_is_refused(tmp_path, monkeypatch, key):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SHORT", "short")
     key_file(tmp_path / "config/toolbus/open.key", b"secret-" * 6, mode=0o666)
@@ -847,7 +847,7 @@ def test_a_named_key_that_is_unfit_is_refused(tmp_path, monkeypatch, key):
     assert "secret-" not in str(raised.value)
 
 
-async def test_a_session_of_0_3_goes_on(tmp_path):
+async def test_a_session_of_0_3_continues(tmp_path):
     got, quoted = [], "see [github-pat-1-x7k2m5]"
 
     def use(key: str) -> str:
@@ -904,7 +904,7 @@ FORMS = {
     st.binary(max_size=12),
     st.text('abcXYZ019-_+/=.~ \n"\\ü€', min_size=10, max_size=24),
 )
-def test_encodings_are_found_as_well(before, after, odd):
+def test_encoded_secrets_are_found(before, after, odd):
     secret = letters(5, 10) + odd + letters(6, 6)
     component = RedactSecrets(rules={"odd": r"(?s)<<(.*?)>>"})
     encoded = {name: encode(before + secret.encode() + after) for name, encode in FORMS.items()}
@@ -1039,7 +1039,7 @@ class Client:
         self.errors.close()
 
 
-def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
+def test_the_next_piece_of_a_stream_is_joined(tmp_path, environment):
     first, second = pat(21)[:20], pat(21)[20:]
 
     with Client(tmp_path / "here", environment) as client:
@@ -1049,7 +1049,7 @@ def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
     assert second not in client.heard
 
 
-async def test_pages_of_one_file_go_on():
+async def test_pages_of_one_file_are_joined():
     key = pat(4)
     pages = iter([f"A=1\nTOKEN={key[:6]}", f"{key[6:]}\nB=2\n"])
 
@@ -1072,7 +1072,7 @@ async def test_pages_of_one_file_go_on():
 
 
 @pytest.mark.parametrize("end", ["Enter the password:", "password=", "sk_live_" + letters(13, 24)])
-async def test_results_of_their_own_do_not_go_on(end):
+async def test_separate_results_are_not_joined(end):
     word = "Summer2019forEver!9x and so on"
 
     responses = await given_by(RedactSecrets(), end, word)
@@ -1080,7 +1080,7 @@ async def test_results_of_their_own_do_not_go_on(end):
     assert responses[1].text == word
 
 
-async def test_what_was_found_is_remembered():
+async def test_a_known_secret_is_remembered():
     results = f"postgres://app:{PASSWORD}@db/shop", f"it said {PASSWORD} and ended"
 
     first, second = await given_by(RedactSecrets(), *results)
@@ -1121,7 +1121,7 @@ async def test_the_model_reads_what_users_write():
     assert evened(closed_model.requests[0].messages[-1].text) == "use [github-pat-1]"
 
 
-async def test_only_a_vault_holds_answers_back():
+async def test_answers_are_held_only_with_a_vault():
     vault = [{"tool": "deploy", "arguments": ["token"]}]
 
     class Waiting:
@@ -1152,7 +1152,7 @@ async def test_only_a_vault_holds_answers_back():
         assert said == order
 
 
-async def test_what_the_tool_runs_with_stays():
+async def test_the_tool_s_arguments_stay():
     got = []
 
     def use(key: str) -> str:
@@ -1333,7 +1333,7 @@ async def test_only_named_arguments_get_values():
         ({"tool": "deploy", "arguments": ["token"], "argument": 1}, "unknown key 'argument'"),
     ],
 )
-def test_what_is_run_is_refused(entry, reason):
+def test_arguments_that_are_run_are_refused(entry, reason):
     with pytest.raises(RegistrationError) as raised:
         RedactSecrets(vault=[entry])
     known = {"tool": "bash", "arguments": ["command", "query", "code"], "i_know": True}
@@ -1390,7 +1390,7 @@ def test_former_settings_show_the_new_form(tmp_path, setting, way_out):
         assert "RedactSecrets.vault" not in names
 
 
-async def test_a_value_is_put_back_last():
+async def test_a_value_is_filled_in_last():
     asked, records, got = [], [], []
 
     def use(key: str) -> str:
@@ -1477,7 +1477,7 @@ async def test_the_order_of_components_does_not_matter(order):
     assert evened(agent.messages[-2].text) == "used [github-pat-1]"
 
 
-async def test_a_quoted_placeholder_gives_nothing():
+async def test_a_quoted_placeholder_yields_no_value():
     got, found = [], []
 
     def read() -> object:
@@ -1510,7 +1510,7 @@ async def test_a_quoted_placeholder_gives_nothing():
     assert found[0][-17:-1] not in b64decode(response.content[3].resource.blob).decode()
 
 
-async def test_a_stranger_s_name_gives_nothing():
+async def test_a_foreign_placeholder_yields_no_value():
     got = []
 
     def use(key: str) -> str:
@@ -1544,7 +1544,7 @@ def sessions_of(component, tools):
     return host, call
 
 
-async def test_sessions_share_no_vault():
+async def test_sessions_do_not_share_a_vault():
     got = []
 
     def use(key: str) -> str:
@@ -1796,7 +1796,7 @@ async def counting(turns):
 LARGE = "the key of a token is no secret: if key in keys then return token\n" * 80_000
 
 
-async def test_the_loop_turns_during_an_examination():
+async def test_the_loop_runs_during_a_scan():
     turns = [0]
     async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
         counter = asyncio.create_task(counting(turns))
@@ -1832,7 +1832,7 @@ async def test_sessions_do_not_wait_for_each_other():
     assert all(text.endswith("[github-pat-1] and [github-pat-2]") for text in alone)
 
 
-async def test_a_cancelled_examination_leaves_nothing_behind():
+async def test_a_cancelled_scan_leaves_nothing_behind():
     turns = [0]
     async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
         task = asyncio.create_task(told(agent, "s", pat(1) + LARGE))
@@ -1848,7 +1848,7 @@ async def test_a_cancelled_examination_leaves_nothing_behind():
     assert evened(" ".join(clean)) == "[github-pat-1] [github-pat-2] [github-pat-1]"
 
 
-async def test_a_rule_of_one_s_own_finds():
+async def test_a_custom_rule_finds_secrets():
     component = RedactSecrets(rules={"ticket": "TICKET-([0-9]{6})"})
 
     (response,) = await given_by(component, "see TICKET-482915 now")
@@ -1875,7 +1875,7 @@ async def test_rules_can_be_chosen():
     assert without.text.startswith(f"{pat()} [")
 
 
-async def test_other_tools_are_left_alone():
+async def test_other_tools_are_not_scanned():
     def read_key() -> str:
         """Read a key."""
         return pat(1)
@@ -1912,7 +1912,7 @@ def test_wrong_settings_teach(tmp_path):
     assert all(".toml:" in error for error in errors.values())
 
 
-async def test_a_file_names_it(tmp_path):
+async def test_a_configuration_file_installs_it(tmp_path):
     file = tmp_path / "toolbus.toml"
     file.write_text(
         dedent("""

@@ -305,7 +305,7 @@ def everyday_cases():
 
 
 @pytest.mark.full
-async def test_everyday_contexts_never_show_theirs():
+async def test_common_contexts_never_show_a_secret():
     cases, shown, cleaned = everyday_cases(), 0, 0
     for case in cases:
         text = f"{PROSE}\n\n{case.text}\n\n{PROSE}"
@@ -350,7 +350,7 @@ def bare(text):
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-async def test_tricks_in_answers_show_nothing(trick):
+async def test_tricks_in_answers_reveal_nothing(trick):
     said = f"Well, look at this: {TRICKS[trick]} and go on as before. "
     thought = iter(in_letters(PROSE, "reasoning"))
     mixed = [piece for letter in in_letters(said) for piece in (letter, next(thought))]
@@ -415,7 +415,7 @@ async def said_by(answer, *, whole=False):
 
 
 @pytest.mark.parametrize("step", [37, pytest.param(1, marks=pytest.mark.full)])
-async def test_any_cut_gives_the_same_answer(step):
+async def test_every_split_gives_the_same_answer(step):
     thought = f"The token is {TOKEN}, so the password must be another one. I think that is all. "
     expected = await said_by([("reasoning", thought), ("text", MIXED)], whole=True)
     letters = await said_by([*in_letters(thought, "reasoning"), *in_letters(MIXED)])
@@ -474,7 +474,7 @@ def unnumbered(text):
     return re.sub(r"-[a-z][a-z2-7]{15}\]", "]", text)
 
 
-async def test_a_late_name_takes_nothing_back():
+async def test_a_late_name_recalls_nothing():
     value = drawn(32, 5, "0123456789abcdef")
     first = f"The value was {value} at first.\n{PROSE}\n"
     said = f"{first}Use adafruit_key = {value} from here on.\n{PROSE}"
@@ -508,7 +508,7 @@ async def test_many_streams_share_one_bus():
         assert len(pieces["text"]) > 2
 
 
-async def test_a_failing_examination_refuses_the_whole():
+async def test_a_failing_scan_refuses_the_whole_answer():
     agent = vaulted(cut(PROSE, 5), settings={"max_seconds": 1e-9})
 
     pieces, result = await streamed(agent)
@@ -539,7 +539,7 @@ async def calls_for(text):
 
 @pytest.mark.parametrize("begin", ["", KEY[: KEY.index("-----END")] + "\n"], ids=["prose", "key"])
 @pytest.mark.parametrize("end", ["\n", " "], ids=["lines", "line"])
-async def test_letters_are_looked_at_once(begin, end):
+async def test_characters_are_scanned_once(begin, end):
     prose = PROSE.replace(". ", f".{end}")
     await calls_for(prose)
     few, many = [await calls_for(begin + prose * (size // len(prose))) for size in (5_000, 20_000)]
