@@ -379,9 +379,7 @@ def test_another_scheme_is_refused(tmp_path, command):
 
         kinds = "give the path of a file, postgresql://HOST/DATABASE or service=NAME"
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == (
-            f"error: store 'mysql://': no store has addresses of this kind; {kinds}\n"
-        )
+        assert done.stderr == (f"error: store 'mysql://': unknown scheme of a store; {kinds}\n")
     assert not (tmp_path / "new.db").exists()
 
 
@@ -469,9 +467,9 @@ def test_damage_on_a_server_is_reported(tmp_path, command, postgres, database):
 
     problem = "✗ session 's': message 2 cannot be read: it is damaged"
     assert (checked.returncode, problem in checked.stdout) == (1, True)
-    assert "it is damaged; copy the sessions that are whole:" in checked.stdout
+    assert "✗ damaged; copy the sessions that are whole:" in checked.stdout
     assert (recovered.returncode, recovered.stderr.count("\n")) == (2, 1)
-    assert "only a file is recovered so; `toolbus copy` takes" in recovered.stderr
+    assert "--recover needs a file; `toolbus copy` copies" in recovered.stderr
     assert "! message 2 is damaged" in shown.stdout
     assert (copied.returncode, "message 2 of session 's' is damaged" in copied.stdout) == (1, True)
 
@@ -540,7 +538,7 @@ def test_a_wrong_day_is_refused(tmp_path, command):
         ("s", "--before", "2026-01-31"): "expected either SESSION or --before DAY",
         (): "expected either SESSION or --before DAY",
         ("s", "--dry-run"): "--dry-run lists sessions before a day; add --before",
-        ("--state", "--before", "2026-01-31"): "--before deletes state with all else; leave out",
+        ("--state", "--before", "2026-01-31"): "--before deletes the state as well; leave out",
     }
     for arguments, why in wrong.items():
         done = command("forget", path, *arguments)

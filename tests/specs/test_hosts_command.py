@@ -534,7 +534,9 @@ def test_hooks_without_their_package_block(home):
     newer = home.write(folder / "toolbus-10.dist-info/METADATA", "").parent
     shutil.rmtree(info)
     home.write(newer / "METADATA", "Metadata-Version: 2.1\nName: toolbus\nVersion: 10\n")
-    assert "toolbus 9 installed the hooks, and this is 10" in " ".join(hosts("status").stdout.split())
+    assert "toolbus 9 installed the hooks, and this is 10" in " ".join(
+        hosts("status").stdout.split()
+    )
     assert hosts("install", "gemini-cli", "--yes").returncode == 0
     assert (hosts("status").returncode, stops(line)) == (0, False)
 
