@@ -1,7 +1,4 @@
-"""`toolbus explain`: the history of one message or call, with every handler's effect.
-
-`explain` prints it; a caller with a store of its own, such as the demo, passes the path and an id.
-"""
+"""`toolbus explain`: the history of one message or call, with every handler's effect."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from toolbus.cli.output.blocks import (
 from toolbus.cli.output.descriptions import describe_change, describe_priority
 from toolbus.cli.output.durations import duration_of
 from toolbus.cli.output.history import history_of
-from toolbus.cli.output.lookup import find_call, find_message, find_session
+from toolbus.cli.output.lookup import find_match, find_session
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
@@ -31,7 +28,6 @@ from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
     import argparse
-    import os
 
     from toolbus.cli.output.history import (
         CallHistory,
@@ -44,6 +40,7 @@ if TYPE_CHECKING:
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.messages.records import ToolCall
+    from toolbus.store.sql_reader import IdKind
 
 _EPILOG = """\
 examples:
@@ -73,51 +70,29 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="do not page the output")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        store, message = parsed.store, parsed.message
+        store, message, call = parsed.store, parsed.message, parsed.call
         if message is None and store is not None and not is_store(store):
             store, message = None, store
-        return explain(
-            output,
-            store_address(store),
-            message,
-            call=parsed.call,
-            session=parsed.session,
-            as_json=parsed.json,
-            pager=not parsed.no_pager,
-        )
+        address = store_address(store)
+        if (message is None) == (call is None):
+            raise UsageError(
+                "expected one id; give one message id, or `--call` and the id of a call"
+            )
+        with open_reader(address) as reader:
+            session = None if parsed.session is None else find_session(reader, parsed.session)
+            kind: IdKind = "message" if call is None else "call"
+            history = history_of(reader, find_match(reader, kind, message or call, session))
+        if parsed.json:
+            print_json(output, history)
+            return 0
+        with paged(output, wanted=not parsed.no_pager) as through:
+            HistoryWriter(open_screen(through)).write(history)
+        return 0
 
     return parser, run
 
 
-def explain(
-    output: Output,
-    path: str | os.PathLike[str],
-    message: str | None = None,
-    *,
-    call: str | None = None,
-    session: str | None = None,
-    as_json: bool = False,
-    pager: bool = True,
-) -> int:
-    """Print the history of the *message* or the *call*, in *session* if given; return 0.
-
-    Raises `UsageError` for an unknown id, and for an id in several sessions.
-    """
-    if (message is None) == (call is None):
-        raise UsageError("expected one id; give one message id, or `--call` and the id of a call")
-    with open_reader(path) as reader:
-        within = find_session(reader, session) if session is not None else None
-        find = find_message if call is None else find_call
-        history = history_of(reader, find(reader, message or call or "", within))
-    if as_json:
-        print_json(output, history)
-        return 0
-    with paged(output, wanted=pager) as through:
-        _HistoryWriter(open_screen(through)).write(history)
-    return 0
-
-
-class _HistoryWriter:
+class HistoryWriter:
     """The text of a history on *screen*."""
 
     def __init__(self, screen: Screen) -> None:

@@ -33,7 +33,6 @@ from toolbus.store.store_reader import MessageRow, RecordBatch
 
 if TYPE_CHECKING:
     import argparse
-    import os
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
@@ -77,17 +76,8 @@ def command() -> Command:
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.store is None and is_store(parsed.session):
             parser.error(f"the session of {parsed.session!r} is missing")
-        return show_session(
-            output,
-            store_address(parsed.store),
-            parsed.session,
-            start=vars(parsed)["from"],
-            newest=parsed.last,
-            full=parsed.full,
-            follow=parsed.follow,
-            as_json=parsed.json,
-            pager=not parsed.no_pager,
-        )
+        _show(parsed, output)
+        return 0
 
     return parser, run
 
@@ -117,41 +107,25 @@ class SessionReader:
                 yield batch
 
 
-def show_session(
-    output: Output,
-    path: str | os.PathLike[str],
-    name: str,
-    *,
-    start: int = 1,
-    newest: int | None = None,
-    full: bool = False,
-    follow: bool = False,
-    as_json: bool = False,
-    pager: bool = True,
-) -> int:
-    """Print the session *name* of the store *path*; return 0.
-
-    Begins with message number *start*, or prints the *newest* messages. With *follow* it prints
-    new messages until the reader of *output* leaves. Raises `UsageError` for an unknown session,
-    and for a *start* after its end.
-    """
-    with open_reader(path, live=follow) as reader:
-        session = find_session(reader, name)
+def _show(parsed: argparse.Namespace, output: Output) -> None:
+    """Print a session, and with --follow its new messages until the reader of *output* leaves."""
+    start, follow = vars(parsed)["from"], parsed.follow
+    with open_reader(store_address(parsed.store), live=follow) as reader:
+        session = find_session(reader, parsed.session)
         if start > max(1, session.messages) and not follow:
             has = f"session {session.id!r} has {session.messages:,} messages"
             raise UsageError(f"{has}, none from {start:,} on; give a smaller number")
-        after = start - 1 if newest is None else max(0, session.messages - newest)
+        after = start - 1 if parsed.last is None else max(0, session.messages - parsed.last)
         timeline = SessionReader(reader, session.key, after)
-        with paged(output, wanted=pager and not (as_json or follow)) as through:
-            if as_json:
+        with paged(output, wanted=not (parsed.no_pager or parsed.json or follow)) as through:
+            if parsed.json:
                 write = _json_writer(through, session)
             else:
-                write = _TextWriter(open_screen(through), session, full=full).write
+                write = _TextWriter(open_screen(through), session, full=parsed.full).write
             for item in _rounds(reader, timeline, through, follow=follow):
                 write(item)
                 if through.lost:
                     break
-    return 0
 
 
 def _rounds(
@@ -174,21 +148,19 @@ def _rounds(
 def _json_writer(output: Output, session: SessionRow) -> Callable[[Item | None], None]:
     """Return a function that writes an item as one JSON object a line, in the store's order."""
 
-    def line(**fields: object) -> None:
-        print_json(output, fields)
-
     def write(item: Item | None) -> None:
         if item is None:
             return
         if item.damage:
-            line(kind="damage", reason=item.problem)
+            print_json(output, {"kind": "damage", "reason": item.problem})
         elif isinstance(item, MessageRow):
-            line(kind="message", seq=item.seq, message=item.message)
+            print_json(output, {"kind": "message", "seq": item.seq, "message": item.message})
         else:
             for record in item.records:
-                line(kind="record", before=item.message_seq, record=record)
+                before = item.message_seq
+                print_json(output, {"kind": "record", "before": before, "record": record})
 
-    line(kind="session", **session_facts(session))
+    print_json(output, {"kind": "session", **session_facts(session)})
     return write
 
 
@@ -224,12 +196,9 @@ class _TextWriter:
 
     def _records(self, records: Iterable[DispatchRecord]) -> None:
         for record in records:
-            self._record(record)
-
-    def _record(self, record: DispatchRecord) -> None:
-        for entry in without_quoted(record.entries):
-            if is_notable(entry.status):
-                write_invocation(self._screen, entry, _words(record, entry), indent=_INDENT)
+            for entry in without_quoted(record.entries):
+                if is_notable(entry.status):
+                    write_invocation(self._screen, entry, _words(record, entry), indent=_INDENT)
 
     def _message(self, seq: int, message: Message) -> None:
         head: list[Span | str] = [f"{seq:>4}  ", Span(message.role, "strong")]

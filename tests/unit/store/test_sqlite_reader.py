@@ -18,10 +18,9 @@ import pytest
 from benchmarks.archives import make_archive
 
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
-from toolbus.cli.explain import explain
+from toolbus.cli import explain, sessions, show
 from toolbus.cli.output.stream import Output
-from toolbus.cli.sessions import list_sessions
-from toolbus.cli.show import SessionReader, show_session
+from toolbus.cli.show import SessionReader
 from toolbus.errors import StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.messages.records import (
@@ -45,6 +44,11 @@ for name in ("ids_from", "ids_before"):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "store.db"
+
+
+def run(module, output, path, *words):
+    parser, command = module.command()
+    return command(parser.parse_all([str(path), *words]), output)
 
 
 def record(subject="", seq=0):
@@ -161,11 +165,11 @@ def statements(monkeypatch):
 @pytest.mark.parametrize(
     "work",
     [
-        lambda path, out, size: show_session(out, path, "s", newest=20),
-        lambda path, out, size: show_session(out, path, "s", start=size - 20),
-        lambda path, out, size: explain(out, path, "m-100"),
-        lambda path, out, size: explain(out, path, call="c-50"),
-        lambda path, out, size: explain(out, path, "m-100", session="s"),
+        lambda path, out, size: run(show, out, path, "s", "--last=20"),
+        lambda path, out, size: run(show, out, path, "s", f"--from={size - 20}"),
+        lambda path, out, size: run(explain, out, path, "m-100"),
+        lambda path, out, size: run(explain, out, path, "--call=c-50"),
+        lambda path, out, size: run(explain, out, path, "m-100", "--session=s"),
     ],
     ids=["show the last", "show from", "explain a message", "explain a call", "in a session"],
 )
@@ -191,7 +195,7 @@ async def test_a_long_session_is_shown_in_flat_memory(path):
         await asyncio.gather(*[store.append("s", user(f"m-{at}", text=text)) for at in range(size)])
     tracemalloc.start()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        show_session(Output(nowhere), path, "s", full=True)
+        run(show, Output(nowhere), path, "s", "--full")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -277,10 +281,10 @@ async def test_a_damaged_page_is_named(path):
         page = reader.batch_of(next(reader.messages(1)))
         assert (page.records, page.problem[:20]) == ((), "record 1 is damaged:")
     out = io.StringIO()
-    show_session(Output(out), path, "s")
-    explain(Output(out), path, "m")
+    run(show, Output(out), path, "s")
+    run(explain, Output(out), path, "m")
     assert out.getvalue().count("! record 1 is damaged: ") == 2
-    show_session(Output(out), path, "s", as_json=True)
+    run(show, Output(out), path, "s", "--json")
     assert '{"kind":"damage","reason":"record 1 is damaged: ' in out.getvalue()
 
 
@@ -289,9 +293,9 @@ def test_a_file_of_the_first_release_is_shown(path):
     before = path.read_bytes()
 
     out = io.StringIO()
-    list_sessions(Output(out), path)
-    show_session(Output(out), path, "plain")
-    explain(Output(out), path, call="c2")
+    run(sessions, Output(out), path)
+    run(show, Output(out), path, "plain")
+    run(explain, Output(out), path, "--call=c2")
 
     assert out.getvalue().count("[removed]") == 3
     assert path.read_bytes() == before
@@ -300,9 +304,9 @@ def test_a_file_of_the_first_release_is_shown(path):
 # --- calls ----------------------------------------------------------------------------------------
 
 
-def told(path, **found):
+def told(path, word):
     out = io.StringIO()
-    explain(Output(out), path, **found)
+    run(explain, Output(out), path, word)
     return out.getvalue()
 
 
@@ -310,7 +314,7 @@ async def test_a_call_without_an_answer_is_told(path):
     calls = (ToolCall(id="c", name="read", raw="{broken"),)
     await append(path, AppendRequest(message=AssistantMessage(id="a", tool_calls=calls)))
 
-    text = told(path, call="c")
+    text = told(path, "--call=c")
 
     assert "answers call c: no answer" in text
     assert "read {broken" in text
@@ -321,9 +325,9 @@ async def test_an_answer_without_a_call_is_told(path):
     answer = ToolMessage(id="t", content="out of nowhere", tool_call_id="c", tool_name="read")
     await append(path, AppendRequest(message=answer))
 
-    text = told(path, message="t")
+    text = told(path, "t")
 
-    assert text == told(path, call="c")
+    assert text == told(path, "--call=c")
     assert "not in a message" in text
     assert "out of nowhere" in text
 
@@ -358,7 +362,7 @@ async def test_the_status_of_a_call_is_told(path, error_type, records, status):
     answer = ToolMessage(id="t", tool_call_id="c", tool_name="read", tool_response=said)
     await append(path, AppendRequest(message=answer, records=tuple(records)))
 
-    assert f"answers call c: {status}\n" in told(path, call="c")
+    assert f"answers call c: {status}\n" in told(path, "--call=c")
 
 
 async def test_a_value_that_is_no_message_is_told(path):
@@ -388,7 +392,7 @@ async def test_a_value_that_is_no_message_is_told(path):
     values = (Original(digest="old", body=b"[1,2]"), Original(digest="new", body=b'{"a":true}'))
     await append(path, AppendRequest(message=user("m").message, records=records, originals=values))
 
-    text = told(path, message="m")
+    text = told(path, "m")
 
     assert "changed 5 → 7 bytes" in text
     assert re.search(r"the value\n +\[1,2\] +│ \{\"a\":true\}", text)
@@ -406,9 +410,9 @@ async def test_a_reader_that_has_left_stops_the_work(path):
     await append(path, *[user(f"m{at}") for at in range(9)])
     await append(path, user("m"), session_id="t")
     for work in (
-        lambda out: show_session(out, path, "s"),
-        lambda out: show_session(out, path, "s", follow=True),
-        lambda out: list_sessions(out, path, as_json=True),
+        lambda out: run(show, out, path, "s"),
+        lambda out: run(show, out, path, "s", "--follow"),
+        lambda out: run(sessions, out, path, "--json"),
     ):
         gone = Gone()
         assert work(Output(gone)) == 0
@@ -419,7 +423,7 @@ async def test_the_list_fits_what_a_session_keeps(path, capsys):
     async with SqliteStore(path) as store:
         await store.append("s", AppendRequest(originals=(Original(digest="d", body=b"1"),)))
 
-    list_sessions(Output(sys.stdout), path)
+    run(sessions, Output(sys.stdout), path)
 
     assert capsys.readouterr().out.splitlines()[1].endswith("originals")
 

@@ -15,8 +15,10 @@ from toolbus import Agent, events
 from toolbus.cli.demo import components
 from toolbus.cli.demo.timeline import Timeline
 from toolbus.cli.demo.world import LOG, PROMPT, World, isolate_git, make_repository
-from toolbus.cli.explain import explain
+from toolbus.cli.explain import HistoryWriter
 from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.history import history_of
+from toolbus.cli.output.lookup import find_match
 from toolbus.cli.output.screen import Screen, open_screen
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, program, whole_number
@@ -25,6 +27,7 @@ from toolbus.settings.hints import unknown_key
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.store_factory import open_reader
 from toolbus.workspace.file_tools import FileTools
 from toolbus.workspace.shell_tool import ShellTool
 
@@ -139,7 +142,9 @@ async def _run(
     for denied in [each.requested.id for each in timeline.outcomes if each.status == "denied"]:
         screen.line()
         screen.command(*program(), "explain", str(transcript), "--call", denied)
-        explain(output, transcript, call=denied, pager=False)
+        with open_reader(transcript) as reader:
+            history = history_of(reader, find_match(reader, "call", denied, None))
+        HistoryWriter(screen).write(history)
     missing = [name for name in _NAMES if name not in timeline.interventions]
     report = {
         "ok": not missing,

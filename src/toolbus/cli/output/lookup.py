@@ -11,7 +11,7 @@ from toolbus.settings.usage_error import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolbus.store.sql_reader import SqlReader
+    from toolbus.store.sql_reader import IdKind, SqlReader
     from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow
 
 T = TypeVar("T", "MessageRow", "RecordBatch")
@@ -50,52 +50,34 @@ def find_session(reader: SqlReader, name: str) -> SessionRow:
     raise _unknown("session", name, reader.ids_near("session", name))
 
 
-def find_message(reader: SqlReader, name: str, session: SessionRow | None) -> Match:
-    """Return the message *name*; raises `UsageError` with the most similar id."""
+def find_match(reader: SqlReader, kind: IdKind, name: str, session: SessionRow | None) -> Match:
+    """Return the message *name*, or the last call; raises `UsageError` with the most similar id."""
     key = session.key if session else None
-    if rows := reader.messages_of(name, key):
-        row = _in_one_session(reader, "message", name, rows)[-1]
-        call_id = row.message.tool_call_id if isinstance(row.message, ToolMessage) else ""
-        return _match(reader, name, call_id, row)
-    if reader.messages_of_call(name, key):
+    rows_of = reader.messages_of if kind == "message" else reader.messages_of_call
+    if rows := rows_of(name, key):
+        return _match(reader, kind, name, _in_one_session(reader, kind, name, rows)[-1])
+    if kind == "message" and reader.messages_of_call(name, key):
         raise UsageError(f"{name!r} is the id of a call; use `--call {name}`")
-    if batches := _batches_of(reader, name, key):
-        batch = _in_one_session(reader, "message", name, batches)[-1]
-        return Match(reader.session_of(batch.session), name)
-    if whole := _only("message", name, reader.ids_like("message", name)):
-        return find_message(reader, whole, session)
-    raise _unknown("message", name, reader.ids_near("message", name), session)
+    mentions = reader.batches_mentioning(name)
+    if batches := [batch for batch in mentions if key in {None, batch.session}]:
+        batch = _in_one_session(reader, kind, name, batches)[-1]
+        return Match(reader.session_of(batch.session), name, name if kind == "call" else "")
+    if whole := _only(kind, name, reader.ids_like(kind, name)):
+        return find_match(reader, kind, whole, session)
+    raise _unknown(kind, name, reader.ids_near(kind, name), session)
 
 
-def find_call(reader: SqlReader, name: str, session: SessionRow | None) -> Match:
-    """Return the last call with the id *name*; raises `UsageError` as `find_message`."""
-    key = session.key if session else None
-    if rows := reader.messages_of_call(name, key):
-        row = _in_one_session(reader, "call", name, rows)[-1]
-        if isinstance(row.message, ToolMessage):
-            return _match(reader, name, name, row)
-        return Match(reader.session_of(row.session), name, name, asking=row)
-    if batches := _batches_of(reader, name, key):
-        batch = _in_one_session(reader, "call", name, batches)[-1]
-        return Match(reader.session_of(batch.session), name, name)
-    if whole := _only("call", name, reader.ids_like("call", name)):
-        return find_call(reader, whole, session)
-    raise _unknown("call", name, reader.ids_near("call", name), session)
-
-
-def _match(reader: SqlReader, name: str, call_id: str, row: MessageRow) -> Match:
+def _match(reader: SqlReader, kind: str, name: str, row: MessageRow) -> Match:
     """Return the match of *row*, with the message that requested its call, if it answers one."""
-    match = Match(reader.session_of(row.session), name, call_id, row)
-    if not call_id:
-        return match
+    session, message = reader.session_of(row.session), row.message
+    if not (isinstance(message, ToolMessage) and message.tool_call_id):
+        is_call = kind == "call"
+        return Match(session, name, name, asking=row) if is_call else Match(session, name, row=row)
+    call_id = message.tool_call_id
     before = reader.messages_of_call(call_id, row.session, row)
     asked = [other for other in before if isinstance(other.message, AssistantMessage)]
-    asking = asked[-1] if asked else None
-    return match._replace(asking=asking, reused=reader.after_in_call(call_id, row))
-
-
-def _batches_of(reader: SqlReader, name: str, session: int | None) -> list[RecordBatch]:
-    return [batch for batch in reader.batches_mentioning(name) if session in {None, batch.session}]
+    asking, reused = asked[-1] if asked else None, reader.after_in_call(call_id, row)
+    return Match(session, name, call_id, row, asking, reused)
 
 
 def _in_one_session(reader: SqlReader, kind: str, name: str, rows: list[T]) -> list[T]:
