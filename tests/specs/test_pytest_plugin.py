@@ -210,7 +210,7 @@ def test_a_missing_snapshot_fails(run):
     result = run(text)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*look at this one and run `pytest --toolbus-update`*"])
+    result.stdout.fnmatch_lines(["*review this ledger and run `pytest --toolbus-update`*"])
     result.stdout.fnmatch_lines(["*~ normalise  transformer   100  changed arguments"])
 
 

@@ -55,7 +55,7 @@ def test_a_durable_store_is_reopened():
     names, report = broken_laws(Boasting)
 
     assert names == ["durability"]
-    assert "a store opened again" not in report
+    assert "a reopened store" not in report
     assert "appends begun before `close`: expected ['m0', 'm1'" in report
 
 
