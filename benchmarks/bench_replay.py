@@ -7,8 +7,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.terminal import Output
-
 from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
 from toolbus.cli.output.replay_report import JsonReport
