@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from toolbus.config.approvals import ApprovalSettings, read_approvals, read_store_key
-from toolbus.config.documents import NAME, Document, find, read_document
+from toolbus.config.documents import NAME, Document, read_document
 from toolbus.config.entries import Entry, read_entries
 from toolbus.config.entry_points import find_maker
 from toolbus.config.factory import make_component
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from toolbus.config.prices import Price
     from toolbus.config.servers import ServerEntry
     from toolbus.config.trusted_modules import TrustedModuleFinder
-
-__all__ = ["Configuration", "ConfiguredComponent", "Entry", "find", "load", "read", "read_nearest"]
 
 _PRIORITY = 100
 
