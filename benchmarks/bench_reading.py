@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.archives import make_archive
 from benchmarks.harness import Rig, table
-from toolbus.cli.explain import explain
+from toolbus.cli.command_line import command_of
 from toolbus.cli.output.stream import Output
-from toolbus.cli.show import show_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +35,17 @@ def bench_reading(rig: Rig) -> None:
 def _read(rig: Rig, path: Path, size: int) -> None:
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         out, middle = Output(nowhere), size // 2
-        works: dict[str, Callable[[], object]] = {
-            "show --last 20": lambda: show_session(out, path, "s", newest=20),
-            "show --from": lambda: show_session(out, path, "s", start=size - 19),
-            "explain a message": lambda: explain(out, path, f"m-{middle}"),
-            "explain a call": lambda: explain(out, path, call=f"c-{middle // 2}"),
+
+        def work_of(name: str, *words: str) -> Callable[[], object]:
+            parser, run = command_of(name)
+            parsed = parser.parse_all([str(path), *words, "--no-pager"])
+            return lambda: run(parsed, out)
+
+        works = {
+            "show --last 20": work_of("show", "s", "--last", "20"),
+            "show --from": work_of("show", "s", "--from", str(size - 19)),
+            "explain a message": work_of("explain", f"m-{middle}"),
+            "explain a call": work_of("explain", "--call", f"c-{middle // 2}"),
         }
         took: dict[str, list[float]] = {}
         # In turns, so that what disturbs one disturbs all.
