@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from toolbus.bus.ledger.records import sign_of
 from toolbus.cli.output.durations import duration_of
 from toolbus.cli.output.screen import excerpt
 from toolbus.errors import DecodeError
+from toolbus.messages.immutable import replace_surrogates_in
 from toolbus.messages.records import AssistantMessage, decode, encode
 from toolbus.settings.differences import differences
 from toolbus.settings.spans import Span
@@ -46,10 +47,18 @@ def count_things(number: int, thing: str, things: str = "") -> str:
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
+def json_of(value: Any) -> str:
+    """Return *value* as JSON in one line, every control character escaped."""
+    try:
+        text = encode(value).decode()
+    except UnicodeEncodeError:  # The name of a file may contain any byte.
+        text = encode(replace_surrogates_in(to_builtins(value))).decode()
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def print_json(output: Output, value: Any) -> None:
-    """Write *value* as one line of JSON, every control character escaped."""
-    text = encode(value).decode()
-    output.write(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+    """Write *value* as one line of JSON."""
+    output.write(f"{json_of(value)}\n")
 
 
 def write_invocation(

@@ -9,10 +9,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from toolbus.bus.ledger.records import sign_of
-from toolbus.cli.output.blocks import count_things, write_difference
+from toolbus.cli.output.blocks import count_things, json_of, write_difference
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output
-from toolbus.messages.records import encode
 from toolbus.replay.findings import OUTCOMES, ReplayTotals
 from toolbus.settings.spans import Span, sanitize
 
@@ -199,12 +198,12 @@ class JsonReport(ReplayReport):
 
     def begin(self, target: str, idle: Sequence[str]) -> None:
         """Open the document."""
-        head = f'{{"target":{_json(target)},"not_replayed":{_json(idle)},"findings":['
+        head = f'{{"target":{json_of(target)},"not_replayed":{json_of(idle)},"findings":['
         self._output.write(head)
 
     def add(self, finding: ReplayFinding) -> None:
         """Write a finding on its own line."""
-        self._output.write(f"{self._separator}\n{_json(finding)}")
+        self._output.write(f"{self._separator}\n{json_of(finding)}")
         self._separator = ","
 
     def end_session(self, session: str, outcomes: Counter[str]) -> None:
@@ -213,9 +212,9 @@ class JsonReport(ReplayReport):
     def end(self, differences: Sequence[str] | None, file: str = "") -> None:
         """Close the document."""
         self._end_problems()
-        tail = f'\n],"totals":{_json(self.totals)},"left_aside":{_json(self.skipped)}'
+        tail = f'\n],"totals":{json_of(self.totals)},"left_aside":{json_of(self.skipped)}'
         if differences is not None:
-            tail += f',"expectation":{_json(file)},"differences":{_json(differences)}'
+            tail += f',"expectation":{json_of(file)},"differences":{json_of(differences)}'
         self._output.write(f"{tail}}}\n")
 
 
@@ -233,7 +232,3 @@ def _style_of(outcome: Outcome) -> Style:
         case "refused":
             return "dim"
     return sign_of(outcome).style
-
-
-def _json(value: object) -> str:
-    return encode(value).decode()

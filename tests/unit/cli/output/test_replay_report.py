@@ -1,12 +1,13 @@
 """Findings as lines: diffs of any size, and no more lines than are asked for."""
 
+import json
 import re
 from collections import Counter
 from io import StringIO
 
 import pytest
 
-from toolbus.cli.output.replay_report import TextReport
+from toolbus.cli.output.replay_report import JsonReport, TextReport
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.replay.findings import ReplayFinding, ReplayTotals
 from toolbus.settings.differences import Difference
@@ -112,3 +113,18 @@ def test_totals_tell_all():
     assert "1 session, 2 messages, 1 call " in text
     assert "calls without a recorded result: 3" in text
     assert "recorded results of calls that would not be made: 4" in text
+
+
+def test_json_of_findings_has_no_control_character():
+    stream = StringIO()
+    report = JsonReport(Output(stream), ProgressLine(Output(StringIO())))
+
+    report.begin("\udcfe.py", [])
+    report.add(finding(session="\x9b31m\x7f"))
+    report.totals = ReplayTotals()
+    report.end(None)
+
+    document = json.loads(stream.getvalue())
+    assert document["target"] == "\ufffd.py"
+    assert document["findings"][0]["session"] == "\x9b31m\x7f"
+    assert not re.search(r"[\x7f-\x9f]", stream.getvalue())
