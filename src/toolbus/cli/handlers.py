@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
+    from toolbus.config.entries import Entry
+    from toolbus.config.targets import LoadedTarget
     from toolbus.events.catalogue import Event
 
 _EPILOG = """\
@@ -66,7 +67,13 @@ def command() -> Command:
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.target and parsed.config:
             parser.error("give a target or --config, not both")
-        return show_handlers(output, parsed.target, config=parsed.config, as_json=parsed.json)
+        target, config = parsed.target, parsed.config
+        report = read_handlers(load_configuration(config) if target is None else load(target))
+        if parsed.json:
+            print_json(output, report)
+        else:
+            _show(report, open_screen(output))
+        return 0
 
     return parser, run
 
@@ -102,36 +109,22 @@ class HandlerReport(Struct, frozen=True, kw_only=True):
     refusal: str = ""
 
 
-def show_handlers(
-    output: Output, target: str | None, *, config: str | None = None, as_json: bool = False
-) -> int:
-    """Print the handlers of *target*, `FILE.py[:name]`, or of a configuration; return 0.
-
-    Without a target it is *config*, or the configuration that is active here. Raises `LoadError`.
-    """
-    loaded = load_configuration(config) if target is None else load(target)
-    report = read_handlers(loaded.bus, target=loaded.target, kind=loaded.kind)
-    if loaded.configuration is not None:
-        configuration = loaded.configuration
-        entries = [each.entry for each in configuration.configured]
-        components = summarize([*entries, *configuration.disabled])
-        report = replace(report, components=components, refusal=configuration.refusal)
-    if as_json:
-        print_json(output, report)
-    else:
-        _show(report, open_screen(output))
-    return 0
-
-
-def read_handlers(bus: EventBus, *, target: str, kind: str) -> HandlerReport:
-    """Return the handlers on *bus*: of the catalogue's events, then of its other events."""
+def read_handlers(loaded: LoadedTarget) -> HandlerReport:
+    """Return the handlers of *loaded*: of the catalogue's events, then of other events."""
+    bus, configuration = loaded.bus, loaded.configuration
     # The names are read first: reading the handlers of an event adds it to the bus.
     events = [_handlers_of(bus, event) for event in dict.fromkeys((*CATALOGUE, *bus.events))]
+    entries: list[Entry] = []
+    if configuration is not None:
+        entries += [each.entry for each in configuration.configured]
+        entries += configuration.disabled
     return HandlerReport(
-        target=target,
-        kind=kind,
+        target=loaded.target,
+        kind=loaded.kind,
         events=tuple([event for event in events if event.handlers or event.receivers]),
         idle=tuple([event.event for event in events if not (event.handlers or event.receivers)]),
+        components=summarize(entries),
+        refusal="" if configuration is None else configuration.refusal,
     )
 
 
@@ -141,7 +134,7 @@ def _handlers_of(bus: EventBus, event: Event) -> EventHandlers:
         event=event.name,
         verb=_verb(event),
         handlers=tuple([line for info, function in pairs for line in _expanded(info, function)]),
-        receivers=tuple([_receiver(function) for function in _plain_receivers(bus, event)]),
+        receivers=tuple(_plain_receivers(bus, event)),
     )
 
 
@@ -164,17 +157,15 @@ def _verb(event: Event) -> str:
     return "observe" if event.awaited else "do"
 
 
-def _plain_receivers(bus: EventBus, event: Event) -> list[Any]:
+def _plain_receivers(bus: EventBus, event: Event) -> list[Receiver]:
     """Return the receivers connected to blinker directly; weakly referenced ones may have died."""
     references = list(bus.signal(event).receivers.values())
-    receivers = [each() if isinstance(each, weakref.ref) else each for each in references]
-    return [each for each in receivers if each is not None and not isinstance(each, Binding)]
-
-
-def _receiver(function: Any) -> Receiver:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    where = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
-    return Receiver(name=name_of(function), where=where)
+    functions = [each() if isinstance(each, weakref.ref) else each for each in references]
+    return [
+        Receiver(name=name_of(each), where=place_of(each))
+        for each in functions
+        if each is not None and not isinstance(each, Binding)
+    ]
 
 
 def _show(report: HandlerReport, screen: Screen) -> None:

@@ -8,7 +8,8 @@ import pytest
 from toolbus import EventBus
 from toolbus.cli.handlers import read_handlers
 from toolbus.cli.output.component_list import short_place
-from toolbus.config.targets import load
+from toolbus.components.participants import ComponentHost
+from toolbus.config.targets import LoadedTarget, load
 from toolbus.errors import LoadError
 from toolbus.events.catalogue import RUN_AFTER
 
@@ -20,11 +21,15 @@ def path(monkeypatch):
     monkeypatch.setattr(sys, "modules", sys.modules.copy())
 
 
+def target_of(bus):
+    return LoadedTarget(bus, "x", "bus", ComponentHost())
+
+
 def test_receivers_need_not_be_functions():
     bus = EventBus()
     bus.signal(RUN_AFTER).connect(partial(print, end=""), weak=False)
 
-    (event,) = read_handlers(bus, target="x", kind="bus").events
+    (event,) = read_handlers(target_of(bus)).events
 
     assert [(one.name, one.where) for one in event.receivers] == [("print", "")]
 
@@ -37,7 +42,7 @@ def test_receivers_that_died_are_left_out():
     bus.signal(RUN_AFTER).connect(receiver)
     del receiver
 
-    assert read_handlers(bus, target="x", kind="bus").events == ()
+    assert read_handlers(target_of(bus)).events == ()
 
 
 def test_a_package_of_a_known_name_is_not_mistaken(tmp_path):
