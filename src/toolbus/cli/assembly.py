@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.cli.output.deferred_output import relay_lines
 from toolbus.cli.output.lookup import find_session
-from toolbus.config import configuration
 from toolbus.config.entry_points import find_maker
 from toolbus.config.factory import make_component
 from toolbus.config.prices import find_price, make_price
@@ -68,14 +67,6 @@ def _recorded(place: str) -> ReplayModel:
     if mark and not Path(place).exists():
         return ReplayModel.from_file(file, session=session)
     return ReplayModel.from_file(place)
-
-
-def find_configuration(config: str | None) -> Configuration | None:
-    """Return the configuration in the file *config*, else the active one, None without any.
-
-    Raises `LoadError`, as `toolbus.config` does.
-    """
-    return configuration.read_nearest() if config is None else configuration.read(config)
 
 
 def find_components(tools: Iterable[str], config: Configuration | None) -> list[AgentComponent]:

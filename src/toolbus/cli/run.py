@@ -7,19 +7,12 @@ import logging
 import os
 import signal
 import sys
-from contextlib import (
-    AsyncExitStack,
-    aclosing,
-    asynccontextmanager,
-    contextmanager,
-    redirect_stdout,
-)
+from contextlib import AsyncExitStack, aclosing, contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
 from toolbus.cli.assembly import (
     find_components,
-    find_configuration,
     find_model,
     find_model_price,
     find_session_id,
@@ -34,6 +27,7 @@ from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.cli.questions.run_prompt import AskOnWrite, find_terminal_user
 from toolbus.components.capabilities import CallAllower
+from toolbus.config import configuration
 from toolbus.config.approvals import ApprovalSettings
 from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import RunResult
@@ -41,10 +35,11 @@ from toolbus.messages.records import AssistantMessage
 from toolbus.models.protocol import close_model
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
+from toolbus.store.store_factory import open_store
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from toolbus.approvals.stored import StoredApprovals
     from toolbus.cli.parser import Command, Parser
@@ -165,13 +160,13 @@ class Conversation(NamedTuple):
     report: RunReport
     side: DeferredOutput
     keyboard: Keyboard | None
-    stored_id: str | None
     model_name: str
     stored: StoredApprovals | None
 
 
 async def _run(output: Output, options: argparse.Namespace) -> int:
-    async with _opened(output, options) as conversation:
+    async with AsyncExitStack() as opened:
+        conversation = await _open(opened, output, options)
         if options.prompt:
             return await _turn(conversation, options.prompt)
         if options.resume is not None:
@@ -219,20 +214,20 @@ async def _converse(conversation: Conversation) -> None:
 
 async def _turn(conversation: Conversation, prompt: str | None) -> int:
     """Run on *prompt*, None: resume, until the end or Ctrl-C; return the exit code."""
-    agent, report, stored_id = conversation.agent, conversation.report, conversation.stored_id
-    run = asyncio.ensure_future(_streamed(agent, prompt))
+    report = conversation.report
+    run = asyncio.ensure_future(_streamed(conversation.agent, prompt))
     with _interrupting(run, conversation):
         await asyncio.wait({run})
     report.end_line()
     if run.cancelled():
-        report.stopped(stored_id)
+        report.stopped()
         return INTERRUPTED
     try:
         result: RunResult = run.result()
     except ToolbusError as error:
         report.failed(str(error))
         return 1
-    report.end(result, stored_id)
+    report.end(result)
     return {"ok": 0, "pending": WAITS}.get(result.status, 1)
 
 
@@ -281,49 +276,47 @@ def _stored(
     return settings.make(store, "agent", settings.wait or 0.0 if wait is None else wait)
 
 
-@asynccontextmanager
-async def _opened(output: Output, options: argparse.Namespace) -> AsyncIterator[Conversation]:
+async def _open(
+    opened: AsyncExitStack, output: Output, options: argparse.Namespace
+) -> Conversation:
     """Open all parts that *options* name; a missing part is an error before anything runs."""
     direct, side = Output(sys.stderr), DeferredOutput(sys.stderr)
     logging.basicConfig(
         handlers=[OutputLogHandler(side)], level=logging.WARNING, format="%(message)s"
     )
     report = (JsonRunReport if options.json else RunReport)(output, side)
-    async with AsyncExitStack() as opened:
-        user = find_terminal_user(opened, direct)
-        model = find_model(options.model, options.base_url, options.key_env)
-        opened.push_async_callback(close_model, model)
-        config = find_configuration(options.config)
-        components = find_components(split_names(options.tools), config)
-        report.price = find_model_price(options.price, config, options.model)
-        session_id = find_session_id(options.store, options.resume)
-        store = None
-        if options.store is not None:
-            from toolbus.store.store_factory import open_store  # noqa: PLC0415 - not for all
-
-            store = open_store(options.store)
-            opened.push_async_callback(store.close)
-        entries = () if config is None else config.servers
-        servers = await open_servers(opened, options.mcp, entries, side)
-        if not options.yes:
-            components.append(_ask_on_write(servers, config, trusts_hints=options.trust_hints))
-        stored = _stored(options, store, config)
-        approver, watch = user.approver(side, report, stored)
-        agent = Agent(
-            model,
-            tools=servers,
-            components=[*components, report],
-            store=store,
-            session_id=session_id,
-            system=options.system,
-            approver=approver,
-            max_turns=options.max_turns,
-        )
-        report.store = options.store
-        watch(await opened.enter_async_context(agent))
-        stored_id = None if store is None else agent.scope.session_id
-        report.start(session=stored_id, resumed=session_id is not None, model=model.name)
-        yield Conversation(agent, report, side, user.keyboard, stored_id, model.name, stored)
+    user = find_terminal_user(opened, direct)
+    model = find_model(options.model, options.base_url, options.key_env)
+    opened.push_async_callback(close_model, model)
+    file = options.config
+    config = configuration.read_nearest() if file is None else configuration.read(file)
+    components = find_components(split_names(options.tools), config)
+    report.price = find_model_price(options.price, config, options.model)
+    session_id = find_session_id(options.store, options.resume)
+    store = None if options.store is None else open_store(options.store)
+    if store is not None:
+        opened.push_async_callback(store.close)
+    entries = () if config is None else config.servers
+    servers = await open_servers(opened, options.mcp, entries, side)
+    if not options.yes:
+        components.append(_ask_on_write(servers, config, trusts_hints=options.trust_hints))
+    stored = _stored(options, store, config)
+    approver, watch = user.approver(side, report, stored)
+    agent = Agent(
+        model,
+        tools=servers,
+        components=[*components, report],
+        store=store,
+        session_id=session_id,
+        system=options.system,
+        approver=approver,
+        max_turns=options.max_turns,
+    )
+    watch(await opened.enter_async_context(agent))
+    if store is not None:
+        report.store, report.session = options.store, agent.scope.session_id
+    report.start(resumed=session_id is not None, model=model.name)
+    return Conversation(agent, report, side, user.keyboard, model.name, stored)
 
 
 def _ask_on_write(

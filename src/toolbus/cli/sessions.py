@@ -15,12 +15,11 @@ from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
     import argparse
-    import os
 
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.store.store_reader import SessionRow
+    from toolbus.store.store_reader import SessionRow, StoreReader
 
 _EPILOG = """\
 examples:
@@ -44,29 +43,26 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="do not page the output")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        address, pager = store_address(parsed.store), not parsed.no_pager
-        return list_sessions(output, address, as_json=parsed.json, pager=pager)
+        address, wanted = store_address(parsed.store), not (parsed.no_pager or parsed.json)
+        with open_reader(address) as reader, paged(output, wanted=wanted) as through:
+            _list_sessions(through, reader, as_json=parsed.json)
+        return 0
 
     return parser, run
 
 
-def list_sessions(
-    output: Output, path: str | os.PathLike[str], *, as_json: bool = False, pager: bool = True
-) -> int:
-    """Print the sessions of the store *path*, the oldest first; return 0."""
-    with open_reader(path) as reader, paged(output, wanted=pager and not as_json) as through:
-        screen = open_screen(through)
-        count = 0
-        for count, session in enumerate(reader.sessions(), 1):
-            if through.lost:
-                break
-            if as_json:
-                print_json(through, session_facts(session))
-            else:
-                _write(screen, session, first=count == 1)
-        if not count and not as_json:
-            screen.line("no sessions")
-    return 0
+def _list_sessions(output: Output, reader: StoreReader, *, as_json: bool) -> None:
+    """Print the sessions of a store, the oldest first."""
+    screen, count = open_screen(output), 0
+    for count, session in enumerate(reader.sessions(), 1):
+        if output.lost:
+            break
+        if as_json:
+            print_json(output, session_facts(session))
+        else:
+            _write(screen, session, first=count == 1)
+    if not count and not as_json:
+        screen.line("no sessions")
 
 
 def _write(screen: Screen, session: SessionRow, *, first: bool) -> None:

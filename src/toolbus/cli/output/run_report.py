@@ -50,6 +50,7 @@ class RunReport(AgentComponent):
         self._is_open, self._unasked = False, ""
         self.price: Price | None = None
         self.store: str | None = None
+        self.session: str | None = None
         # The released text of the current answer, and the run and turn of the last appended one.
         self._released: list[str] = []
         self._appended: tuple[str, int] | None = None
@@ -146,10 +147,10 @@ class RunReport(AgentComponent):
                 text = lines[0]
             self._screen.line(Span("✓ ", "good"), f"{name}: {text}")
 
-    def end(self, result: RunResult, session: str | None) -> None:
+    def end(self, result: RunResult) -> None:
         """Write the end of the run, unless it is "ok", and its known counts."""
         if result.pending:
-            self._pending(result.pending, session)
+            self._pending(result.pending)
         elif result.status != "ok":
             reason = result.reason or "no reason was given"
             self._screen.whole(f"toolbus: the run ended as {result.status!r}: {reason}")
@@ -158,38 +159,37 @@ class RunReport(AgentComponent):
                 f"toolbus: {self._unasked}; --store keeps the question for `toolbus approvals`, "
                 "--yes answers yes, see `toolbus run --help`"
             )
-        parts = [*self._usage(result.usage), *([f"session {session}"] if session else [])]
+        parts = self._usage(result.usage)
+        parts += [f"session {self.session}"] if self.session else []
         if parts:
             self._screen.whole("; ".join(parts), style="dim")
 
     def _usage(self, usage: Mapping[str, int]) -> list[str]:
         """Return the counts of tokens and their cost, as far as they are known."""
         counts = [f"{usage[key]:,} {words}" for key, words in _COUNTS if usage.get(key)]
-        if not counts:
-            return []
-        cost = [self._cost(self.price, usage)] if self.price else []
-        return [f"tokens: {', '.join(counts)}", *cost]
+        known = [f"tokens: {', '.join(counts)}"] if counts else []
+        if not (counts and self.price):
+            return known
+        amount, unknown = self.price.cost(usage)
+        if unknown:
+            return [*known, f"cost unknown: no price of {', '.join(unknown)}"]
+        decimals = _DECIMALS if amount < 1 else 2
+        return [*known, f"cost: {amount:,.{decimals}f} {self.price.currency}"]
 
-    def _pending(self, question_ids: Sequence[str], session: str | None) -> None:
+    def _pending(self, question_ids: Sequence[str]) -> None:
         """Write the waiting questions, and the commands that answer them and resume the run."""
         for question_id in question_ids:
             self._screen.whole(f"toolbus: question {question_id} waits for a person")
-        store = "STORE" if self.store is None else shlex.quote(self.store)
-        name = shlex.quote(session or "SESSION")
+        store = shlex.quote(self.store or "STORE")
+        name = shlex.quote(self.session or "SESSION")
         self._screen.whole(f"  see them: toolbus approvals --store {store}")
         self._screen.whole(f"  go on:    toolbus run --store {store} --resume {name}")
         self._screen.whole("            and --model, --tools and the like as in this run")
 
-    def _cost(self, price: Price, usage: Mapping[str, int]) -> str:
-        amount, unknown = price.cost(usage)
-        if unknown:
-            return f"cost unknown: no price of {', '.join(unknown)}"
-        return f"cost: {amount:,.{_DECIMALS if amount < 1 else 2}f} {price.currency}"
-
-    def stopped(self, session: str | None) -> None:
+    def stopped(self) -> None:
         """Write the session of an interrupted run, which can be resumed."""
-        if session:
-            self._screen.whole(f"session {session}", style="dim")
+        if self.session:
+            self._screen.whole(f"session {self.session}", style="dim")
 
     def failed(self, reason: str) -> None:
         """Write the error of a run."""
@@ -201,7 +201,7 @@ class JsonRunReport(RunReport):
 
     def start(self, **facts: object) -> None:
         """Write the facts of the session."""
-        self._write("start", **facts)
+        self._write("start", session=self.session, **facts)
 
     def text(self, text: str, turn: int) -> None:
         """Write a piece of text of the answer number *turn* in the run."""
@@ -248,19 +248,12 @@ class JsonRunReport(RunReport):
             text=message.text,
         )
 
-    def end(self, result: RunResult, session: str | None) -> None:
+    def end(self, result: RunResult) -> None:
         """Write the end of the run."""
-        self._write(
-            "end",
-            status=result.status,
-            reason=result.reason,
-            text=result.text,
-            turns=result.turns,
-            usage=result.usage,
-            cost=self._cost_facts(result.usage),
-            session=session,
-            **({"pending": result.pending} if result.pending else {}),
-        )
+        facts = {"text": result.text, "turns": result.turns, "usage": result.usage}
+        pending = {"pending": result.pending} if result.pending else {}
+        cost = self._cost_facts(result.usage)
+        self._write_end(result.status, result.reason, **facts, cost=cost, **pending)
 
     def _cost_facts(self, usage: Mapping[str, int]) -> dict[str, object] | None:
         """Return the cost of *usage*; None if a price is missing."""
@@ -269,19 +262,20 @@ class JsonRunReport(RunReport):
         amount, unknown = self.price.cost(usage)
         return None if unknown else {"amount": amount, "currency": self.price.currency}
 
-    def stopped(self, session: str | None) -> None:
+    def stopped(self) -> None:
         """Write that the run was interrupted."""
-        self._write_end("cancelled", "interrupted", session)
+        self._write_end("cancelled", "interrupted")
 
     def failed(self, reason: str) -> None:
         """Write the error of the run, also on standard error."""
         super().failed(reason)
-        self._write_end("error", reason, None)
+        self._write_end("error", reason, session=None)
 
-    def _write_end(self, status: str, reason: str, session: str | None) -> None:
-        """Write the end of a run without a result."""
+    def _write_end(self, status: str, reason: str | None, **facts: object) -> None:
+        """Write the end of a run; a run without a result has no *facts*."""
         nothing: dict[str, object] = {"text": "", "turns": None, "usage": {}, "cost": None}
-        self._write("end", status=status, reason=reason, **nothing, session=session)
+        ended = {**nothing, "session": self.session, **facts}
+        self._write("end", status=status, reason=reason, **ended)
 
     def _write(self, kind: str, **facts: object) -> None:
         print_json(self._output, {"kind": kind, **facts})
