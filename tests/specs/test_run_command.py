@@ -986,7 +986,7 @@ def test_a_stored_session_is_replayed(here, command, tape):
 
     assert (same.stdout, same.stderr, other.stdout) == ("Fine.\n", "", "Fine.\n")
     reason = "answer 1 was recorded for 'what is it?', but the prompt is 'how long?'"
-    assert other.stderr == f"error: model 'replay': {reason}\n"
+    assert other.stderr == f"toolbus: model 'replay': {reason}\n"
 
 
 def session_ids(path):
