@@ -51,10 +51,10 @@ def describe(status: HandlerStatus, event: str, subject_id: str = "") -> str:
     return f"{_VERBS.get(status, status)} {_SUBJECTS[event]} {subject_id}".rstrip()
 
 
-def describe_change(fields: Sequence[str], before: int, after: int, unit: str = "bytes") -> str:
+def describe_change(fields: Sequence[str], before: int, after: int) -> str:
     """Return a change in words, such as "arguments: 74 → 67 bytes"."""
     names = f"{', '.join(fields)}: " if fields else ""
-    return f"{names}{before:,} → {after:,} {unit}"
+    return f"{names}{before:,} → {after:,} bytes"
 
 
 def describe_priority(priority: int) -> str:

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.cli.output.lookup import Match
-    from toolbus.messages.records import ToolResponse
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.store_reader import MessageRow, RecordBatch, StoreReader
+    from toolbus.store.store_reader import RecordBatch, StoreReader
 
 _decode: Any = decoder(Any)
 
@@ -116,11 +115,11 @@ class MessageHistory(Struct, frozen=True, kw_only=True, rename={"dispatches": "p
 
 def history_of(reader: SqlReader, match: Match) -> MessageHistory:
     """Return the history of the message or call of *match*."""
-    batches = list(_batches(reader, match))
+    batches = _batches(reader, match)
     session, row = match.session.key, match.row
-    dispatches = tuple([view_of(reader, session, record) for record in _records(match, batches)])
+    dispatches = tuple([_view_of(reader, session, record) for record in _records(match, batches)])
     stored = row.message if row else None
-    problems = [batch.problem for batch in batches] + [row.problem for row in _rows(match)]
+    problems = [batch.problem for batch in batches] + [row.problem for row in match.rows]
     return MessageHistory(
         session=match.session.id,
         id=row.id if row else match.name,
@@ -152,43 +151,31 @@ def status_of(message: ToolMessage, dispatches: tuple[DispatchView, ...] = ()) -
 
 def _call_history(match: Match, dispatches: tuple[DispatchView, ...]) -> CallHistory:
     answer = match.row.message if match.row else None
-    message = answer if isinstance(answer, ToolMessage) else None
-    response = message.tool_response if message else None
-    status = status_of(message, dispatches) if message else ""
+    request = match.asking.message if match.asking else None
+    calls = request.tool_calls if isinstance(request, AssistantMessage) else ()
+    status, response, ran = "", None, None
+    if isinstance(answer, ToolMessage):
+        status, response = status_of(answer, dispatches), answer.tool_response
+        if response is not None and status not in _NEVER_RAN:
+            arguments = response.parameters or {}
+            ran = ToolCall(id=answer.tool_call_id, name=answer.tool_name, arguments=arguments)
     return CallHistory(
         id=match.call_id,
         status=status,
         asked_in=match.asking.id if match.asking else "",
-        asked=_asked_call(match),
-        ran=None if message is None or status in _NEVER_RAN else _call_that_ran(message, response),
+        asked=next((call for call in calls if call.id == match.call_id), None),
+        ran=ran,
         duration_ns=response.duration_ns if response else None,
     )
 
 
-def _asked_call(match: Match) -> ToolCall | None:
-    message = match.asking.message if match.asking else None
-    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
-    return next((call for call in calls if call.id == match.call_id), None)
-
-
-def _call_that_ran(message: ToolMessage, response: ToolResponse | None) -> ToolCall | None:
-    if response is None:
-        return None
-    arguments = response.parameters or {}
-    return ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=arguments)
-
-
-def _rows(match: Match) -> list[MessageRow]:
-    return [row for row in (match.row, match.asking) if row]
-
-
-def _batches(reader: SqlReader, match: Match) -> Iterator[RecordBatch]:
-    """Yield the batches with records about the match, each once, in order."""
-    batches = [batch for row in _rows(match) if (batch := reader.batch_of(row))]
+def _batches(reader: SqlReader, match: Match) -> list[RecordBatch]:
+    """Return the batches with records about the match, each once, in order."""
+    batches = [batch for row in match.rows if (batch := reader.batch_of(row))]
     for name in {match.name, match.call_id, match.row.id if match.row else ""} - {""}:
         batches += reader.batches_mentioning(name, match.asking)
     by_seq = {batch.seq: batch for batch in batches if batch.session == match.session.key}
-    return iter([by_seq[seq] for seq in sorted(by_seq)])
+    return [by_seq[seq] for seq in sorted(by_seq)]
 
 
 def _records(match: Match, batches: list[RecordBatch]) -> Iterator[DispatchRecord]:
@@ -222,12 +209,12 @@ def _requests(reader: SqlReader, match: Match) -> Iterator[DispatchView]:
         for record in batch.records if batch else ():
             fields = {field for entry in record.entries for field in entry.fields}
             if record.event == MODEL_CALL_BEFORE.name and "messages" in fields:
-                yield view_of(reader, key, record)
+                yield _view_of(reader, key, record)
         if isinstance(row.message, AssistantMessage):
             return
 
 
-def view_of(reader: StoreReader, session: int, record: DispatchRecord) -> DispatchView:
+def _view_of(reader: StoreReader, session: int, record: DispatchRecord) -> DispatchView:
     """Return *record* with the values kept by its session, whose key is *session*."""
 
     def value_of(digest: str, size: int) -> ValueView:

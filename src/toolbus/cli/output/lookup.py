@@ -39,6 +39,11 @@ class Match(NamedTuple):
     asking: MessageRow | None = None
     reused: MessageRow | None = None
 
+    @property
+    def rows(self) -> list[MessageRow]:
+        """The message, and the request that it answers, as far as there are any."""
+        return [row for row in (self.row, self.asking) if row]
+
 
 def find_session(reader: SqlReader, name: str) -> SessionRow:
     """Return the session *name*; raises `UsageError` with the most similar id."""

@@ -28,9 +28,7 @@ def test_a_status_becomes_a_sentence(status, event, text):
 
 
 def test_a_change_without_fields_is_sizes_alone():
-    assert describe_change(["name", "arguments"], 1_000, 2, "characters") == (
-        "name, arguments: 1,000 → 2 characters"
-    )
+    assert describe_change(["name", "arguments"], 1_000, 2) == "name, arguments: 1,000 → 2 bytes"
     assert describe_change([], 5, 6) == "5 → 6 bytes"
 
 
