@@ -1,6 +1,5 @@
 """The scenarios of `specs/models.md`."""
 
-import io
 import json
 from collections import defaultdict
 
@@ -10,8 +9,7 @@ from tests.servers import wire_shapes as shapes
 from tests.servers.fake_provider import WIRES, FakeProvider, Reply
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
-from toolbus.cli.export import run_export
-from toolbus.cli.output.stream import Output
+from toolbus.cli.command_line import main
 from toolbus.errors import DecodeError, ModelError, RegistrationError
 from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
 from toolbus.messages import encode
@@ -237,7 +235,7 @@ async def test_live_sessions_are_replayed(path, tmp_path):
             model = OpenAIModel("m", api=api, base_url=f"{server.url}/v1")
         async with model:
             messages, pieces = await talked(model, store, "live")
-    run_export(Output(io.StringIO()), str(database), file=str(export))
+    assert main(["export", str(database), "-o", str(export)]) == 0
 
     assert [message.role for message in messages].count("tool") == 3
     assert messages[5].tool_calls[0].raw == SAID[2]
@@ -260,7 +258,7 @@ async def test_one_of_several_sessions_is_replayed(tmp_path):
         for session_id in ("one", "other", "one/c1/sub"):
             answer = AssistantMessage(id=f"m-{session_id}", content=session_id)
             await store.append(session_id, AppendRequest(message=answer))
-    run_export(Output(io.StringIO()), str(database), file=str(export))
+    assert main(["export", str(database), "-o", str(export)]) == 0
 
     for file in (database, export):
         for name, answer in (("one", "one"), ("oth", "other"), ("one/", "one/c1/sub")):

@@ -49,35 +49,22 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        address = store_address(parsed.store)
-        errors = Output(sys.stderr)
-        return check_store(output, errors, address, new=parsed.recover, as_json=parsed.json)
+        line = ProgressLine(Output(sys.stderr))
+
+        def progress(done: int, total: int) -> None:
+            line.show(f"{total:,} messages and records", done / total)
+
+        try:
+            report = _report(store_address(parsed.store), parsed.recover, progress)
+        finally:
+            line.hide()
+        if parsed.json:
+            print_json(output, report)
+        else:
+            _show(report, open_screen(output))
+        return 0 if report.is_whole else 1
 
     return parser, run
-
-
-def check_store(
-    output: Output, errors: Output, where: str, *, new: str | None = None, as_json: bool = False
-) -> int:
-    """Print the state of the store *where*; write its readable part to *new*, if given.
-
-    Progress goes to *errors*, if it is a terminal. Returns 0 without damage, else 1; raises
-    `WrongPathError` for a path that is not a store's, and `StoreError`.
-    """
-    line = ProgressLine(errors)
-
-    def progress(done: int, total: int) -> None:
-        line.show(f"{total:,} messages and records", done / total)
-
-    try:
-        report = _report(where, new, progress)
-    finally:
-        line.hide()
-    if as_json:
-        print_json(output, report)
-    else:
-        _show(report, open_screen(output))
-    return 0 if report.is_whole else 1
 
 
 def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckReport:

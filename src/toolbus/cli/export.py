@@ -24,7 +24,7 @@ from toolbus.formats.native import (
 )
 from toolbus.settings.files import replacing
 from toolbus.store.store_factory import open_reader
-from toolbus.store.store_reader import first_folder
+from toolbus.store.store_reader import first_folder, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -57,27 +57,16 @@ def command() -> Command:
         store, sessions = parsed.store, parsed.sessions
         if store is not None and not is_store(store):
             store, sessions = None, [store, *sessions]
-        address, force = store_address(store), parsed.force
-        return run_export(output, address, sessions=sessions, file=parsed.output, force=force)
+        return _export(output, _lines(store_address(store), sessions), parsed)
 
     return parser, run
 
 
-def run_export(
-    output: Output,
-    address: str,
-    *,
-    sessions: Sequence[str] = (),
-    file: str | None = None,
-    force: bool = False,
-) -> int:
-    """Write *sessions* of a store, all if none is named, to *file* or *output*; return 0.
-
-    The file is written whole or not at all. Raises `StoreError`, `DecodeError` for a damaged row,
-    and `UsageError` for an existing file without *force*.
-    """
+def _export(output: Output, lines: Generator[Line], parsed: argparse.Namespace) -> int:
+    """Write the lines to a new file, whole or not at all, or to *output*; return 0."""
+    file = parsed.output
     if file is None or file == "-":
-        with closing(_lines(address, sessions)) as lines:
+        with closing(lines):
             for line in lines:
                 output.write(encode_line(line).decode())
                 if output.lost is not None:
@@ -86,8 +75,8 @@ def run_export(
     errors, sessions_count, messages_count = Output(sys.stderr), 0, 0
     progress = ProgressLine(errors)
     try:
-        with replacing(Path(file), force=force) as stream:
-            for line in _lines(address, sessions):
+        with replacing(Path(file), force=parsed.force) as stream:
+            for line in lines:
                 stream.write(encode_line(line))
                 sessions_count += isinstance(line, EndLine)
                 messages_count += isinstance(line, MessageLine)
@@ -114,8 +103,6 @@ def _lines(address: str, wanted: Sequence[str]) -> Generator[Line]:
                 messages += 1
                 yield MessageLine(message=row.message)
             for batch in reader.record_batches(session.key):
-                if batch.damage:
-                    raise DecodeError(batch.problem_in(session.id))
-                records += len(batch.records)
+                records += len(whole(batch, session.id).records)
                 yield from [RecordLine(record=record) for record in batch.records]
             yield EndLine(messages=messages, records=records)

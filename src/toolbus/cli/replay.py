@@ -8,14 +8,13 @@ import os
 import sys
 from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toolbus.cli.options import store_address
 from toolbus.cli.output.replay_report import JsonReport, ReplayReport, TextReport
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser, megabytes
 from toolbus.config.targets import load, load_configuration
-from toolbus.formats.session_files import LINE_LIMIT
 from toolbus.replay.expectations import Expectation, compare, read_expectation
 from toolbus.replay.replay import Replay, idle_events
 from toolbus.replay.sources import find_sources, read_sources
@@ -23,9 +22,12 @@ from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine
 
     from toolbus.cli.parser import Command, Parser
+
+_MAX_FINDINGS = 100
+"""The findings that are printed without --all."""
 
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
 _EPILOG = """\
@@ -50,22 +52,6 @@ Exit codes: 0 success, 1 unreadable input or an expectation that does not hold,
 2 usage error."""
 
 
-class ReplayOptions(NamedTuple):
-    """The options of a replay; *limit* findings are printed, all if it is None.
-
-    *line_limit* is in bytes; *folder* is the first folder of sessions that do not name theirs.
-    """
-
-    format: str | None = None
-    session: str | None = None
-    line_limit: int = LINE_LIMIT
-    limit: int | None = None
-    as_json: bool = False
-    check: Path | None = None
-    update: bool = False
-    folder: str = ""
-
-
 def command() -> Command:
     """Return the parser and the body of the command."""
     parser = make_parser("toolbus replay", "Run recorded sessions through other handlers.", _EPILOG)
@@ -74,18 +60,7 @@ def command() -> Command:
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.update and not parsed.check:
             parser.error("--update needs --check FILE")
-        options = ReplayOptions(
-            format=parsed.format,
-            session=parsed.session,
-            line_limit=parsed.max_line * 2**20,
-            limit=None if parsed.all else 100,
-            as_json=parsed.json,
-            check=parsed.check,
-            update=parsed.update,
-            folder="" if parsed.folder is None else os.path.realpath(parsed.folder),
-        )
-        sources = [store_address(source) for source in parsed.sources or [None]]
-        return run_replay(output, sources, parsed.target, options)
+        return _replay(parsed, output)
 
     return parser, run
 
@@ -116,39 +91,36 @@ def _add_arguments(parser: Parser) -> None:
     )
 
 
-def run_replay(
-    output: Output, sources: Sequence[str], target: str | None, options: ReplayOptions
-) -> int:
-    """Replay *sources* through *target*, or the active configuration; print the effects.
+def _replay(parsed: argparse.Namespace, output: Output) -> int:
+    """Replay the sources through the target, or the active configuration; print the effects.
 
     Returns 1 for unreadable input, or if given for an expectation that does not hold.
-    Raises `UsageError`.
     """
-    files, others = find_sources(sources)
+    files, others = find_sources([store_address(source) for source in parsed.sources or [None]])
     expected = None
-    if options.check and not options.update:
-        expected = read_expectation(options.check)
+    if parsed.check and not parsed.update:
+        expected = read_expectation(parsed.check)
     # Failures of handlers are findings here; the log would repeat them.
     logging.getLogger("toolbus").addHandler(logging.NullHandler())
     # Handlers may print; standard output is the report's alone.
     with redirect_stdout(sys.stderr):
-        loaded = load_configuration() if target is None else load(target)
+        loaded = load_configuration() if parsed.target is None else load(parsed.target)
         progress = ProgressLine(Output(sys.stderr))
         report: ReplayReport = (
             JsonReport(output, progress)
-            if options.as_json
-            else TextReport(output, progress, options.limit)
+            if parsed.json
+            else TextReport(output, progress, None if parsed.all else _MAX_FINDINGS)
         )
         report.begin(loaded.target, idle_events(loaded))
         if others:
             report.skipped["other file"] += others
-        batches = read_sources(
-            files, kind=options.format, limit=options.line_limit, session=options.session
-        )
+        limit = parsed.max_line * 2**20
+        batches = read_sources(files, kind=parsed.format, limit=limit, session=parsed.session)
         with closing(batches):
-            collect, folder = bool(options.check), options.folder
+            collect = bool(parsed.check)
+            folder = "" if parsed.folder is None else os.path.realpath(parsed.folder)
             actual = _run(Replay(loaded, report, collect=collect, folder=folder).run(batches))
-    return _conclude(report, options, expected, actual)
+    return _conclude(report, parsed, expected, actual)
 
 
 def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
@@ -161,22 +133,25 @@ def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
 
 
 def _conclude(
-    report: ReplayReport, options: ReplayOptions, expected: Expectation | None, actual: Expectation
+    report: ReplayReport,
+    parsed: argparse.Namespace,
+    expected: Expectation | None,
+    actual: Expectation,
 ) -> int:
     """Write or compare the expectation, end the report and return the exit code."""
     if report.lost:
         return 0
-    if options.session is not None and not report.totals.sessions:
+    if parsed.session is not None and not report.totals.sessions:
         report.end(None)
-        raise UsageError(f"no session {options.session!r} in the sources; see `toolbus sessions`")
-    if options.check and options.update:
-        actual.write(options.check)
+        raise UsageError(f"no session {parsed.session!r} in the sources; see `toolbus sessions`")
+    if parsed.check and parsed.update:
+        actual.write(parsed.check)
         report.end(None)
-        Output(sys.stderr).write(f"toolbus: written to {options.check}\n")
+        Output(sys.stderr).write(f"toolbus: written to {parsed.check}\n")
         return 0
     if expected is None:
         report.end(None)
         return 1 if report.problems else 0
     lines = list(compare(expected, actual))
-    report.end(lines, str(options.check))
+    report.end(lines, str(parsed.check))
     return 1 if lines else 0

@@ -8,7 +8,7 @@ import pytest
 from toolbus.cli.command_line import main
 from toolbus.cli.output.replay_report import JsonReport
 from toolbus.cli.output.stream import Output, ProgressLine
-from toolbus.cli.replay import ReplayOptions, run_replay
+from toolbus.cli.replay import command
 from toolbus.formats.native import EndLine, MessageLine, SessionLine, encode_line
 from toolbus.messages.records import UserMessage
 from toolbus.settings.usage_error import UsageError
@@ -30,6 +30,12 @@ class Gone(StringIO):
         raise BrokenPipeError(32, "Broken pipe")
 
 
+def replay(source, target, *words, output=None):
+    parser, run = command()
+    parsed = parser.parse_all([str(source), f"--with={target}", *words])
+    return run(parsed, output or Output(StringIO()))
+
+
 @pytest.fixture
 def log(tmp_path):
     file = tmp_path / "log.jsonl"
@@ -47,7 +53,7 @@ def rules(tmp_path):
 
 
 def test_components_are_installed_and_closed(log, rules, capsys):
-    code = run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions())
+    code = replay(log, rules)
 
     assert code == 0
     assert capsys.readouterr().err == "installed\nclosed\n"
@@ -56,7 +62,7 @@ def test_components_are_installed_and_closed(log, rules, capsys):
 def test_handlers_may_be_those_of_a_configuration(log, rules, tmp_path, capsys):
     (tmp_path / "toolbus.toml").write_text('[[component]]\nuse = "./rules.py:Rules"\n')
 
-    code = run_replay(Output(StringIO()), [str(log)], f"{tmp_path}/toolbus.toml", ReplayOptions())
+    code = replay(log, tmp_path / "toolbus.toml")
 
     assert code == 0
     assert capsys.readouterr().err == "installed\nclosed\n"
@@ -66,26 +72,26 @@ def test_a_component_that_cannot_be_installed_is_named(log, rules):
     rules.write_text(INSTALLED.replace('print("installed")', "1 // 0"))
 
     with pytest.raises(UsageError, match="cannot be installed: ZeroDivisionError"):
-        run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions())
+        replay(log, rules)
 
 
 def test_a_reader_that_left_ends_it(log, rules):
     output = Output(Gone())
 
-    assert run_replay(output, [str(log)], str(rules), ReplayOptions()) == 0
+    assert replay(log, rules, output=output) == 0
     assert isinstance(output.lost, BrokenPipeError)
 
 
 def test_a_session_that_is_nowhere_is_wrong_use(log, rules):
     with pytest.raises(UsageError, match="no session 'x' in the sources"):
-        run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions(session="x"))
+        replay(log, rules, "--session=x")
 
 
 def test_a_source_that_cannot_be_opened_costs_only_itself(log, rules, tmp_path, capsys):
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"x" * 100)
     stream = StringIO()
 
-    code = run_replay(Output(stream), [str(tmp_path)], str(rules), ReplayOptions())
+    code = replay(tmp_path, rules, output=Output(stream))
 
     assert code == 1
     assert "broken.db cannot be read: store" in capsys.readouterr().err
@@ -95,7 +101,7 @@ def test_a_source_that_cannot_be_opened_costs_only_itself(log, rules, tmp_path, 
 def test_only_so_many_problems_are_named(log, rules, capsys):
     log.write_bytes(b"[\n" * 50)
 
-    run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions(format="toolbus"))
+    replay(log, rules, "--format=toolbus")
 
     said = capsys.readouterr().err
     assert said.count("cannot be read: ") == 20

@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -565,8 +566,10 @@ def test_progress_is_shown_to_a_person_who_waits(whole, monkeypatch):
     quick = partial(ProgressLine, clock=lambda: next(clock))
     monkeypatch.setattr(checking, "ProgressLine", quick)
     output, errors = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stderr", errors)
+    parser, run = checking.command()
     with stored(data) as path:
-        code = checking.check_store(Output(output), Output(errors), str(path))
+        code = run(parser.parse_all([str(path)]), Output(output))
 
     assert code == 0
     assert errors.written.startswith("\r[.")
@@ -577,8 +580,9 @@ def test_progress_is_shown_to_a_person_who_waits(whole, monkeypatch):
 def test_a_person_sees_the_first_problems(whole):
     data, _ = whole
     output = Terminal()
+    parser, run = checking.command()
     with stored(sql(data, "UPDATE messages SET body = '' WHERE key % 2")) as path:
-        code = checking.check_store(Output(output), Output(Terminal()), str(path))
+        code = run(parser.parse_all([str(path)]), Output(output))
 
     assert code == 1
     assert output.written.count("✗") <= 22
