@@ -830,7 +830,7 @@ async def test_another_object_is_refused(write, mistake):
     assert refused("policy.py:number") == f"'policy.py:number' {none} 'int'"
     assert refused("policy.py:made") == f"'policy.py:made' {none} 'Plain'"
     assert refused("policy.py:Other") == "'policy.py:Other' is not a component, but class 'Other'"
-    assert refused("policy.py").endswith("; say policy.py:NAME, one of Plain, Sized")
+    assert refused("policy.py").endswith("; give policy.py:NAME, one of Plain, Sized")
     assert refused("empty.py") == "empty.py has no class of components; write one"
 
 

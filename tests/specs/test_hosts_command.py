@@ -463,7 +463,7 @@ def test_files_of_other_users_are_refused(home, what):
         ("gemini-cli", b"{\n\xff}", "settings.json:2: expected UTF-8"),
         ("vibe", b"hooks = []\n", "edit it by hand"),
         ("vibe", b"a =\n", "hooks.toml:1"),
-        ("pi", b"// mine\n", "is not from toolbus"),
+        ("pi", b"// mine\n", "was not written by toolbus"),
     ],
 )
 def test_unreadable_settings_are_refused(home, host, data, hint):

@@ -795,7 +795,7 @@ async def test_another_user_s_key_is_not_used(tmp_path, monkeypatch, caplog, mak
     await place.close()
 
     assert evened(" ".join(names)) == "[github-pat-1] [github-pat-2]"
-    assert "not known again in another process" in caplog.text
+    assert "cannot be recognized by another process" in caplog.text
     after = [(path, path.lstat()) for path in sorted(tmp_path.rglob("state/**/*"))]
     assert [(path, one.st_mtime_ns) for path, one in after] == [
         (path, one.st_mtime_ns) for path, one in before
