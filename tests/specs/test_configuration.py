@@ -763,7 +763,7 @@ async def test_a_name_of_two_packages_is_refused(mistake, offer):
     assert line == 2
     assert reason == (
         "component 'redact' is offered by acme 1.0 and bold 1.0; "
-        "say which, one of acme_rules:Plain, bold_rules:Plain"
+        "give one of acme_rules:Plain, bold_rules:Plain"
     )
 
 
