@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.output.stream import Output
@@ -86,6 +87,7 @@ _NO_FEATURES = frozenset({"all", "dev", "mutation"})
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command of *arguments*, by default the process's own; return the exit code."""
+    _open_streams()
     output = Output(sys.stdout)
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments), output)
@@ -104,6 +106,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python 3.11 crashes now and then, and the exit code is lost; frozen objects are skipped.
         gc.freeze()
     return _closed(output, code)
+
+
+def _open_streams() -> None:
+    """Open /dev/null for each closed standard stream, or a store would get its descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - open to the end
+            setattr(sys, name, stream)
 
 
 def _report(error: Exception, code: int) -> int:

@@ -78,6 +78,17 @@ def test_the_help_of_each_action_says_what_it_is_for(capsys, name):
         assert not re.search(r"(--[a-z-]+|FILE) (?=--|$)", printed.partition("options:")[2])
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_an_empty_one(closed):
+    words = [sys.executable, "-m", "toolbus", "show", "nothing.db", "s"]
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *words], capture_output=True, check=False, text=True
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") == (closed != "2>&-")
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
 def test_a_full_disk_is_told():
     with FULL.open("w") as full:
