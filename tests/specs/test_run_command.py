@@ -592,7 +592,7 @@ def test_an_edit_s_question_shows_the_difference(here, tape, terminal):
     assert code == 0
     edit, made, unknown = shown
     assert "change of the file: 2 lines added, 1 removed\n" in edit
-    rows = edit.partition("difference (written with escapes)\n")[2].splitlines()
+    rows = edit.partition("\nthe difference (written with escapes)\n")[2].splitlines()
     assert rows[:10] == [
         "│ @@ -8,7 +8,8 @@",
         *[f"│  line {number}\\r" for number in (8, 9, 10)],
@@ -606,7 +606,7 @@ def test_an_edit_s_question_shows_the_difference(here, tape, terminal):
     assert "change of the file: a new file, 2 lines\n" in made
     assert "difference" not in made
     assert "change of the file: unknown\n" in unknown
-    assert "│ old_text is not in the file" in unknown
+    assert "the reason\n│ old_text is not in the file" in unknown
     assert "✗ edit_file: old_text is not" in last
     assert (here / "a.txt").read_bytes() == before.replace("old ", "new\r\n+ ").encode()
 

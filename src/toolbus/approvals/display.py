@@ -205,14 +205,14 @@ def _request_rows(question: Question, width: int) -> Iterator[Span]:
     after = {"tool": question.tool, "arguments": question.arguments}
     changes = list(differences(before, after))
     if not changes:
-        yield Span(_UNCHANGED, "dim")
+        yield from line_rows(_UNCHANGED, width, "dim")
         return
     yield from line_rows(f"not {_UNCHANGED}; it differs in", width, "changed")
     for change in changes:
         yield from _name_rows(change.path, "", width)
         for side, value in (("the model wrote", change.before), ("it is now", change.after)):
             if value is msgspec.UNSET:
-                yield Span(f"{side}: nothing", "strong")
+                yield from line_rows(f"{side}: nothing", width, "strong")
             else:
                 yield from label_rows(side, value, width)
 

@@ -124,3 +124,10 @@ def test_a_small_channel_gets_a_notice():
     assert not notice.is_whole
     assert "too long" in notice.text
     assert len(channel_text(asked, 10).text) == 10
+
+
+@pytest.mark.parametrize("requested", [{}, {"a": 1}])
+def test_our_rows_on_changes_fit_the_least_terminal(requested):
+    asked = question(arguments={"a": 1}, requested_arguments=requested)
+
+    assert max([len(row.text) for row in question_rows(asked, 20)]) <= 20

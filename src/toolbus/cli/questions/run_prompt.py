@@ -237,7 +237,7 @@ class QuestionPrompt:
             rows += label_rows("changed by", changers, width)
         if edit is not None:
             rows += line_rows(f"change of the file: {edit.summary}", width, "changed")
-            for name, text in (("why", edit.problem), ("difference", edit.difference)):
+            for name, text in (("the reason", edit.problem), ("the difference", edit.difference)):
                 rows += label_rows(name, text, width) if text else ()
         return rows
 
