@@ -16,3 +16,12 @@ def test_the_results_of_a_table_have_names(tmp_path, capsys):
     assert code == 1
     assert result["row"]["command"] == "ls"
     assert (result["verdict"], result["difference"]) == ("ask", "expected deny, got ask")
+
+
+def test_an_explained_protection_is_a_noun(tmp_path, capsys):
+    policy = tmp_path / "policy.toml"
+    policy.write_text('default = "allow"\n')
+
+    main(["policy", "explain", str(policy), "--command", "cat /proc/self/cwd/a"])
+
+    assert "ask, by a protection that no rule lifts: " in capsys.readouterr().out

@@ -76,7 +76,7 @@ def decider(finding: RuleFinding) -> str:
     """Return the name of the decider, such as "rule 'no force-push'"."""
     if finding.rule is not None:
         return finding.rule.label
-    return "no rule lifts this" if finding.key == PROTECTED else "the default"
+    return "a protection that no rule lifts" if finding.key == PROTECTED else "the default"
 
 
 def reason_text(finding: RuleFinding) -> str:
