@@ -577,7 +577,7 @@ async def test_each_adapter_has_its_own_spec():
     assert depths == [takes("document"), takes("file"), read.spec.input_schema]
 
 
-async def test_the_call_is_as_it_was_executed():
+async def test_an_adapter_gets_the_executed_call():
     bus, listen = EventBus(), Listen()
     bus.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"path": "b"}))
 
@@ -631,7 +631,7 @@ async def test_a_redacted_text_is_hidden_from_later_adapters():
     assert [call for _, call in listen.heard] == [ToolCall(id="c", name="read")]
 
 
-async def test_breaking_arguments_is_blamed():
+async def test_an_adapter_that_breaks_arguments_is_blamed():
     bus, seen = EventBus(), []
     outer = Rename("path", "file", given="pth")
     outer.name = "renamer"
@@ -649,7 +649,7 @@ async def test_breaking_arguments_is_blamed():
     assert seen == []
 
 
-async def test_forgetting_to_convert_is_blamed():
+async def test_an_adapter_that_converts_nothing_is_blamed():
     class Forgetful(Rename):
         adapt_parameters = ToolAdapter.adapt_parameters
 
@@ -672,7 +672,7 @@ async def test_a_model_s_own_mistake_blames_no_handler():
     assert messages[0].text == ("invalid arguments: object contains unknown field `fil` - at `$`")
 
 
-async def test_breaking_a_result_is_blamed():
+async def test_an_adapter_that_breaks_results_is_blamed():
     broken = Wrong(response=lambda response: replace(response, structured={"m": SECRET}))
 
     messages, _ = await answers(
@@ -987,7 +987,7 @@ async def test_filling_comes_after_all_handlers():
     assert messages[0].tool_response.parameters == {"path": "a/$1/$2"}
 
 
-async def test_a_failed_filling_denies():
+async def test_a_failed_filling_denies_the_call():
     class Broken(Fill):
         def fill_parameters(self, call: ToolCall) -> Any:
             if self.before == "raise":
@@ -1146,7 +1146,7 @@ async def talk_of_secrets(path, component: AgentComponent) -> tuple[Any, bytes]:
     return result.messages[2].tool_response, b"\n".join(left)
 
 
-async def test_a_redacted_secret_is_nowhere(tmp_path, caplog):
+async def test_a_redacted_secret_is_stored_nowhere(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
 
     response, left = await talk_of_secrets(tmp_path, with_adapters(Hide()))
@@ -1160,7 +1160,7 @@ async def test_a_redacted_secret_is_nowhere(tmp_path, caplog):
     assert SECRET not in caplog.text
 
 
-async def test_a_denied_message_keeps_it_out(tmp_path, caplog):
+async def test_a_denied_message_has_no_secret(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
 
     class Strict(AgentComponent):

@@ -282,7 +282,7 @@ async def test_an_invalid_prompt_is_refused():
     assert (await agent.run("go")).text == "done"
 
 
-async def test_too_many_turns_end_it():
+async def test_too_many_turns_end_the_run():
     agent = agent_for(*[asks(str(n)) for n in range(9)], max_turns=3)
     recorder = Recorder(agent.bus)
 
@@ -655,7 +655,7 @@ async def test_an_error_leaves_the_stream():
     assert [(piece.kind, piece.text) for piece in pieces] == [("text", "at "), ("void", "")]
 
 
-def test_many_sync_runs_in_a_row(tmp_path):
+def test_observers_see_each_sync_run(tmp_path):
     seen = []
     store = SqliteStore(tmp_path / "store.db")
     agent = agent_for(asks("1"), "one", "two", "three", store=store)
@@ -1105,7 +1105,7 @@ async def test_one_bus_has_one_agent_per_id():
     await elsewhere.aclose()
 
 
-async def test_handlers_above_reach_below():
+async def test_a_caller_s_handlers_reach_its_sub_agents():
     bus = EventBus()
     below = Agent(ScriptedModel([asks("1", "no"), "found"]), tools=[echo], bus=bus, agent_id="sub")
     above = Agent(
@@ -1234,7 +1234,7 @@ async def test_a_sub_agent_adopts_a_bus():
     assert heard.count(("worker", "echo")) == 10
 
 
-async def test_an_adopted_bus_is_left():
+async def test_a_closed_sub_agent_leaves_the_adopted_bus():
     component = wrapping("w", "text", "m")
     worker = agent_for(*"ab", agent_id="worker", components=[component])
     caller = agent_for(delegates(("d", "go")), "done", tools=[worker.as_tool("worker")])
@@ -1272,7 +1272,7 @@ async def test_an_adopted_bus_is_left():
     assert (await other.run("on")).text == "b"
 
 
-def test_callers_have_other_ids():
+def test_a_sub_agent_needs_an_id_of_its_own():
     worker = agent_for(agent_id="twin").as_tool("worker")
 
     with pytest.raises(RegistrationError, match="tool 'worker': its caller has the same id"):
@@ -1320,7 +1320,7 @@ async def test_each_sub_run_has_a_session():
     assert list(below.messages) == []
 
 
-async def test_a_sub_agent_s_failure_is_data():
+async def test_a_sub_agent_s_failure_becomes_a_result():
     bus = EventBus()
 
     def sub(name, *answers, **options):
@@ -1351,7 +1351,7 @@ async def test_a_sub_agent_s_failure_is_data():
     assert (result.status, result.text) == ("ok", "done")
 
 
-async def test_handlers_below_refer_to_that_session():
+async def test_a_sub_agent_s_handlers_use_its_run_s_session():
     bus, store, counts = EventBus(), MemoryStore(), []
     below = Agent(ScriptedModel([asks("1"), "done"]), tools=[echo], bus=bus, store=store)
 
@@ -1730,7 +1730,7 @@ async def test_a_lost_ledger_loses_no_message(caplog):
     assert len(agent.ledger) == 2
 
 
-async def test_a_closed_agent_refuses():
+async def test_a_closed_agent_refuses_every_call():
     agent, closed = agent_for("done", "more"), []
     await agent.run("go")
     await agent.aclose()

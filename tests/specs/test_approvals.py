@@ -248,7 +248,7 @@ async def test_a_waiting_call_continues_after_its_answer(place):
     assert (question.state, question.answered_by) == ("done", "ann")
 
 
-async def test_approved_an_hour_later_in_another_process(place):
+async def test_another_process_uses_a_late_approval(place):
     clock, effects = FakeClock(10**18), []
     asked = await Program(place.open(), clock=clock, effects=effects).asking().pay()
     clock.advance(HOUR)
@@ -446,7 +446,7 @@ async def test_rules_change_while_a_call_waits(store):
     assert states == [["withdrawn"], ["denied", "withdrawn"], ["denied", "withdrawn"]]
 
 
-async def test_a_call_that_changes_each_time(store):
+async def test_a_changing_call_asks_only_twice(store):
     shown, numbers = [], iter(range(10))
 
     async def approver(ask, call, scope):
@@ -464,7 +464,7 @@ async def test_a_call_that_changes_each_time(store):
     assert sorted(await program.states()) == ["done", "withdrawn"]
 
 
-async def test_a_call_that_fails_before_its_tool(store):
+async def test_invalid_arguments_withdraw_the_question(store):
     program = Program(store).asking()
     await program.answer(await program.pay([]))
 
@@ -529,7 +529,7 @@ async def test_a_refused_call_leaves_its_siblings(store):
     assert sorted(program.effects) == [1, 3]
 
 
-async def test_equal_ids_in_two_sessions(store):
+async def test_equal_ids_in_two_sessions_are_separate(store):
     effects = []
     here, there = [
         Program(store, session=session, effects=effects).asking() for session in ("a", "b")
@@ -621,7 +621,7 @@ async def test_a_replaced_tool_needs_a_new_question(store):
         ]
 
 
-async def test_a_tool_replaced_during_the_wait(store):
+async def test_a_tool_replaced_meanwhile_is_denied(store):
     program = Program(store).asking()
     await program.answer(await program.pay())
     here = ToolRunner(
@@ -973,7 +973,7 @@ async def test_an_answer_from_elsewhere_comes_first(place):
     assert (cancelled, late.status, program.effects) == (["pay"], "already_answered", [])
 
 
-async def test_the_limit_of_pending_questions(place, caplog):
+async def test_pending_questions_are_limited(place, caplog):
     told = []
 
     class Person(Channel):
@@ -1005,7 +1005,7 @@ async def test_the_limit_of_pending_questions(place, caplog):
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-async def test_the_limit_of_questions_per_hour(store):
+async def test_questions_per_hour_are_limited(store):
     program = Program(store, max_hourly=2).asking()
     program.bus.guard(
         TOOL_CALL_BEFORE, lambda ctx: Ask("wipe?") if ctx.value.name == "wipe" else None
@@ -1023,7 +1023,7 @@ async def test_the_limit_of_questions_per_hour(store):
     assert (later.status, program.effects) == ("pending", [0, 1, 2, 3, 4])
 
 
-async def test_the_limit_of_refusals(store):
+async def test_refused_calls_are_limited(store):
     program, other = Program(store, max_denials=2).asking(), Program(store, session="o").asking()
     for number in range(2):
         (asked,) = await program.runner(leaves_pending=True).call_all(
@@ -1041,7 +1041,7 @@ async def test_the_limit_of_refusals(store):
     assert await program.states() == ["denied", "denied", "pending"]
 
 
-async def test_a_failing_store_stays_truthful(slow_place, caplog):
+async def test_a_failing_store_never_allows_a_second_run(slow_place, caplog):
     store = slow_place.open()
     caplog.set_level(logging.CRITICAL, "toolbus")
     failures = 0

@@ -127,7 +127,7 @@ async def test_a_run_ends_as_pending(house):
     assert len(house.models[0].requests) == 1
 
 
-async def test_approved_an_hour_later_in_another_process(house):
+async def test_another_process_resumes_after_a_late_approval(house):
     async with house.agent(PAY) as agent:
         waiting = await agent.run("go")
     house.clock.advance(HOUR)
@@ -155,7 +155,7 @@ async def test_a_denial_is_a_result(house):
     assert await house.states() == ["denied"]
 
 
-async def test_a_refused_sibling_leaves_the_approved_alone(house):
+async def test_a_refused_call_leaves_its_approved_sibling(house):
     async with house.agent(TWICE) as agent:
         waiting = await agent.run("go")
     await house.answer(waiting.pending[0], approve=False)
@@ -467,7 +467,7 @@ def family(house, above, below, **options):
     return house.agent(*above, bus=bus, tools=[worker.as_tool("worker")], **options)
 
 
-async def test_a_question_below_makes_the_parent_wait(house):
+async def test_a_sub_agent_s_question_makes_its_parent_wait(house):
     async with family(house, [DELEGATE], [LOOK, WORK]) as agent:
         waiting = await agent.run("go")
         pending = await agent.pending()
@@ -487,7 +487,7 @@ async def test_a_question_below_makes_the_parent_wait(house):
     assert await house.states(question.session_id) == ["done"]
 
 
-async def test_an_approved_sub_agent_waits_below(house):
+async def test_an_approved_sub_agent_waits_for_its_tool(house):
     async with family(house, [DELEGATE], [], asks=("pay", "worker")) as agent:
         first = await agent.run("go")
     await house.answer(*first.pending)
@@ -572,7 +572,7 @@ def say_what_is_known(facts, mode):
 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["approve", "deny", "below"])
-def test_killed_at_every_step(killed, mode):
+def test_a_kill_at_any_step_repeats_nothing(killed, mode):
     kills = killed.kills("kill_asking_agent.py", mode)
 
     steps = {facts["step"] for facts in kills}
@@ -703,7 +703,7 @@ async def test_a_kept_result_ends_its_question(house, prompt):
     assert await house.states() == ["done"]
 
 
-async def test_a_thousand_questions_and_two_agents(house):
+async def test_two_agents_share_a_thousand_questions(house):
     @tool
     async def pay(amount: str) -> str:
         house.effects.append(amount)

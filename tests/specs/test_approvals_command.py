@@ -162,7 +162,7 @@ def test_open_questions_are_listed(path, approvals):
     assert (listed.returncode, everything.returncode) == (0, 0)
 
 
-def test_programs_get_one_object_a_line(path, approvals):
+def test_json_output_has_one_question_per_line(path, approvals):
     keep(path, *ONE_OF_EACH)
 
     lines = approvals("--json", "--all", "--store", path).stdout

@@ -556,5 +556,7 @@ async def test_a_person_s_command_is_always_denied(place, tmp_path, monkeypatch)
         )
         context = await bus.apply(TOOL_CALL_BEFORE, printed, scope=Scope(session_id="s"))
 
-    assert [line for line, reason in denied.items() if "a protection that no rule lifts" not in reason] == ["ls"]
+    assert [
+        line for line, reason in denied.items() if "a protection that no rule lifts" not in reason
+    ] == ["ls"]
     assert context.asked

@@ -1081,7 +1081,7 @@ async def test_a_timed_out_observer_is_passed_over(caplog):
 # --- async observers belong to a loop ------------------------------------------------------------
 
 
-def test_without_a_loop_nothing_runs():
+def test_an_async_observer_needs_an_event_loop():
     bus, seen = EventBus(), []
 
     @bus.on(NOTE)

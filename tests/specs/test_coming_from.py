@@ -59,7 +59,7 @@ def count_rules() -> list[list[int]]:
 
 
 @pytest.mark.parametrize("page", AGENTS)
-def test_our_program_refuses_and_hides(page, monkeypatch, capsys):
+def test_the_program_denies_and_redacts(page, monkeypatch, capsys):
     program = read_programs(page)[-1]
 
     with deleting_model("delete") as model:
@@ -71,7 +71,7 @@ def test_our_program_refuses_and_hides(page, monkeypatch, capsys):
 
 
 @pytest.mark.full
-async def test_our_handlers_do_it_in_a_proxy(tmp_path, monkeypatch):
+async def test_the_handlers_work_in_a_proxy(tmp_path, monkeypatch):
     text = GUIDE.joinpath(f"{PROXY}.md").read_text("utf-8")
     (command,) = [block.text for block in read_code_blocks(PROXY, text) if block.kind == "sh"]
     program, *words, python, server = command.split()
@@ -117,7 +117,7 @@ def test_permission_rules_judge_as_the_page_says(tmp_path):
         assert calls[command] == {"denied": "deny", "asked": "ask"}[re.match(r"\w+", ours)[0]]
 
 
-def test_concepts_are_counted_as_they_stand():
+def test_the_tables_have_the_counted_concepts():
     for page in AGENTS:
         counts = [list(count_concepts(program).values()) for program in read_programs(page)]
         assert read_tables(page) == [[*row, sum(row)] for row in counts], page
@@ -129,7 +129,7 @@ def test_concepts_are_counted_as_they_stand():
     assert read_tables(RULES) == [[*row, sum(row)] for row in count_rules()]
 
 
-def test_ours_needs_no_more_than_theirs():
+def test_toolbus_needs_no_more_concepts():
     for page in (*AGENTS, PROXY):
         theirs, ours = read_tables(page)
         assert ours[-1] <= theirs[-1], page
@@ -138,7 +138,7 @@ def test_ours_needs_no_more_than_theirs():
     assert ours[-1] == theirs[-1] + 1
 
 
-def test_a_name_counts_once():
+def test_a_repeated_name_counts_once():
     program = """
 import json
 from lib.agents import Base, make, wrap

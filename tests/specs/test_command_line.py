@@ -166,14 +166,14 @@ async def test_a_bad_value_is_named(command):
     assert "unknown argument 'again'; see" in one_line(command("demo", "again"))
 
 
-async def test_no_command_is_wrong_use(command):
+async def test_a_missing_command_is_a_usage_error(command):
     assert one_line(command()) == "error: the command is missing; see `toolbus --help`"
     line = one_line(command("forget"))
     assert line.startswith("error: missing: STORE;")
 
 
 @pytest.mark.full
-async def test_a_missing_store_is_wrong_use(command, tmp_path):
+async def test_a_missing_store_is_a_usage_error(command, tmp_path):
     folder, other, newer = [tmp_path / name for name in ("folder", "other.db", "newer.db")]
     folder.mkdir()
     for path, statement in (
@@ -338,7 +338,7 @@ async def test_colours_can_be_disabled(command, environment, quiet, forbidden):
     assert written == (0, plain)
 
 
-async def test_without_rich_it_is_plain(tmp_path, environment, quiet):
+async def test_output_without_rich_is_plain(tmp_path, environment, quiet):
     (tmp_path / "without").mkdir()
     (tmp_path / "without/rich.py").write_text("raise ImportError('no rich here')")
     environment["PYTHONPATH"] = f"{tmp_path}/without{os.pathsep}{environment['PYTHONPATH']}"
@@ -362,7 +362,7 @@ async def test_text_cannot_control_terminals(environment, quiet):
 
 
 @pytest.mark.parametrize("name", ["demo", "handlers"])
-async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
+async def test_an_interrupted_command_exits_with_130(tmp_path, environment, name):
     ready, programs = tmp_path / "ready", tmp_path / "programs"
     programs.mkdir()
     (programs / "git").write_text(f"#!/bin/sh\ntouch {ready}\nexec sleep 30\n")
@@ -406,7 +406,7 @@ async def test_a_reader_may_leave_early(tmp_path, environment):
     assert "Send batches of" in last
 
 
-async def test_a_poor_encoding_loses_no_line(command):
+async def test_output_in_ascii_loses_no_line(command):
     ascii_only = {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     rich, poor = command("demo", "--seed", 7), command("demo", "--seed", 7, **ascii_only)
 
@@ -445,6 +445,6 @@ COMP_WORDS=(toolbus policy ex); COMP_CWORD=2; _toolbus; printf '%s\\n' "${COMPRE
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_a_script_asks_the_program_of_the_path(shell, capsys):
+def test_a_script_calls_the_program_on_path(shell, capsys):
     assert main(["completion", shell]) == 0
     assert "command toolbus completion --candidates --" in capsys.readouterr().out

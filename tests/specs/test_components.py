@@ -1227,7 +1227,7 @@ def test_a_sync_test_needs_no_loop():
     assert bus.handlers(TOOL_CALL_BEFORE) == bus.handlers(MESSAGE_APPEND_BEFORE) == ()
 
 
-def test_it_is_installed_without_a_block():
+def test_a_component_is_installed_without_a_block():
     bus, call = EventBus(), ToolCall(id="c", name="read", arguments={"folded": True})
 
     class Closed(AgentComponent):

@@ -294,7 +294,7 @@ async def test_one_class_may_serve_twice(write):
     assert [one.size for one in load("toolbus.toml")] == [1, 9]
 
 
-async def test_without_components_there_are_none(write):
+async def test_a_configuration_may_have_no_components(write):
     write("toolbus.toml", "# nothing yet\n")
 
     assert load("toolbus.toml") == ()
@@ -364,7 +364,7 @@ async def test_a_file_of_toolbus_comes_first(write):
     assert find() == Path("toolbus.toml")
 
 
-async def test_projects_without_the_table_are_passed(write, here, monkeypatch):
+async def test_projects_without_the_table_are_skipped(write, here, monkeypatch):
     above = write("toolbus.toml", "")
     (here / ".git").mkdir()
     write("a/pyproject.toml", '[project]\nname = "toolbus-friend"\n')
@@ -701,7 +701,7 @@ async def test_a_missing_setting_is_named(write, mistake):
         ("i = 3", "'i': its type hint cannot be read: name 'Nowhere' is not defined; "),
     ],
 )
-async def test_a_wrong_type_is_placed(write, mistake, setting, reason):
+async def test_a_wrong_type_names_its_line(write, mistake, setting, reason):
     write(
         "policy.py",
         """
@@ -817,7 +817,7 @@ async def test_a_failed_component_has_a_reason(write, mistake, name, reason):
     assert found == (1, f"component 'mine': {reason}")
 
 
-async def test_another_object_is_refused(write, mistake):
+async def test_other_objects_than_components_are_refused(write, mistake):
     write("policy.py", f"{PLAIN}{SIZED}made = Plain()\nnumber = 3\nclass Other: ...\n")
     write("empty.py", "")
 
@@ -834,7 +834,7 @@ async def test_another_object_is_refused(write, mistake):
     assert refused("empty.py") == "empty.py has no class of components; write one"
 
 
-async def test_a_missing_requirement_is_placed(write, mistake):
+async def test_a_missing_requirement_names_its_line(write, mistake):
     write("policy.py", f"{PLAIN}class Above(AgentComponent): requires = (Plain,)\n")
 
     found = mistake("\n[[component]]\nuse = 'policy.py:Above'")

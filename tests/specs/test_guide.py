@@ -163,7 +163,7 @@ def test_a_block_does_what_it_shows(name, tmp_path, monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PAGES)
-def test_a_slow_block_does_too(full_page, name):
+def test_a_slow_block_does_what_it_shows(full_page, name):
     for block in BLOCKS[name]:
         full_page.run(block, full=True)
 

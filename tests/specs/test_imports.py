@@ -63,7 +63,7 @@ def test_names_come_from_their_packages(package):
         assert "Did you mean: 'SqliteStore'?" in python("-c", code, check=False).stderr
 
 
-def test_only_what_is_asked_for_is_loaded():
+def test_only_the_imported_names_are_loaded():
     lazy = [
         *("toolbus.store.memory", "toolbus.store.sqlite", "toolbus.models.scripted"),
         *("toolbus.models.replay", "toolbus.truncation.truncate_output"),

@@ -549,7 +549,7 @@ def test_a_rejected_step_is_blamed():
 # --- taps do not disturb dispatches --------------------------------------------------------------
 
 
-def test_a_failing_sink_stays(caplog):
+def test_a_failing_sink_stays_connected(caplog):
     bus, seen, other = EventBus(), [], []
 
     def careless(record):

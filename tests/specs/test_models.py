@@ -394,7 +394,7 @@ async def test_repeated_ids_are_replaced(call_id):
     assert (result.text, sorted(ran)) == ("done", [1, 1, 2, 2, 3, 3])
 
 
-async def test_an_unknown_piece_is_no_answer():
+async def test_an_unknown_stream_item_is_an_error():
     class Odd(Parrot):
         def stream(self, request):
             return Once([ModelDelta(kind="text", text="you"), {"text": " rolled"}, LAST])

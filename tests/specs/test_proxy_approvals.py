@@ -290,7 +290,7 @@ async def test_the_approved_arguments_are_sent(till):
     assert effect["arguments"] == question.arguments == {"amount": 6}
 
 
-async def test_the_repeated_call_carries_the_yes(till):
+async def test_the_repeated_call_carries_the_approval(till):
     async with till.proxy() as client:
         asking = await pay(client, 1, **stateless())
         state, wanted = asking["requestState"], asking["inputRequests"]
@@ -309,7 +309,7 @@ async def test_the_repeated_call_carries_the_yes(till):
     assert (done.state, done.answered_by, anew.state) == ("done", "client", "pending")
 
 
-async def test_denial_silence_and_a_forged_state(till):
+async def test_only_a_genuine_approval_runs_the_tool(till):
     async with till.proxy() as client:
         asking = await pay(client, 1, **stateless())
         state, (key,) = asking["requestState"], asking["inputRequests"]

@@ -239,7 +239,7 @@ async def test_a_server_s_members_in_another_case_vanish(through):
     assert b"hidden" not in b"".join(wire.lines)
 
 
-async def test_a_line_is_one_for_every_reader(through):
+async def test_every_reader_counts_the_same_lines(through):
     ends = "\r \n \r\n \x85 \u2028 \u2029 \v \f \x1c \x1d \x1e"
     plain = """
         def call(m):

@@ -194,7 +194,7 @@ async def test_sessions_are_listed_oldest_first(path, run):
     assert re.fullmatch(pattern.format(5, 14, "s-1 +originals"), lines[1])
 
 
-async def test_programs_get_a_session_a_line(path, run):
+async def test_json_output_has_one_session_per_line(path, run):
     await say(path, user("u"), session_id="t-1")
     await talk(path)
 
@@ -337,7 +337,7 @@ async def test_programs_get_every_record(path, run):
 # --- following ------------------------------------------------------------------------------------
 
 
-async def test_what_is_written_appears(path, follow, environment):
+async def test_new_messages_appear_while_following(path, follow, environment):
     await say(path, user("first"))
     child = follow("agent.db", "s")
     until(child, "first")

@@ -286,7 +286,7 @@ def test_a_hidden_value_cannot_be_judged(policy, recording, replay):
     assert result["totals"]["outcomes"] == {"unjudged": 1, "denied": 1}
 
 
-def test_a_person_s_no_is_reported(policy, recording, replay):
+def test_a_person_s_refusal_is_reported(policy, recording, replay):
     answer, result = called(command="rm x")
     words = "the person refused this call: not on Friday"
     refusal = ToolResponse.from_text(words, is_error=True, error_type="denied")
@@ -452,7 +452,7 @@ def test_a_damaged_row_is_named(policy, database, command, here):
     assert "2 sessions, 5 messages, 2 calls" in done.stdout
 
 
-def test_a_missing_source_is_wrong_use(policy, command, here):
+def test_a_missing_source_is_a_usage_error(policy, command, here):
     done = command("replay", "nowhere.jsonl", "--with", policy(""))
 
     assert done.returncode == 2
@@ -509,7 +509,7 @@ def test_removed_text_is_in_no_expectation(policy, database, command, here):
     assert SECRET not in text
 
 
-def test_a_missing_expectation_is_wrong_use(policy, recording, command, here):
+def test_a_missing_expectation_is_a_usage_error(policy, recording, command, here):
     log = recording(*called())
     (here / "none.json").write_text("{}")
 
@@ -538,7 +538,7 @@ sys.exit(code)
 
 
 @pytest.mark.full
-def test_ten_times_the_input_needs_no_more(policy, environment, here):
+def test_memory_does_not_grow_with_the_input(policy, environment, here):
     policy(
         LIVE.replace('tools = "broken"', 'tools = "none"').replace('call.arguments["mark"]', '"*"')
     )

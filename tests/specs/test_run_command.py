@@ -168,7 +168,7 @@ def test_a_prompt_comes_from_a_pipe(here, environment, tape):
     assert messages[0].text == "Fürs Erste"
 
 
-def test_programs_read_an_object_a_line(here, command, tape, config):
+def test_json_output_has_one_object_per_line(here, command, tape, config):
     calls = [
         ToolCall(id="c1", name="read_file", arguments={"path": "handlers.py", "limit": 1}),
         ToolCall(id="c2", name="shell", arguments={"command": "touch x"}),

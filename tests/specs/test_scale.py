@@ -25,7 +25,7 @@ async def run_session(store, name):
 
 
 @pytest.mark.full
-async def test_a_session_has_its_rows(postgres, database):
+async def test_a_run_stores_the_expected_rows(postgres, database):
     async with PostgresStore(database) as store:
         await run_session(store, "s")
         commits = store.commits

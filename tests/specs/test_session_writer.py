@@ -249,7 +249,7 @@ async def test_a_killed_process_releases_the_session(tmp_path):
 
 
 @pytest.mark.full
-async def test_two_processes_killed_at_random(tmp_path):
+async def test_random_kills_lose_no_acknowledged_message(tmp_path):
     chance, told = random.Random(4), []
 
     for turn in range(MANY // 2):
@@ -330,7 +330,7 @@ async def look(store) -> tuple:
 
 
 @pytest.mark.parametrize("kind", [MemoryStore, Waiting, SqliteStore])
-def test_everything_is_cancelled_at_once(tmp_path, kind):
+def test_cancelling_all_tasks_keeps_the_session_consistent(tmp_path, kind):
     def new_store(name):
         return SqliteStore(tmp_path / f"{name}.db") if kind is SqliteStore else kind()
 
@@ -358,7 +358,7 @@ def test_everything_is_cancelled_at_once(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", [MemoryStore, SqliteStore])
-async def test_everything_is_cancelled_during_a_write(tmp_path, kind):
+async def test_a_cancelled_write_is_made_once(tmp_path, kind):
     writing, done = asyncio.Event(), asyncio.Event()
 
     class Disk(kind):

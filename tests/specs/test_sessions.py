@@ -224,7 +224,7 @@ async def test_the_program_may_answer_the_call():
 
 
 @pytest.mark.full
-async def test_killed_at_any_moment(tmp_path, thorough):
+async def test_a_kill_loses_no_reported_message(tmp_path, thorough):
     chance, path, known = random.Random(3), tmp_path / "store.db", 0
 
     for turn in range(60 if thorough else 4):
@@ -278,7 +278,7 @@ async def resume_after_hang(tmp_path, mode: str, *names: str):
     return before, list(agent.messages), recorder.values(TOOL_CALL_AFTER), ran, sessions
 
 
-async def test_killed_while_a_tool_runs(tmp_path):
+async def test_a_killed_tool_is_not_repeated(tmp_path):
     before, after, outcomes, ran, _ = await resume_after_hang(tmp_path, "hang", "hangs")
 
     assert open_calls(before) == ["hangs"]
@@ -289,7 +289,7 @@ async def test_killed_while_a_tool_runs(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("ends", "hangs"), ("hangs", "ends")])
-async def test_killed_beside_a_finished_call(tmp_path, names):
+async def test_a_kill_keeps_the_results_of_siblings(tmp_path, names):
     before, after, outcomes, ran, _ = await resume_after_hang(tmp_path, "hang", *names)
 
     answers = [one.text for one in after if isinstance(one, ToolMessage)]
@@ -304,7 +304,7 @@ async def test_killed_beside_a_finished_call(tmp_path, names):
     assert ran == ["ends", "hangs"]
 
 
-async def test_killed_below_another_agent(tmp_path):
+async def test_a_killed_sub_agent_is_not_repeated(tmp_path):
     before, after, outcomes, ran, sessions = await resume_after_hang(tmp_path, "below", "hangs")
 
     assert open_calls(before) == ["down"]

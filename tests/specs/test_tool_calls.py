@@ -928,7 +928,7 @@ async def test_nothing_changes_after_the_question():
     assert [one["n"] for one in ran] == [2]
 
 
-async def test_an_answer_can_be_asked_about():
+async def test_an_answer_may_need_approval():
     outcomes = []
 
     for verdict in (True, False):
@@ -1457,7 +1457,7 @@ async def test_the_clock_gives_the_duration():
     assert (instant.duration_ns, instant.response.duration_ns) == (1, 1)
 
 
-async def test_one_order_of_events():
+async def test_calls_have_one_order_of_events():
     agent = agent_of(
         asks(call_of("note", 1), id="m-1"),
         asks(call_of("flaky", 2), id="m-2"),

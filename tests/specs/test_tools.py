@@ -1455,7 +1455,7 @@ async def test_a_result_other_than_json_is_an_error():
     ]
 
 
-async def test_half_a_character_is_replaced():
+async def test_an_unpaired_surrogate_is_replaced():
     cut = "a\ud83d", "\ude00b\udc80", "\ud83d\ude00"
 
     texts = [(await call(returns(text))).response for text in cut]

@@ -466,7 +466,7 @@ async def test_a_whole_structured_value_can_be_read():
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-async def test_references_of_others_are_unknown(tmp_path, on_disk):
+async def test_references_of_other_sessions_are_unknown(tmp_path, on_disk):
     folder = tmp_path / "kept" if on_disk else None
     component = TruncateOutput(characters=1000, folder=folder)
     component.setup(Stage())

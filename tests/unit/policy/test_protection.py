@@ -234,7 +234,12 @@ async def test_the_model_changes_nothing_of_it(shop):
             await agent.run("go")
 
     answers = [str(message) for message in model.requests[1].messages if message.role == "tool"]
-    assert ["a protection that no rule lifts" in text for text in answers] == [True, True, True, False]
+    assert ["a protection that no rule lifts" in text for text in answers] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     assert "done" in answers[3]
     assert (shop / "rules.toml").read_bytes() == before
     assert (shop / "data" / "s.db").stat().st_size > 1_000
