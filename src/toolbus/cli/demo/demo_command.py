@@ -75,37 +75,27 @@ def command() -> Command:
     parser.add_argument("--no-pause", action="store_true", help="do not wait for Enter")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
-    def run(parsed: argparse.Namespace, output: Output) -> int:
-        return run_demo(
-            output,
-            seed=random.randrange(1_000_000) if parsed.seed is None else parsed.seed,
-            without=parsed.without,
-            pauses=not parsed.no_pause,
-            as_json=parsed.json,
-        )
-
-    return parser, run
+    return parser, run_demo
 
 
-def run_demo(
-    output: Output, *, seed: int, without: Sequence[str], pauses: bool, as_json: bool
-) -> int:
+def run_demo(parsed: argparse.Namespace, output: Output) -> int:
     """Run the demo; return 0 if every component intervened, else 1.
 
-    It waits for Enter if *pauses*, and if standard input and *output* are terminals. Raises
-    `UsageError` for an unknown component in *without*, and for a missing program.
+    Raises `UsageError` for an unknown component, and for a missing program.
     """
+    without = parsed.without
     if unknown := [name for name in without if name not in _NAMES]:
         raise UsageError(f"--without: {unknown_key(unknown[0], _NAMES, 'component')}")
     if missing := [name for name in ("git", "sh", "grep") if shutil.which(name) is None]:
         raise UsageError(f"the demo needs git and a POSIX shell; not found: {', '.join(missing)}")
-    shown = Output(StringIO()) if as_json else output
+    shown = Output(StringIO()) if parsed.json else output
+    seed = random.randrange(1_000_000) if parsed.seed is None else parsed.seed
     world, folder = World(seed), Path(tempfile.mkdtemp(prefix="toolbus-demo-"))
-    pauses = pauses and shown.is_terminal and os.isatty(0)
+    pauses = not parsed.no_pause and shown.is_terminal and os.isatty(0)
     isolate_git(folder)
     make_repository(world.files, folder)
     report = asyncio.run(_run(shown, world, folder, without, pauses=pauses))
-    if as_json:
+    if parsed.json:
         print_json(output, report)
     return 0 if report["ok"] else 1
 
