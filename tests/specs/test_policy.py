@@ -685,6 +685,8 @@ async def test_pushed_branches_are_compared():
         assert await deny.line(f"git push {words}") == "deny", words
     for words in ("", "origin", "origin HEAD", 'origin "$x"', "--repo=origin main"):
         assert await deny.line(f"git push {words}") == "ask", words
+    assert await deny.line("git push") == "ask"
+    assert "it pushes the branch that git selects" in deny.text
     for words in ("mainline", "feature/main-menu", "main:other", "v1", "refs/tags/main", "'f*'"):
         assert await deny.line(f"git push origin {words}") == "allow", words
     assert await deny.line("git push --tags") == await deny.line("git fetch origin main") == "allow"

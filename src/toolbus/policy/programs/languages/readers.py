@@ -170,7 +170,7 @@ def _pushed(parsed: ParsedCommand) -> Iterator[Word]:
     if parsed.option("--all", "--branches", "--mirror"):
         yield Word("*", pattern=True)
     elif not refspecs and not parsed.option("--tags"):
-        yield Word("git's default branch", known=False)
+        yield Word("the branch that git selects", known=False)
     yield from filter(None, map(_pushed_by, refspecs))
 
 
