@@ -174,7 +174,9 @@ def check_reason(reason: str) -> None:
 def grant_words(question: Question, grant: GrantSpan) -> str:
     """Return the sentence on the further calls that a yes with *grant* allows."""
     how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
-    tool = shorten_visible(question.tool) or "a run"
+    shown = shorten_visible(question.tool)
+    # A server may name its tool by words that would change this sentence.
+    tool = (repr(shown) if " " in shown else shown) or "a run"
     session = shorten_visible(granting_session(question))
     return (
         f"a yes allows every call of {tool}, whatever its arguments, in session {session}, "
