@@ -30,14 +30,14 @@ examples:
 For each host it reports the version; whether our hooks are installed, whole and
 running; settings of yours, of the project or of the machine that switch them
 off; and, for each component of the active configuration, what reaches the
-model, what cannot, and the way round.
+model, what does not, and the workaround.
 
 It sends a call, a result with a made-up secret, and garbage through the
 installed hooks, and deletes what they store; --no-events sends nothing. It
 changes nothing else.
 
 exit codes: 0 all is well; 1 something passes that should be stopped, installed
-hooks have no component that judges, or a fault stops every call; 2 wrong use"""
+hooks have no component that judges, or a fault stops every call; 2 usage error"""
 
 
 def command() -> Command:

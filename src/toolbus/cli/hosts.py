@@ -72,7 +72,7 @@ of OpenCode and pi the file toolbus.js or toolbus.ts.
 Only a person at a terminal in which no agent runs installs or uninstalls.
 
 exit codes: 0 all is well; 1 declined, a fault, or hooks that judge nothing
-because no active configuration judges (see `toolbus setup`); 2 wrong use"""
+because no active configuration judges (see `toolbus setup`); 2 usage error"""
 
 
 def command() -> Command:

@@ -24,7 +24,7 @@ examples:
 The server is not told: until the tokens expire, any copy of them works. Its
 website may have a page to revoke them.
 
-exit codes: 0 deleted; 1 there were none; 2 wrong use"""
+exit codes: 0 deleted; 1 there were none; 2 usage error"""
 
 
 def command() -> Command:

@@ -74,7 +74,7 @@ calls of the session, in order, and the policy must allow each:
 
 A policy judges calls; it is not a sandbox. See `toolbus guide policy`.
 
-exit codes: 0 no problems; 1 problems, or another verdict; 2 wrong use, or a
+exit codes: 0 no problems; 1 problems, or another verdict; 2 usage error, or a
 file that cannot be read"""
 
 _OF_FILE = 'folder = "."        # the project: the folder of this file\n'

@@ -63,7 +63,7 @@ configuration's questions, and file tools outside of this folder, do.
 See `toolbus guide run`.
 
 exit codes: 0 the model finished; 1 the run was denied, failed or had too many
-turns; 2 wrong use; 3 it waits for a person; 130 interrupted"""
+turns; 2 usage error; 3 it waits for a person; 130 interrupted"""
 
 INTERRUPTED, WAITS = 130, 3
 _KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"

@@ -79,7 +79,7 @@ it, so sudo asks for your rights.
 
 Only a person at a terminal in which no agent runs sets up.
 
-exit codes: 0 all is well; 1 declined, or doctor finds a fault; 2 wrong use"""
+exit codes: 0 all is well; 1 declined, or doctor finds a fault; 2 usage error"""
 
 _CHOICES = {
     "policy": "name a policy (asked if your toolbus.toml has none)",

@@ -53,7 +53,7 @@ its code is code: read it first.
 
 Only a person at a terminal in which no agent runs trusts or revokes.
 
-exit codes: 0 done; 1 nothing to revoke; 2 wrong use"""
+exit codes: 0 done; 1 nothing to revoke; 2 usage error"""
 
 _DIGITS = 16
 """Digits of a digest that a person sees; all are compared."""

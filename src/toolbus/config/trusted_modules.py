@@ -115,7 +115,7 @@ class TrustedModuleFinder(MetaPathFinder):
                 if file.is_file():
                     reason = f"{file} is not trusted: only modules named by an `import` are"
                     raise ImportError(
-                        f"{reason}; import it so, and trust the configuration again", name=name
+                        f"{reason}; name it in one, and trust the configuration again", name=name
                     )
 
 

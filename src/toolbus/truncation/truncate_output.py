@@ -1,4 +1,4 @@
-"""The component that shortens too large results, and lets the model read the rest.
+"""The component that shortens oversized results, and lets the model read the rest.
 
 A text keeps its head, its tail and the lines with some words; JSON stays JSON. The whole output is
 kept for the tool `read_more`. The manual is `toolbus guide truncation`.
