@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.cli.parser import Command
-    from toolbus.store.protocol import Store
     from toolbus.store.store_reader import SessionRow, StoreReader
 
 _EPILOG = """\
@@ -84,8 +83,7 @@ def _chosen(reader: StoreReader, names: list[str]) -> Iterator[SessionRow]:
 async def _copy(
     reader: StoreReader, names: list[str], target: str, line: ProgressLine, report: _CopyReport
 ) -> None:
-    store: Store = open_store(target)
-    try:
+    async with open_store(target) as store:
         for session in _chosen(reader, names):
 
             def progress(entries: int, session: SessionRow = session) -> None:
@@ -98,8 +96,6 @@ async def _copy(
                 copy = SessionCopy(session=session.id, status="failed", reason=str(error))
             line.hide()
             report.write(copy)
-    finally:
-        await store.close()
 
 
 class _CopyReport:

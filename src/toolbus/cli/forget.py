@@ -96,13 +96,10 @@ def _forget_session(output: Output, address: str, parsed: argparse.Namespace) ->
         session = find_session(reader, parsed.session).id
 
     async def forget() -> int:
-        store = open_store(address)
-        try:
+        async with open_store(address) as store:
             if parsed.state:
                 return await store.forget_states(session)
             return await store.forget_originals(session)
-        finally:
-            await store.close()
 
     count = asyncio.run(forget())
     if parsed.json:
@@ -137,17 +134,17 @@ def _forget_sessions(output: Output, address: str, before_ns: int, *, as_json: b
     line = ProgressLine(Output(sys.stderr))
 
     async def forget() -> int:
-        store, count = open_store(address), 0
-        try:
+        count = 0
+        async with open_store(address) as store:
             while ids := await store.forget_sessions(before_ns):
                 count += len(ids)
                 line.show(f"{count:,} sessions deleted")
-        finally:
-            line.hide()
-            await store.close()
         return count
 
-    count = asyncio.run(forget())
+    try:
+        count = asyncio.run(forget())
+    finally:
+        line.hide()
     if as_json:
         print_json(output, {"before_ns": before_ns, "forgotten": count})
         return 0

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
+from contextlib import AsyncExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from toolbus.mcp.transport.launch import LISTEN_TOKEN, TOKEN, launch
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from urllib.parse import SplitResult
 
     from toolbus.cli.output.stream import Output
@@ -358,7 +358,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
     server, proxy, launched, output = ready
     async with AsyncExitStack() as opened:
         if options.store is not None:
-            await opened.enter_async_context(_keeping(ready, options, options.store))
+            await _keep(opened, ready, options, options.store)
         gc.freeze()
         gc.enable()
         await opened.enter_async_context(proxy)
@@ -381,22 +381,18 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             )
 
 
-@asynccontextmanager
-async def _keeping(ready: _Ready, options: ProxyOptions, target: str) -> AsyncIterator[None]:
-    """Keep transcripts and questions of the proxy in the store *target* during the block."""
+async def _keep(opened: AsyncExitStack, ready: _Ready, options: ProxyOptions, target: str) -> None:
+    """Keep transcripts and questions of the proxy in the store *target*, as long as *opened* is."""
     from toolbus.store.store_factory import open_store  # noqa: PLC0415 - not for all
 
-    proxy, store = ready.proxy, open_store(target)
-    async with AsyncExitStack() as opened:
-        opened.push_async_callback(store.close)
-        proxy.keep_in(store)
-        if options.session is not None:
-            from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
+    store = await opened.enter_async_context(open_store(target))
+    ready.proxy.keep_in(store)
+    if options.session is not None:
+        from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
 
-            words = [*ready.server.command, str(options.config)]
-            session = named_session(store, options.session, words)
-            proxy.client_approvals.named = await opened.enter_async_context(session)
-        yield
+        words = [*ready.server.command, str(options.config)]
+        session = named_session(store, options.session, words)
+        ready.proxy.client_approvals.named = await opened.enter_async_context(session)
 
 
 def _remote_server(url: SplitResult, limits: ProxyLimits, options: ProxyOptions) -> RemoteServer:

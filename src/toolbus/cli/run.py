@@ -293,9 +293,9 @@ async def _open(
     components = find_components(split_names(options.tools), config)
     report.price = find_model_price(options.price, config, options.model)
     session_id = find_session_id(options.store, options.resume)
-    store = None if options.store is None else open_store(options.store)
-    if store is not None:
-        opened.push_async_callback(store.close)
+    store = None
+    if options.store is not None:
+        store = await opened.enter_async_context(open_store(options.store))
     entries = () if config is None else config.servers
     servers = await open_servers(opened, options.mcp, entries, side)
     if not options.yes:

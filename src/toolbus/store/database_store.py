@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
@@ -46,7 +47,7 @@ class DatabaseWrites(Protocol):
         """Close the connection to the database."""
 
 
-class DatabaseStore:
+class DatabaseStore(ABC):
     """Sessions in the database *where*: one thread does jobs by *writes*, another queries *reads*.
 
     Without *writes* the store is read-only.
@@ -140,6 +141,10 @@ class DatabaseStore:
     ) -> bool:
         """Replace the state *name* by *new* if it equals *old*; return whether it did."""
         return bool(await self._write(SwapStateJob(session_id, name, old, new, written_ns)))
+
+    @abstractmethod
+    def reader(self) -> SqlReader:
+        """Return a reader of the database, with a connection of its own."""
 
     async def close(self) -> None:
         """Wait for pending writes, then close the connections to the database."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import StoreError, WrongPathError
 
 if TYPE_CHECKING:
-    from toolbus.store.protocol import Store
+    from toolbus.store.database_store import DatabaseStore
     from toolbus.store.sql_reader import SqlReader
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -40,10 +40,10 @@ def is_postgres(address: str | os.PathLike[str]) -> bool:
     raise WrongPathError(scheme[0], f"unknown scheme of a store; give {ways}")
 
 
-def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> Store:
+def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> DatabaseStore:
     """Open the store at *address*, and create it if it does not exist; not with *read_only*.
 
-    Raises `StoreError` if it cannot be opened, also for a missing extra. The caller closes it.
+    Raises `StoreError` if it cannot be opened, also for a missing extra. `async with` closes it.
 
     >>> store = open_store("agent.db")
     >>> asyncio.run(store.sessions())
@@ -51,7 +51,8 @@ def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> S
     >>> asyncio.run(store.close())
     """
     if is_postgres(address):
-        store: Store = _postgres("store").PostgresStore(os.fspath(address), read_only=read_only)
+        make = _postgres("store").PostgresStore
+        store: DatabaseStore = make(os.fspath(address), read_only=read_only)
         return store
     from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - only for files
 

@@ -271,10 +271,7 @@ async def _settle(store: Store, shown: Question, outcome: Outcome) -> Question |
 
 def _in_store(address: str, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
     async def run() -> T:
-        store = open_store(address)
-        try:
+        async with open_store(address) as store:
             return await work(store)
-        finally:
-            await store.close()
 
     return asyncio.run(run())

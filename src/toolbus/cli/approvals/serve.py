@@ -49,15 +49,14 @@ async def _serve(
     def print_reply(reply: WebhookReply) -> None:
         screen.whole(f"{reply.status}: {reply.text}")
 
-    store = await asyncio.to_thread(open_store, address)
-    try:
-        async with serving_answers(
+    async with (
+        await asyncio.to_thread(open_store, address) as store,
+        serving_answers(
             store, secret, host=listen.host, port=listen.port, on_reply=print_reply
-        ) as bound:
-            screen.whole(f"answers are taken at {bound.host}:{bound.port}")
-            await ended.wait()
-    finally:
-        await store.close()
+        ) as bound,
+    ):
+        screen.whole(f"answers are taken at {bound.host}:{bound.port}")
+        await ended.wait()
 
 
 def _secret_file() -> Path:
