@@ -23,45 +23,40 @@ class Keyboard:
     """Prompts at *terminal* without blocking the loop; a lost terminal returns no lines."""
 
     def __init__(self, terminal: PersonTerminal) -> None:
-        self._terminal = terminal
+        self.terminal = terminal
         self._line: asyncio.Future[str | None] | None = None
-
-    @property
-    def terminal(self) -> PersonTerminal:
-        """The terminal of the prompts."""
-        return self._terminal
 
     @property
     def columns(self) -> int:
         """The width of the terminal; 80 if unknown."""
-        return self._terminal.columns
+        return self.terminal.columns
 
     @property
     def rows(self) -> int:
         """The height of the terminal; 24 if unknown."""
-        return self._terminal.rows
+        return self.terminal.rows
 
     def write(self, text: str) -> None:
         """Write *text* unchanged."""
         with suppress(OSError):
-            self._terminal.write(text)
+            self.terminal.write(text)
 
     async def ask(self, prompt: str) -> str | None:
         """Return the line typed after *prompt*, None at the end, `INTERRUPT` for Ctrl-C."""
         loop = asyncio.get_running_loop()
         try:
-            self._terminal.begin(prompt)
+            self.terminal.begin(prompt)
         except OSError:
             return None
         self._line = loop.create_future()
-        loop.add_reader(self._terminal, self._read)
+        loop.add_reader(self.terminal, self._read)
         try:
             return await self._line
         except asyncio.CancelledError:
             self.write("\n")  # The next text begins on a new line.
             raise
         finally:
-            loop.remove_reader(self._terminal)
+            loop.remove_reader(self.terminal)
             self._line = None
 
     def interrupt(self) -> bool:
@@ -75,7 +70,7 @@ class Keyboard:
     def _read(self) -> None:
         line = None
         with suppress(OSError):
-            line = self._terminal.read_line()
+            line = self.terminal.read_line()
         if line is None:
             self.write("\n")  # The input ended without a newline.
         if self._line is not None and not self._line.done():
