@@ -49,15 +49,12 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        line = ProgressLine(Output(sys.stderr))
+        with ProgressLine(Output(sys.stderr)) as line:
 
-        def progress(done: int, total: int) -> None:
-            line.show(f"{total:,} messages and records", done / total)
+            def progress(done: int, total: int) -> None:
+                line.show(f"{total:,} messages and records", done / total)
 
-        try:
             report = _report(store_address(parsed.store), parsed.recover, progress)
-        finally:
-            line.hide()
         if parsed.json:
             print_json(output, report)
         else:

@@ -61,11 +61,8 @@ def command() -> Command:
         source, report = store_address(parsed.source), _CopyReport(output, as_json=parsed.json)
         with open_reader(source, live=True) as reader:
             names = [find_session(reader, name).id for name in parsed.sessions]
-            line = ProgressLine(Output(sys.stderr))
-            try:
+            with ProgressLine(Output(sys.stderr)) as line:
                 asyncio.run(_copy(reader, names, parsed.target, line, report))
-            finally:
-                line.hide()
         report.end()
         return 1 if report.failures else 0
 

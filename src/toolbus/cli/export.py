@@ -73,16 +73,12 @@ def _export(output: Output, lines: Generator[Line], parsed: argparse.Namespace) 
                     break
         return 0
     errors, sessions_count, messages_count = Output(sys.stderr), 0, 0
-    progress = ProgressLine(errors)
-    try:
-        with replacing(Path(file), force=parsed.force) as stream:
-            for line in lines:
-                stream.write(encode_line(line))
-                sessions_count += isinstance(line, EndLine)
-                messages_count += isinstance(line, MessageLine)
-                progress.show(f"{messages_count:,} messages, session {sessions_count + 1:,}")
-    finally:
-        progress.hide()
+    with ProgressLine(errors) as progress, replacing(Path(file), force=parsed.force) as stream:
+        for line in lines:
+            stream.write(encode_line(line))
+            sessions_count += isinstance(line, EndLine)
+            messages_count += isinstance(line, MessageLine)
+            progress.show(f"{messages_count:,} messages, session {sessions_count + 1:,}")
     errors.write(f"toolbus: {count_things(sessions_count, 'session')} written to {file}\n")
     return 0
 

@@ -131,9 +131,8 @@ def _list_sessions(output: Output, address: str, before_ns: int, *, as_json: boo
 def _forget_sessions(output: Output, address: str, before_ns: int, *, as_json: bool) -> int:
     with open_reader(address):
         pass  # Opening a store would create a missing file.
-    line = ProgressLine(Output(sys.stderr))
 
-    async def forget() -> int:
+    async def forget(line: ProgressLine) -> int:
         count = 0
         async with open_store(address) as store:
             while ids := await store.forget_sessions(before_ns):
@@ -141,10 +140,8 @@ def _forget_sessions(output: Output, address: str, before_ns: int, *, as_json: b
                 line.show(f"{count:,} sessions deleted")
         return count
 
-    try:
-        count = asyncio.run(forget())
-    finally:
-        line.hide()
+    with ProgressLine(Output(sys.stderr)) as line:
+        count = asyncio.run(forget(line))
     if as_json:
         print_json(output, {"before_ns": before_ns, "forgotten": count})
         return 0

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from errno import EPIPE
 from threading import Timer
 from time import monotonic
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +63,10 @@ class Output:
 
 
 class ProgressLine:
-    """A line at the bottom of *output*, redrawn in place; `hide` it before other text."""
+    """A line at the bottom of *output*, redrawn in place; `hide` it before other text.
+
+    The end of a `with` block hides it, too.
+    """
 
     def __init__(self, output: Output, *, clock: Callable[[], float] = monotonic) -> None:
         self._output, self._clock, self._length = output, clock, 0
@@ -89,17 +92,22 @@ class ProgressLine:
             self._output.write(f"\r{' ' * self._length}\r")
             self._length = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hide()
+
 
 @contextmanager
 def busy_line(text: str) -> Iterator[None]:
     """Show *text* on a terminal's standard error while the block takes longer than a second."""
-    line = ProgressLine(Output(sys.stderr))
-    timer = Timer(1.0, line.show, [f"{text} …"])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        line.hide()
+    with ProgressLine(Output(sys.stderr)) as line:
+        timer = Timer(1.0, line.show, [f"{text} …"])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
