@@ -90,6 +90,7 @@ async def _attach(
     store: Store, binding: BoundCall, draft: QuestionDraft, admitted: list[Question]
 ) -> Attachment | Deny:
     """Do as `attach`; *admitted* collects the counted questions."""
+    # Another process may write the pointer or question first, and then the search begins anew.
     name = pointer_name(binding.key)
     while True:
         body = await store.read_state(binding.session_id, name)

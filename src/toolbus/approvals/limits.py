@@ -67,6 +67,7 @@ _decode_counts = decoder(QuestionCounts)
 
 async def admit(store: Store, question: Question, limits: QuestionLimits) -> Deny | None:
     """Count *question* before it is asked; return a refusal at a limit."""
+    # Another process may change the counts in between, so each attempt judges them anew.
     denials = limits.denials
     if denials is not None and await _denials_of(store, question) >= denials:
         reason = f"a person has refused this call {denials} times"

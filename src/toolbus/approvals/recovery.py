@@ -15,12 +15,7 @@ from toolbus.approvals.records import (
     questions_of,
 )
 from toolbus.approvals.steps import transition
-from toolbus.approvals.sub_sessions import (
-    find_below,
-    find_linked,
-    find_pending,
-    waits_for_call,
-)
+from toolbus.approvals.sub_sessions import find_below, find_linked, find_pending, waits_for_call
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage
 from toolbus.tools.calls.gate import OpenCalls
@@ -50,6 +45,7 @@ async def find_open(
     its end is unknown. Any other question of an answered call is withdrawn. In `waiting`, the call
     id "" is the run itself.
     """
+    # A kill may fall between any two writes, so each state that it can leave has a branch.
     continued = await find_linked(store, session_id, call_ids)
     latest: dict[str, Question] = {}
     delivered = set()

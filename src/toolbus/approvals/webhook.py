@@ -149,6 +149,7 @@ def question_body(question: Question, limit: int) -> bytes:
 
 def _read_url(url: str) -> SplitResult:
     """Return the parts of *url*; raises `RegistrationError`, without the URL: it may be secret."""
+    # The order of the checks decides which of several defects of an address is named.
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port  # Both may raise.
