@@ -210,10 +210,7 @@ class Subscribable:
     ) -> Subscription: ...
     @overload
     def on(
-        self,
-        event: ObserveEvent[V],
-        handler: Handler[V, None],
-        **options: Unpack[HandlerOptions],
+        self, event: ObserveEvent[V], handler: Handler[V, None], **options: Unpack[HandlerOptions]
     ) -> Subscription: ...
     @overload
     def on(
@@ -320,6 +317,7 @@ def sender_id(sender: Any) -> Any:
 
 
 def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> Iterator[str]:
+    # One check for each option; the caller raises the first problem and needs no other.
     observed, seconds = isinstance(event, ObserveEvent), options.timeout
     if kind == "guard" and observed:
         yield "a guard judges, and this event is only observed; use `on`"
@@ -357,6 +355,7 @@ def _problems_of_choice(options: SubscriptionOptions) -> Iterator[str]:
 
 
 def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions) -> Iterator[str]:
+    # The nature of a callable (async, generator, local, bound) decides which options can work.
     if not callable(handler):
         yield "a handler must be callable, with one argument, the context"
         return
