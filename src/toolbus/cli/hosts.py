@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from toolbus.cli.output.blocks import print_json
-from toolbus.cli.output.installation import (
-    plan_report,
-    show_faults,
-    show_plan,
-    show_state,
-)
+from toolbus.cli.output.installation import plan_report, show_faults, show_plan, show_state
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.cli.questions.confirmation import confirm_page
@@ -168,6 +163,7 @@ def _carry_out(
 
 def _show_status(output: Output, hosts: Sequence[str], *, as_json: bool) -> int:
     """Print the state of each of *hosts*, all by default; return 1 if there is a fault."""
+    # JSON has every state, the page only those worth a line, and the exit code judges all.
     project = project_folder()
     here = cache(configuration_here)
     states = [

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from toolbus.cli.assembly import (
-    entry_address,
-    find_components,
-    is_url,
-    server_words,
-    split_names,
-)
+from toolbus.cli.assembly import entry_address, find_components, is_url, server_words, split_names
 from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.deferred_output import relay_lines
 from toolbus.cli.output.screen import open_screen

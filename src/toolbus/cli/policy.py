@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from toolbus.cli.parser import Command
     from toolbus.events.catalogue import ToolSpec
     from toolbus.policy.rules.records import PolicyRules
-    from toolbus.policy.tools.explanation import (
-        Explanation,
-        PartExplanation,
-        RuleExplanation,
-    )
+    from toolbus.policy.tools.explanation import Explanation, PartExplanation, RuleExplanation
 
 _EPILOG = """\
 options of check, explain and test:
@@ -177,6 +173,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 def _init(parsed: argparse.Namespace, output: Output) -> int:
     """Write a new policy; one for all projects if it is personal, or lies beside the user's own."""
+    # The file's place decides both its content and the name by which a configuration finds it.
     folder = config_folder()
     file: Path = parsed.file or (_own_policy(folder) if parsed.personal else Path("policy.toml"))
     path = Path(os.path.realpath(file.parent)) / file.name
@@ -222,6 +219,7 @@ def _own_policy(folder: Path | None) -> Path:
 
 def _check(parsed: argparse.Namespace, output: Output) -> int:
     """Print the mistakes of a policy; return 0, 1 if there are any, 2 if it cannot be read."""
+    # Each outcome has an exit code and two forms, JSON and lines, which must agree.
     policy = PolicyFile(parsed.file)
     if mistakes := policy.mistakes():
         if parsed.json:

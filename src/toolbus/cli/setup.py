@@ -35,12 +35,7 @@ from toolbus.hosts.doctor.examination import DoctorReport, examine
 from toolbus.hosts.doctor.vendors import Managed, switch_warning, vendors
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.install.machine_files import write_machine_file
-from toolbus.hosts.install.plans import (
-    InstallPlan,
-    SettingsEdit,
-    apply_plans,
-    plan_install,
-)
+from toolbus.hosts.install.plans import InstallPlan, SettingsEdit, apply_plans, plan_install
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
 from toolbus.hosts.install.state import installed_state
 from toolbus.policy.policy import Policy
@@ -163,6 +158,7 @@ def command() -> Command:
 
 
 def _run(parsed: argparse.Namespace, output: Output) -> int:
+    # The order is a promise: a plan of all files is confirmed before the first is written.
     hosts = _hosts(parsed.hosts)
     _check_options(parsed, hosts)
     if not parsed.dry_run:
@@ -201,11 +197,10 @@ def _check_options(parsed: argparse.Namespace, hosts: Collection[str]) -> None:
 
 
 def _answers(
-    parsed: argparse.Namespace,
-    present: PresentFiles,
-    states: Sequence[InstalledState],
+    parsed: argparse.Namespace, present: PresentFiles, states: Sequence[InstalledState]
 ) -> dict[str, bool]:
     """Return the answers by name, of an option, else of the person, else the default."""
+    # An option silences its question, and a terminal is needed only if a question remains.
     options = {name: vars(parsed)[name.replace("-", "_")] for name in _CHOICES}
     chosen = {name: value for name, value in options.items() if value is not None}
     questions = [
@@ -262,6 +257,7 @@ def _questions(
     present: PresentFiles, states: Sequence[InstalledState], *, is_named: bool
 ) -> Iterator[SetupQuestion]:
     """Yield the questions that the present files leave open."""
+    # The person is asked in this order: hosts, then gaps in the configuration, then prompts.
     for state in states:
         if not is_named and state.presence == "absent":
             title = dialect(state.host).facts.label
@@ -287,6 +283,7 @@ def _plan(
     *,
     managed: bool,
 ) -> SetupPlan:
+    # The new files refer to each other, so they are made and tried out together.
     added = [name for name in _TABLES if answers[name] and not present.has[name]]
     policy = present.policy.data
     edits: list[SettingsEdit] = []

@@ -116,11 +116,7 @@ def show_question(
 
 
 def list_grants(
-    output: Output,
-    address: str,
-    *,
-    closed: bool = False,
-    as_json: bool = False,
+    output: Output, address: str, *, closed: bool = False, as_json: bool = False
 ) -> int:
     """Print the active grants; *closed* adds the others. Return as `list_questions`."""
     problems: list[str] = []

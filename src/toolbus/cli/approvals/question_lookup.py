@@ -112,6 +112,7 @@ def _decoded(decode: Callable[[bytes], T], prefix: str, session: str, row: State
 
 
 def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) -> T:
+    # A record that fits outranks one that is damaged, and a damaged one outranks none.
     records = list(islice(read(name), FEW)) if name else []
     readable = [record for record in records if not isinstance(record, Damaged)]
     exact = [record for record in readable if record.id == name]

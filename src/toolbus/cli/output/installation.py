@@ -129,6 +129,7 @@ def show_edit(screen: Screen, edit: SettingsEdit, *, whole: bool) -> None:
 
 def show_state(screen: Screen, state: InstalledState, *, titled: bool = True) -> None:
     """Write the state of one host, for the user or in a project."""
+    # Presence, problems and a title each change the same line, so it is put together once.
     is_well = state.presence == "installed" and not state.problems
     word = "not installed" if state.presence == "absent" else state.presence
     style: Style = "good" if is_well else "bad"

@@ -69,6 +69,7 @@ class RichScreen(Screen):
 
         *Notes* are at the right edge, on the next line if the row is too long.
         """
+        # The widths of all cells decide where a note fits, so columns and notes share them.
         cells = [[_text(cell) for cell in row] for row in rows]
         widths = [max([cell.cell_len for cell in column]) for column in zip(*cells, strict=True)]
         space = self.width - indent - sum([width + _GAP for width in widths[:-1]])

@@ -218,6 +218,7 @@ class QuestionPrompt:
         Values hidden in the call are hidden in the difference. A secret that the file keeps is not
         a difference.
         """
+        # A difference could show what the question hides, so every way to one passes here.
         if asked.call is None or self._agent is None or asked.scope.lineage:
             return None
         filled = await asked.fill() if question.filled and asked.fill else asked.call

@@ -72,6 +72,7 @@ async def read_decision(
 
     A "next" is returned for a question that the person skips.
     """
+    # An answer counts only for pages that were seen before it, so one loop follows both.
     typed = TypedAnswer("next")
     while True:
         _respond(keyboard, pages, typed, choices.help)
