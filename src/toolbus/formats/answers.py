@@ -124,6 +124,7 @@ def _default_order(message: AssistantMessage) -> list[AnswerItem]:
 
 def _restored_order(message: AssistantMessage, wire: Wire) -> list[AnswerItem]:
     """Return the items in the order recorded in the metadata, empty if that does not fit."""
+    # The layout may be of another format, or from before an edit, so each part must fit.
     match message.metadata.get("wire"):
         case {"format": str(known), "layout": tuple(layout)} if known == wire:
             pass
@@ -156,6 +157,7 @@ def _cut(content: str, entries: Sequence[dict[str, Any]]) -> list[list[AnswerIte
 
     If the recorded lengths no longer fit, the first list has the whole content, without facts.
     """
+    # Only a walk over all entries shows whether the lengths still fit an edited answer.
     items: list[list[AnswerItem]] = []
     position, before, fits = 0, None, True
     for entry in entries:

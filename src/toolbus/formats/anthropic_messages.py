@@ -54,6 +54,7 @@ def answer_message(
 
 def answer_items(content: Any, path: str, make_call: MakeCall = call_of) -> list[AnswerItem]:
     """Return the blocks of an assistant's *content* as items; raises `DecodeError`."""
+    # One case for each type of block in the Messages API; an unknown type stays as it came.
     items: list[AnswerItem] = []
     for index, block in enumerate(_blocks(content, path)):
         match block:

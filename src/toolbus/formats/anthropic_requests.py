@@ -45,6 +45,7 @@ _FIRST_TURN = {"role": "user", "content": [{"type": "text", "text": "(The conver
 
 def body_of(request: ModelRequest) -> dict[str, Any]:
     """Return the body of `POST /v1/messages` for *request*, without streaming."""
+    # The API has a parameter of its own for system texts, turns, tools, thinking and schema.
     schema = request.output_schema
     output = None if schema is None else enforceable(schema, ANTHROPIC)
     if output is None:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import RegistrationError
 from toolbus.formats.chat_messages import REASONING_FIELDS
-from toolbus.formats.media import (
-    as_text,
-    data_uri,
-    file_name,
-    foreign_block,
-    image_url_of,
-)
+from toolbus.formats.media import as_text, data_uri, file_name, foreign_block, image_url_of
 from toolbus.formats.names import wire_name
 from toolbus.formats.output_schemas import FORMAT_CONFLICT, openai_format
 from toolbus.formats.requests import arguments_text, schema_of, with_settings
@@ -71,6 +65,7 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    # Results of tools cannot have images here, so a user message behind the last one has them.
     turn = max(
         (i for i, other in enumerate(messages) if isinstance(other, UserMessage)), default=-1
     )

@@ -110,6 +110,7 @@ def _dialect(
     request: dict[str, Any], reply: dict[str, Any] | None, known: Dialect | None
 ) -> Literal[Dialect, "responses"]:
     """Return the format of the messages; plain text, the same in both, counts as OpenAI's."""
+    # No body names its format, so its members are searched first, and then single blocks.
     if known != "anthropic" and request["messages"] is request.get("input"):
         return "responses"
     if known is not None:

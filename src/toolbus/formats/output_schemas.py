@@ -148,6 +148,7 @@ def _reference(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _typed(schema: dict[str, Any], dialect: SchemaDialect) -> dict[str, Any]:
+    # The dialect decides of each keyword whether a provider enforces it or only reads it.
     if _REFUSED & schema.keys():
         raise _NotEnforceableError
     part: dict[str, Any] = {}
