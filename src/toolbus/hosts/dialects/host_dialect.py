@@ -13,13 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.dialects.hook_events import (
-    Ability,
-    Delivery,
-    HookAnswer,
-    HookEvent,
-    HookKind,
-)
+from toolbus.hosts.dialects.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
 from toolbus.messages.immutable import replace_surrogates
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
 

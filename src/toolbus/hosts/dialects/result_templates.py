@@ -15,14 +15,7 @@ from msgspec import Struct
 
 from toolbus.errors import DecodeError
 from toolbus.messages.immutable import MAX_DEPTH, replace_surrogates
-from toolbus.messages.records import (
-    AudioPart,
-    ImagePart,
-    Part,
-    Resource,
-    ResourcePart,
-    TextPart,
-)
+from toolbus.messages.records import AudioPart, ImagePart, Part, Resource, ResourcePart, TextPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from toolbus.hosts.install.json_positions import locate
 from toolbus.hosts.install.settings_files import read_any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.hosts.install.state import InstalledState
 
@@ -34,22 +34,13 @@ def inspect_codex_trust(
 
     The *program* of Codex reports it; without one, its files are read.
     """
-    path, config = Path(state.file), host_folder("codex") / "config.toml"
+    path = Path(state.file)
     expected: dict[str, str] = {}
-    stored: dict[str, Any] = {}
     with suppress(ConfigurationError, AttributeError):
         hooks = locate(path, read_any(path).text or "{}").value.get("hooks", {})
         expected = trusted_hashes(path, hooks)
-        stored = stored_states(config, read_any(config).text or "")
     hooks_of_codex = None if program is None else hooks_of_program(program, folder)
-    if hooks_of_codex is None:
-        trusted = {key for key, value in expected.items() if _is_trusted(stored.get(key), value)}
-    else:
-        trusted = {
-            str(each.get("key"))
-            for each in hooks_of_codex
-            if each.get("trustStatus") in {"trusted", "managed"} and each.get("enabled") is True
-        }
+    trusted = _trusted_keys(hooks_of_codex, expected)
     doubted = [key for key in expected if key not in trusted]
     if doubted:
         events = ", ".join([key.rsplit(":", 3)[1] for key in doubted])
@@ -59,6 +50,23 @@ def inspect_codex_trust(
     elif expected:
         source = "its configuration" if hooks_of_codex is None else "its own report"
         yield Finding(severity="fact", text=f"Codex trusts our hooks, according to {source}")
+
+
+def _trusted_keys(
+    reported: Sequence[dict[str, Any]] | None, expected: Mapping[str, str]
+) -> set[str]:
+    """Return the keys *reported* as trusted, else those stored with their *expected* hashes."""
+    if reported is not None:
+        return {
+            str(each.get("key"))
+            for each in reported
+            if each.get("trustStatus") in {"trusted", "managed"} and each.get("enabled") is True
+        }
+    config = host_folder("codex") / "config.toml"
+    stored: dict[str, Any] = {}
+    with suppress(ConfigurationError, AttributeError):
+        stored = stored_states(config, read_any(config).text or "")
+    return {key for key, value in expected.items() if _is_trusted(stored.get(key), value)}
 
 
 def _is_trusted(stored: Any, expected: str) -> bool:

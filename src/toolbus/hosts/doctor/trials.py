@@ -53,6 +53,7 @@ def inspect_trial(state: InstalledState, folder: Path, *, redacts: bool) -> Iter
 
     *redacts* is whether the made-up secret in the result must be redacted.
     """
+    # The one good finding needs all answers to be right, so they are judged together.
     try:
         garbage, call, result = _try_hooks(state, folder)
     except (OSError, KeyError, ToolbusError, UsageError) as error:

@@ -155,20 +155,25 @@ def inspect_folder_trust(host: str, project: str) -> Iterator[Finding]:
         and _read(folder / "settings.json", "user").value_at(trusted.condition) is not True
     ):
         return
-    folders: list[Path] = []
-    for file in trusted.files:
-        settings = _read(folder / file, "user")
-        if trusted.key:
-            value = settings.value_at(trusted.key)
-            listed = value if isinstance(value, list) else ()
-            folders += [Path(each) for each in listed if isinstance(each, str)]
-            continue
-        for each, trust in settings.value.items():
-            folders += [Path(each)] * (trust == "TRUST_FOLDER")
-            folders += [Path(each).parent] * (trust == "TRUST_PARENT")
-    if not any(Path(project).is_relative_to(each) for each in folders):
+    listed = [each for file in trusted.files for each in _listed(folder / file, trusted.key)]
+    if not any(Path(project).is_relative_to(each) for each in listed):
         text = f"{host} does not trust {project}, so it runs no hooks of it; start {host} there"
         yield Finding(severity="open", text=text)
+
+
+def _listed(file: Path, key: str) -> Iterator[Path]:
+    """Yield the trusted folders in *file*: a list at *key*, else names with a level of trust."""
+    settings = _read(file, "user")
+    if key:
+        value = settings.value_at(key)
+        names = value if isinstance(value, list) else ()
+        yield from [Path(each) for each in names if isinstance(each, str)]
+        return
+    for each, trust in settings.value.items():
+        if trust == "TRUST_FOLDER":
+            yield Path(each)
+        elif trust == "TRUST_PARENT":
+            yield Path(each).parent
 
 
 def is_kept_on(host: str) -> bool:

@@ -109,10 +109,7 @@ def _insertion(
 
 
 def remove_values(
-    text: str,
-    root: JsonNode,
-    is_ours: Callable[[Path, Any], bool],
-    parts: Mapping[str, str],
+    text: str, root: JsonNode, is_ours: Callable[[Path, Any], bool], parts: Mapping[str, str]
 ) -> str:
     """Return *text* without the values below *root* for which *is_ours* is true.
 
@@ -131,6 +128,7 @@ def _removals(
     parts: Mapping[str, str],
 ) -> list[Cut] | None:
     """Return the cuts below *node*; None if all of it is removed."""
+    # A parent's fate depends on all its children: it is kept, cut, reset to its text, or gone.
     cuts: list[Cut] = []
     gone: list[int] = []
     for index, child in enumerate(node.children):

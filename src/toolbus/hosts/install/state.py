@@ -63,6 +63,7 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
 
     Raises `ConfigurationError` for a file that must not be read.
     """
+    # Without our hooks or our client a closer look has no object, so these faults return first.
     path, folder = hooks_file(host, project), install_folder(host, project)
     text = read_settings(path, project).text
     again = install_again(host, in_project=project is not None)

@@ -23,12 +23,7 @@ from toolbus.hosts.install.host_files import (
     is_ours,
     our_command,
 )
-from toolbus.hosts.install.json_edits import (
-    add_values,
-    added_lines,
-    present_parts,
-    remove_values,
-)
+from toolbus.hosts.install.json_edits import add_values, added_lines, present_parts, remove_values
 from toolbus.hosts.install.json_positions import JsonNode, locate
 from toolbus.hosts.install.records import RecordedFile
 from toolbus.hosts.install.toml_blocks import append_block, find_block, remove_block
@@ -109,6 +104,7 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
 
         *before* is the record of the installation, None if it is unknown.
         """
+        # Anything that somebody else may have written keeps the file, so each sign of it counts.
         parts = {} if before is None else before.parts
 
         def is_part_of_ours(path: tuple[str, ...], value: Any) -> bool:
