@@ -126,6 +126,7 @@ def _info(results: Iterable[str]) -> dict[str, str]:
 
 def _capabilities_and_instructions(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the merged capabilities and instructions; every list may change as servers end."""
+    # Each capability of MCP has its own members, and so its own way to be merged.
     all_capabilities = [_object(result.get("capabilities")) for result in results.values()]
     known = {name for capabilities in all_capabilities for name in capabilities}
     merged: dict[str, Any] = {name: {} for name in ("logging", "completions") if name in known}
@@ -162,6 +163,7 @@ def merged_list(method: str, listed: Iterable[tuple[str, Sequence[Any]]]) -> lis
 
     A URI of two servers is left out, because a request for it would be ambiguous.
     """
+    # The items of all servers meet only here, so every clash of names is settled here.
     items: dict[str, dict[str, Any]] = {}
     owners: dict[str, set[str]] = {}
     key = URIS.get(method, "taskId" if method == "tasks/list" else "name")

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError, rpc_error
 from toolbus.mcp.group.merge import merged_discovery, merged_handshake
-from toolbus.mcp.protocol.jsonrpc import (
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    SERVER_GONE,
-    write_frame,
-)
+from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_GONE, write_frame
 from toolbus.mcp.protocol.revisions import HANDSHAKE
 
 if TYPE_CHECKING:
@@ -59,6 +54,7 @@ class Negotiation:
 
     async def _begin(self, begin: Callable[[GroupedServer], Begun]) -> Hellos:
         """Return the results of *begin* by server name, without late servers."""
+        # Late servers are left out, but never all of them: one must answer, or all must be gone.
         tasks = {name: asyncio.create_task(begin(server)) for name, server in self._servers.items()}
         self._beginning = {task for task in self._beginning if not task.done()} | {*tasks.values()}
         try:

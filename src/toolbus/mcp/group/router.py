@@ -74,6 +74,7 @@ class Router:
 
     async def answer(self, frame: Frame) -> Any:
         """Return the result of the request *frame*; raises `ServerError`."""
+        # One branch for each method that the group answers itself; any other goes to one server.
         method, params = str(frame.method), _params(frame.params)
         if method == "initialize":
             return await self.negotiation.initialize(frame.params)
@@ -159,6 +160,7 @@ class Router:
 
     async def _list(self, method: str, params: Params) -> list[dict[str, Any]]:
         """Return the merged list of all servers, for a request with *params*."""
+        # A later request for a URI goes to the server that listed it, so lists are noted here.
         capability, member = LISTS[method]
         part = "list" if method == "tasks/list" else None
         servers = [each for each in self._servers.values() if each.supports(capability, part)]

@@ -17,13 +17,7 @@ from toolbus.mcp.http.failures import failure_of
 from toolbus.mcp.http.relayed_response import RelayedResponse
 from toolbus.mcp.http.requests import requests_in
 from toolbus.mcp.protocol.canonical import Refusal, from_client
-from toolbus.mcp.protocol.jsonrpc import (
-    SERVER_GONE,
-    Frame,
-    error_frame,
-    read_frame,
-    write_frame,
-)
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, Frame, error_frame, read_frame, write_frame
 from toolbus.mcp.protocol.revisions import LISTEN, cancelled_id, is_stateless, params_of
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.json_lines import read_body
@@ -265,6 +259,7 @@ class RelayedRequest:
         await session.from_server(event.data or b"", self._channels)
 
     async def _receive_body(self, exchange: _Exchange, reply: HttpReply, body: bytes) -> str:
+        # The status proves nothing: a refusal may contain the response, and a success may lack it.
         status = reply.status
         if _REDIRECT <= status < _BAD:
             raise TransportError("the server redirected; configure its new URL")

@@ -15,13 +15,7 @@ from toolbus.mcp.http.event_streams import EventBuffer
 from toolbus.mcp.http.failures import failure_of
 from toolbus.mcp.http.requests import requests_in
 from toolbus.mcp.http.session_table import ClientSession
-from toolbus.mcp.protocol.jsonrpc import (
-    REFUSED,
-    error_frame,
-    frames_in,
-    read_frame,
-    write_frame,
-)
+from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, frames_in, read_frame, write_frame
 from toolbus.mcp.protocol.revisions import (
     CANCELLED,
     HANDSHAKE,
@@ -229,10 +223,12 @@ class SessionProcess(ClientSession):
         """
         method = "" if frame is None or frame.method is UNSET else frame.method
         params = params_of(frame)
-        meta = params.get("_meta")
-        subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
-        name = params.get("progressToken") if method == PROGRESS else subscription
-        streams = self._by_token if method == PROGRESS else self._by_id
+        if method == PROGRESS:
+            name, streams = params.get("progressToken"), self._by_token
+        else:
+            meta = params.get("_meta")
+            name = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
+            streams = self._by_id
         stream = streams.get(name) if isinstance(name, str | int) else None
         if stream is not None and _is_open(stream):
             return stream

@@ -65,6 +65,7 @@ def server_url(text: str) -> str:
 
     Scheme and host are in lower case, without the default port; path and query are kept.
     """
+    # The result is the name of a login, so a part that cannot be normalized is refused.
     try:
         url = urlsplit(text)
         host, port = url.hostname or "", url.port

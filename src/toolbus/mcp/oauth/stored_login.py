@@ -116,6 +116,7 @@ class StoredLogin:
 
     async def _ask(self, login: Login) -> dict[str, Any]:
         """Return the authorization server's response, empty if it refuses."""
+        # RFC 6749, 2.3.1, puts the client's secret in a header or in the form.
         form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token or ""}
         form["client_id"] = login.client_id
         if login.resource is not None:

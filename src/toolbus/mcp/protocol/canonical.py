@@ -59,9 +59,7 @@ _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
 
 _SERVER_ASKS = "The MCP server asks, not toolbus: "
 
-_CALL_MEMBERS = frozenset(
-    {"name", "arguments", "_meta", "task", "inputResponses", "requestState"},
-)
+_CALL_MEMBERS = frozenset({"name", "arguments", "_meta", "task", "inputResponses", "requestState"})
 _CLIENT_MEMBERS = {
     CALL: _CALL_MEMBERS,
     "prompts/get": _CALL_MEMBERS,

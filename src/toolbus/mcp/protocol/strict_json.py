@@ -192,6 +192,7 @@ def check(value: Any, *, numbers: bool = False, exact: str | None = None) -> Non
 
     With *numbers*, or in the member *exact*, numbers that JavaScript rounds are refused too.
     """
+    # The error names the path to the value, which only the recursion knows.
     kind = type(value)
     if kind is dict:
         _check_names(value)

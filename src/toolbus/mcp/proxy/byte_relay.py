@@ -69,6 +69,7 @@ class ByteRelay:
 
     def begin_from_server(self, line: bytes, channels: Channels | None = None) -> None:
         """Forward a line as `from_server`; there is nothing to await."""
+        # Each open request gets exactly one end, which a broken or a stray line must not prevent.
         frames = frames_in(line)
         if not frames and line.strip():
             logger.warning("dropped %d bytes of the server: invalid JSON-RPC", len(line))

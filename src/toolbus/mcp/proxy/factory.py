@@ -68,6 +68,7 @@ def load_components(
     A target is `FILE.py[:name]` or a configuration. Without targets and *config*, *search* takes
     the active configuration. A *changed* config must be trusted. Raises `LoadError`.
     """
+    # Targets come from three places, and only one of all may be a bus, and none an agent.
     bus, components, approvals = None, [], ApprovalSettings()
     read = configuration.read_changed if changed else configuration.read
     loaded = [] if config is None else [install(read(config))]

@@ -232,6 +232,7 @@ class RemoteServer:
 
         See MCP 2025-11-25, basic/transports, "Resumability and Redelivery".
         """
+        # The last event decides where to resume, how long to wait, and whether anything is left.
         last_id, wait, idle = None, 0.0, 0
         while idle < _RESUMES:
             idle = 0 if wait >= _POLL else idle + 1
