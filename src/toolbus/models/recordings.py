@@ -87,6 +87,7 @@ def _read_store(address: str, name: str, session: str | None) -> tuple[Message, 
 
 def _choose(name: str, sessions: Iterable[str], wanted: str | None) -> str:
     """Return the *wanted* one of *sessions*; raises `DecodeError` with their names."""
+    # An error names the sessions that could be meant, so it shares the search with the choice.
     ids = list(sessions)
     if wanted in ids:
         return wanted
