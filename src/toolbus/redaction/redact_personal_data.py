@@ -20,17 +20,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import (
-    MESSAGE_PERSIST_BEFORE,
-    TOOL_CALL_BEFORE,
-    Deny,
-)
+from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE, Deny
 from toolbus.events.subjects import ToolSelector
-from toolbus.messages.records import (
-    ToolMessage,
-    ToolResponse,
-    UserMessage,
-)
+from toolbus.messages.records import ToolMessage, ToolResponse, UserMessage
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.limits import ScanLimits, UnexaminedError
 from toolbus.redaction.live_placeholders import (

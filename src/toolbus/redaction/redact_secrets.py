@@ -48,11 +48,7 @@ from toolbus.redaction.secrets.streams import (
     may_pass_line_ends,
     rewrite_calls,
 )
-from toolbus.redaction.secrets.tool_adapters import (
-    SecretsAdapter,
-    VaultAdapter,
-    session_of,
-)
+from toolbus.redaction.secrets.tool_adapters import SecretsAdapter, VaultAdapter, session_of
 from toolbus.redaction.secrets.vault import Vault, vault_entries
 from toolbus.redaction.written_back import FileRedaction
 

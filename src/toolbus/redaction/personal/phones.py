@@ -87,6 +87,7 @@ class Phones:
 
     def _question(self, text: str, start: int, line: Line) -> Callable[[str], str | None] | None:
         """Return the judge of *text* at *start* of *line*, or None if it is not a phone number."""
+        # The surest sign of a phone number chooses the judge, so weaker signs come below it.
         is_bare, is_grouped = text.isdecimal(), _is_grouped(text)
         if text.startswith("+") or (text.startswith("00") and not is_bare):
             return _international
@@ -117,6 +118,7 @@ class _NumberingPlan:
 
     def number(self, text: str, level: int, *, mobile: bool = False) -> str | None:
         """Return the whole *text* as a number in E.164 form, or None."""
+        # The library is slow, so the checks without it come first and the costliest comes last.
         digits = "".join(filter(str.isdigit, text))
         at_home = mobile or level == _VALID or self._prefix != "0" or digits.startswith("0")
         if not at_home or not self._is_plausible(digits):

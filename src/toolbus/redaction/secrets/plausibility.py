@@ -128,6 +128,7 @@ def looks_made(value: str) -> bool:
 
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
     """Return whether *value* may be a secret beside a name of *kind*."""
+    # The surer the name, the less its value must prove, so each kind of name ends elsewhere.
     is_chosen = kind is NameKind.CERTAIN or kind is NameKind.PASSWORD or _UUID.fullmatch(value)
     if not is_chosen and not looks_random(value, kind):
         return False  # The case of most values, so it comes first.
@@ -146,6 +147,7 @@ def is_assigned_secret(value: str, kind: NameKind) -> bool:
 
 def looks_random(value: str, kind: NameKind) -> bool:
     """Return whether *value* looks as random as a secret beside a name of *kind* must."""
+    # No single measure tells a token from words, numbers and paths, so all must agree.
     if len(value) < (_JUDGED if kind is NameKind.KEY else _TELLING):
         return False
     length = _made_length(value)

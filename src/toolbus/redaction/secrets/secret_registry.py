@@ -10,12 +10,7 @@ from weakref import WeakSet
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.redaction.placeholders import (
-    SessionPlaceholders,
-    kind_of,
-    placeholders_in,
-    restored,
-)
+from toolbus.redaction.placeholders import SessionPlaceholders, kind_of, placeholders_in, restored
 from toolbus.redaction.secrets.randomness import is_telling
 from toolbus.redaction.secrets.secret_search import SecretSearch
 from toolbus.tasks.loops import LoopLock

@@ -132,6 +132,7 @@ def _filled_at(value: Any, path: str, change: Callable[[str], str], *, i_know: b
 
 
 def _filled(value: Any, change: Callable[[str], str], *, i_know: bool) -> Any:
+    # Callers see by identity whether anything was filled, so each type keeps unchanged parts.
     if isinstance(value, str):
         new_text = change(value)
         return value if new_text == value else new_text
@@ -149,6 +150,7 @@ def _filled(value: Any, change: Callable[[str], str], *, i_know: bool) -> Any:
 
 def _entry(item: object) -> VaultEntry:
     """Return the permission in *item*, a mapping or a record."""
+    # A mistake in a permission could send a secret away, so each has its own refusal.
     if isinstance(item, VaultEntry):
         item = {name: getattr(item, name) for name in _FIELDS}
     if not isinstance(item, Mapping):
