@@ -28,8 +28,7 @@ _BLANK = (
     *range(0xFE00, 0xFE10),
     *range(0xE0000, 0xE1000),
 )
-"""Invisible characters that Python calls printable: Unicode's Default_Ignorable_Code_Point, and the
-empty pattern of Braille."""
+"""Invisible, but printable to Python: Unicode's Default_Ignorable_Code_Point, and empty Braille."""
 
 _INVISIBLE = frozenset(map(chr, _BLANK))
 
@@ -51,6 +50,7 @@ def is_visible(char: str) -> bool:
 
 def make_visible(text: str, *, one_line: bool = False) -> VisibleText:
     """Return *text* as it is shown; newlines within it stay, except in *one_line*."""
+    # The notes explain the escapes in the text, so both come from the same places.
     hidden, alike = _hidden_places(text), alike_places(text)
     if one_line and "\n" in text:
         hidden |= {index for index, char in enumerate(text) if char == "\n"}
