@@ -1235,11 +1235,12 @@ def listen():
 
 
 def http(body=b"", kind="application/json", status="200 OK", **more):
-    """Return an HTTP answer; a body that is no bytes is JSON."""
+    """Return an HTTP response, a last one of its connection; a *body* other than bytes is JSON."""
     body = body if isinstance(body, bytes) else json.dumps(body, indent=1).encode()
     named = "".join(f"{key.replace('_', '-')}: {value}\r\n" for key, value in more.items())
     head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n{named}"
-    return head.encode() + b"\r\n" + body
+    # The server closes then; a client that is not told may lose a request on the closed connection.
+    return head.encode() + b"connection: close\r\n\r\n" + body
 
 
 async def test_headers_carry_session_revision_and_token(start, listen, environment):
