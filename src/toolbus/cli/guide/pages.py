@@ -15,7 +15,6 @@ from toolbus.settings.spans import Span
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
@@ -49,19 +48,20 @@ def command() -> Command:
         if parsed.all and parsed.topic is not None:
             parser.error(f"--all includes {parsed.topic!r}; give one of the two")
         if parsed.topic is None and not parsed.all:
-            return print_topics(output, as_json=parsed.json)
-        names = TOPICS if parsed.all else (parsed.topic,)
-        return print_pages(output, names, as_json=parsed.json, pager=not parsed.no_pager)
+            _print_topics(output, as_json=parsed.json)
+        else:
+            _print_pages(output, parsed)
+        return 0
 
     return parser, run
 
 
-def print_topics(output: Output, *, as_json: bool = False) -> int:
-    """Print the topics with their summaries; return the exit code."""
+def _print_topics(output: Output, *, as_json: bool) -> None:
+    """Print the topics with their summaries."""
     if as_json:
         for name in TOPICS:
             _write_record(output, read_page(name), whole=False)
-        return 0
+        return
     screen = open_screen(output)
     for title, names in GROUPS:
         screen.line(Span(title, "strong"))
@@ -70,27 +70,23 @@ def print_topics(output: Output, *, as_json: bool = False) -> int:
             _write_topic(screen, read_page(name), wraps=output.is_terminal)
         screen.line()
     screen.prose("`toolbus guide TOPIC` prints a page, `toolbus guide --all` all of them.")
-    return 0
 
 
-def print_pages(
-    output: Output, names: Sequence[str], *, as_json: bool = False, pager: bool = True
-) -> int:
-    """Print the pages of *names*: formatted on a terminal, elsewhere the Markdown itself.
+def _print_pages(output: Output, parsed: argparse.Namespace) -> None:
+    """Print one page or all: formatted on a terminal, elsewhere the Markdown itself.
 
     Raises `UsageError` for an unknown name, before anything is printed.
     """
-    pages = [read_page(name) for name in names]
-    if as_json:
+    pages = [read_page(name) for name in (TOPICS if parsed.all else [parsed.topic])]
+    text = "\n".join([page.text for page in pages])
+    if parsed.json:
         for page in pages:
             _write_record(output, page, whole=True)
     elif output.is_terminal:
-        with paged(output, wanted=pager) as through:
-            screen = open_screen(through)
-            write_markdown(screen, "\n".join([page.text for page in pages]))
+        with paged(output, wanted=not parsed.no_pager) as through:
+            write_markdown(open_screen(through), text)
     else:
-        output.write("\n".join([page.text for page in pages]))
-    return 0
+        output.write(text)
 
 
 def _write_topic(screen: Screen, page: GuidePage, *, wraps: bool) -> None:
