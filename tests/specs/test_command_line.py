@@ -428,6 +428,7 @@ def test_the_shell_completes_commands_and_options(capsys):
     assert "--mcp" in offered("policy", "check", "--")
     assert offered("replay", "--format", "open") == ["openai"]
     assert offered("nothing", "") == offered("show", "agent.db", "3f") == []
+    assert offered("show", "") == offered("proxy", "--", "./server", "--w") == []
 
 
 def test_bash_completes_with_the_script():

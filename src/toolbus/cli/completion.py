@@ -78,14 +78,14 @@ def command() -> Command:
 def candidates(words: Sequence[str]) -> list[str]:
     """Return the completions of the last of *words*, the words after `toolbus`.
 
-    File names are left to the shell.
+    File names are left to the shell, so options are returned only for a partial one.
     """
     *before, partial = words or [""]
     if not before:
-        return [
-            word for word in (*COMMANDS, "--help", "--version", "-V") if word.startswith(partial)
-        ]
-    if before[0] not in COMMANDS:
+        known = [*COMMANDS, "--help", "--version", "-V"]
+    elif before[0] in COMMANDS and "--" not in before:
+        parser, _ = command_of(before[0])
+        known = parser.next_words(before[1:])
+    else:
         return []
-    parser, _ = command_of(before[0])
-    return [word for word in parser.next_words(before[1:]) if word.startswith(partial)]
+    return [word for word in known if word.startswith(partial) and (partial or word[0] != "-")]
