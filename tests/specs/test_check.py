@@ -276,7 +276,7 @@ async def test_a_store_in_use_can_be_checked(command, path):
 
 
 @pytest.mark.full
-async def test_another_file_is_wrong_use(command, path):
+async def test_a_file_of_another_kind_exits_with_2(command, path):
     folder = path.parent
     (folder / "text.db").write_text("dear diary\n" * 1000)
     with closing(sqlite3.connect(folder / "other.db")) as other:
@@ -350,7 +350,7 @@ async def test_a_damaged_original_costs_itself_alone(command, path, tmp_path):
         assert await store.read_state("s", "notes") == b'{"left":3}'
 
 
-async def test_a_lost_list_of_sessions_costs_nothing(command, path):
+async def test_a_lost_list_of_sessions_is_rebuilt(command, path):
     await make(path)
     destroy(path, root(path, "sessions"))
     new = path.with_name("new.db")

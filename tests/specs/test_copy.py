@@ -299,7 +299,7 @@ def test_a_killed_process_leaves_a_beginning(tmp_path, command, environment):
     assert json.loads(command("copy", new, path, "--json").stdout)["digest"] == result["digest"]
 
 
-async def test_another_session_of_that_id_stays():
+async def test_another_session_with_the_id_stays():
     source = MemoryStore()
     await fill(source)
     other, longer = MemoryStore(), MemoryStore()

@@ -287,7 +287,7 @@ def test_a_missing_part_blocks(install, tmp_path):
         assert hooks.is_block(hooks.result(line=line), "AfterTool"), remove
 
 
-def test_settings_that_others_may_write_block(install):
+def test_settings_writable_by_others_block(install):
     hooks = install()
     settings = hooks.script.parent / "settings"
     line = hooks.line("AfterTool")

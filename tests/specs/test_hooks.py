@@ -176,7 +176,7 @@ def test_the_host_asks_its_own_person(place):
     assert "it leaves this machine" in told["ask"]
 
 
-def test_who_cannot_ask_denies_with_a_handle(place):
+def test_a_host_without_questions_denies_with_an_id(place):
     place.named(POLICY)
 
     told = place.call("git push")
@@ -467,7 +467,7 @@ def pi_result(place, number=1):
     pi(place, "tool_result", call_id=f"c{number}", result=[], is_error=False, **facts)
 
 
-def test_what_the_host_asks_is_noted(place):
+def test_the_host_s_own_question_is_recorded(place):
     place.named(POLICY)
     told = [pi_call(place, number=number) for number in (1, 2)]
     states = [[each.state for each in place.questions(host="pi")]]
@@ -484,7 +484,7 @@ def test_what_the_host_asks_is_noted(place):
     assert {(each.answered_by, each.taken_by, each.grant) for each in questions} == {("", "", "")}
 
 
-def test_no_yes_is_made_of_that(place):
+def test_the_host_s_answer_never_approves_here(place):
     place.named(POLICY)
     pi_call(place)
     (asked,) = place.questions(host="pi")
@@ -507,7 +507,7 @@ def test_no_yes_is_made_of_that(place):
     assert [each.state for each in (first, second, ours)] == ["done", "hosted", "pending"]
 
 
-def test_a_grant_spares_the_question_there(place):
+def test_a_grant_spares_the_host_s_question(place):
     rule = 'name = "tags"\nverdict = "ask"\ncommand = "git tag"\nreason = "it is for ever"\n'
     place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
     pi_call(place)
@@ -676,7 +676,7 @@ def test_a_result_that_nobody_changes_stays(place):
     assert place.result("README.md\n") == {}
 
 
-def test_what_cannot_be_delivered_is_noted(place):
+def test_an_undeliverable_redaction_is_recorded(place):
     place.named(REDACTION)
     call = {"tool_use_id": "c1", "tool_name": "Shell", "tool_input": {"command": "x"}}
     facts = {"conversation_id": "s1", "cwd": "/", "error_message": f"no access with {SECRET}"}
@@ -721,7 +721,7 @@ def test_enqueued_text_is_context(place):
     assert told["hookSpecificOutput"]["additionalContext"] == "use uv here"
 
 
-def test_context_waits_for_who_can_carry_it(place):
+def test_context_waits_for_an_event_with_context(place):
     place.named(
         LOCAL.format("Hints"),
         """
@@ -872,7 +872,7 @@ def test_a_changed_configuration_closes(place):
     assert trusted["reason"] == "not again, by my own guard"
 
 
-def test_a_configuration_that_is_gone_closes(place):
+def test_a_missing_configuration_blocks(place):
     file = place.write(place.project, LOCAL.format("Never"), NEVER)
     main(["trust"])
     place.call()
@@ -902,7 +902,7 @@ def test_a_configuration_that_is_gone_closes(place):
     assert (code, place.call(session="without")) == (0, {})
 
 
-def test_nothing_of_a_foreign_repository_counts(place):
+def test_a_foreign_repository_s_files_are_ignored(place):
     place.write(place.own, LOCAL.format("Never"), NEVER)
     mark = place.project / "ran"
     hostile = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
@@ -926,7 +926,7 @@ def test_nothing_of_a_foreign_repository_counts(place):
     assert not mark.exists()
 
 
-def test_commands_read_what_hooks_kept(place, capsys, tmp_path):
+def test_commands_read_the_hooks_store(place, capsys, tmp_path):
     place.named(REDACTION)
     place.gemini("BeforeAgent", prompt="show me the settings")
     place.call("cat .env")

@@ -108,7 +108,7 @@ def test_long_values_are_shortened():
     assert re.search(r"\(\d{5,6} characters\)", error.report)
 
 
-def test_the_same_seed_the_same_case():
+def test_the_same_seed_finds_the_same_case():
     adapter, options = ForgetsTheCall(), {"seed": 7, "examples": 20}
 
     reports = [broken_by(check_adapter, adapter, **options).report for _ in range(2)]

@@ -90,7 +90,7 @@ def reading_role(postgres, database):
 # --- the schema ----------------------------------------------------------------------------------
 
 
-def test_several_processes_make_it_at_once(postgres, database):
+def test_several_processes_create_the_schema_at_once(postgres, database):
     def work(number):
         async def append():
             async with PostgresStore(database) as store:
@@ -183,7 +183,7 @@ async def test_partitions_of_0_3_0_go_on(postgres, database):
 
 
 @pytest.mark.full
-async def test_what_is_no_store_is_refused(postgres, database):
+async def test_another_database_is_refused(postgres, database):
     def refused(address, words, **options):
         with pytest.raises(StoreError, match=words):
             PostgresStore(address, **options)
@@ -249,7 +249,7 @@ async def until_it_listens(postgres, count=1):
         await asyncio.sleep(0.01)
 
 
-async def test_who_follows_is_woken(postgres, database):
+async def test_a_follower_is_woken_by_an_append(postgres, database):
     async with PostgresStore(database) as store:
         await store.append("s", user("m0"))
         role = reading_role(postgres, database)
@@ -264,7 +264,7 @@ async def test_who_follows_is_woken(postgres, database):
 
 
 @pytest.mark.full
-async def test_who_follows_outlives_the_connection(postgres, database):
+async def test_a_follower_survives_a_lost_connection(postgres, database):
     with forwarded(postgres, database) as (forwarder, address):
         async with PostgresStore(database) as store, PostgresStore(address) as other:
             follower = asyncio.create_task(followed(other, "s", 2))
@@ -534,7 +534,7 @@ async def test_a_cut_connection_appends_once(postgres, database):
 
 
 @pytest.mark.full
-async def test_what_is_not_known_is_said(postgres, database):
+async def test_an_unknown_outcome_is_reported(postgres, database):
     async with behind_a_forwarder(postgres, database, timeout=1.0) as (forwarder, store):
         for name in "abcdef":
             forwarder.cut_at()
@@ -697,7 +697,7 @@ def crowd(server, address, opened):
             opened.enter_context(psycopg.connect(address))
 
 
-async def test_a_crowded_server_is_waited_for():
+async def test_a_full_server_is_waited_for():
     settings = {"max_connections": "8", "superuser_reserved_connections": "0"}
     with running_server(**settings) as server, ExitStack() as opened:
         address = server.address("postgres")
@@ -886,7 +886,7 @@ async def test_two_machines_share_placeholders(database):
 
 
 @pytest.mark.full
-def test_two_that_fight_for_a_session(database):
+def test_two_processes_compete_for_a_session(database):
     asyncio.run(PostgresStore(database).close())
     program = [sys.executable, str(PROGRAM), database, "10", "1"]
     source = str(Path(toolbus.__file__).parents[1])
