@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
@@ -47,13 +46,14 @@ class DatabaseWrites(Protocol):
         """Close the connection to the database."""
 
 
-class DatabaseStore(ABC):
+class DatabaseStore:
     """Sessions in the database *where*: one thread does jobs by *writes*, another queries *reads*.
 
-    Without *writes* the store is read-only.
+    Without *writes* the store is read-only. Subclasses have *reader*, a method that opens one more.
     """
 
     durable = True
+    reader: Callable[[], SqlReader]
 
     def __init__(self, where: str, reads: SqlReader, writes: DatabaseWrites | None) -> None:
         self._where, self._writes, self._writer = where, writes, None
@@ -141,10 +141,6 @@ class DatabaseStore(ABC):
     ) -> bool:
         """Replace the state *name* by *new* if it equals *old*; return whether it did."""
         return bool(await self._write(SwapStateJob(session_id, name, old, new, written_ns)))
-
-    @abstractmethod
-    def reader(self) -> SqlReader:
-        """Return a reader of the database, with a connection of its own."""
 
     async def close(self) -> None:
         """Wait for pending writes, then close the connections to the database."""

@@ -49,8 +49,7 @@ class Lease(NamedTuple):
         """Return the lease with the new end from *job*; unchanged for any other holder."""
         if self.holder != job.holder:
             return self
-        until_ns = after_seconds(now_ns, job.seconds)
-        return Lease(self.epoch, self.holder, self.process, until_ns)
+        return self._replace(until_ns=after_seconds(now_ns, job.seconds))
 
 
 def after_seconds(now_ns: int, seconds: float) -> int:

@@ -51,8 +51,7 @@ def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> D
     >>> asyncio.run(store.close())
     """
     if is_postgres(address):
-        make = _postgres("store").PostgresStore
-        store: DatabaseStore = make(os.fspath(address), read_only=read_only)
+        store: DatabaseStore = _postgres("store").PostgresStore(address, read_only=read_only)
         return store
     from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - only for files
 

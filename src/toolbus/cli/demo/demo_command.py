@@ -83,34 +83,33 @@ def run_demo(parsed: argparse.Namespace, output: Output) -> int:
 
     Raises `UsageError` for an unknown component, and for a missing program.
     """
-    without = parsed.without
-    if unknown := [name for name in without if name not in _NAMES]:
+    if unknown := [name for name in parsed.without if name not in _NAMES]:
         raise UsageError(f"--without: {unknown_key(unknown[0], _NAMES, 'component')}")
     if missing := [name for name in ("git", "sh", "grep") if shutil.which(name) is None]:
         raise UsageError(f"the demo needs git and a POSIX shell; not found: {', '.join(missing)}")
     shown = Output(StringIO()) if parsed.json else output
     seed = random.randrange(1_000_000) if parsed.seed is None else parsed.seed
     world, folder = World(seed), Path(tempfile.mkdtemp(prefix="toolbus-demo-"))
-    pauses = not parsed.no_pause and shown.is_terminal and os.isatty(0)
     isolate_git(folder)
     make_repository(world.files, folder)
-    report = asyncio.run(_run(shown, world, folder, without, pauses=pauses))
+    report = asyncio.run(_run(shown, world, folder, parsed))
     if parsed.json:
         print_json(output, report)
     return 0 if report["ok"] else 1
 
 
 async def _run(
-    output: Output, world: World, folder: Path, without: Sequence[str], *, pauses: bool
+    output: Output, world: World, folder: Path, parsed: argparse.Namespace
 ) -> dict[str, Any]:
     """Let the agent work in *folder* and show it; return the document of `--json`."""
     screen, transcript = open_screen(output), folder / "transcript.db"
+    pauses = not parsed.no_pause and output.is_terminal and os.isatty(0)
     screen.line(Span("toolbus demo", "strong"), right=[Span(f"--seed {world.seed}", "dim")])
     screen.prose(_OPENING.format(credentials=len(world.credentials), log=len(world.files[LOG])))
     store, timeline = SqliteStore(transcript), Timeline(screen)
     agent = Agent(
         ScriptedModel(world.answers()),
-        components=_components(folder / "repo", without),
+        components=_components(folder / "repo", parsed.without),
         store=store,
         session_id=f"demo-{world.seed}",
         approver=lambda *_: True,

@@ -151,8 +151,6 @@ def status_of(message: ToolMessage, dispatches: tuple[DispatchView, ...] = ()) -
 
 def _call_history(match: Match, dispatches: tuple[DispatchView, ...]) -> CallHistory:
     answer = match.row.message if match.row else None
-    request = match.asking.message if match.asking else None
-    calls = request.tool_calls if isinstance(request, AssistantMessage) else ()
     status, response, ran = "", None, None
     if isinstance(answer, ToolMessage):
         status, response = status_of(answer, dispatches), answer.tool_response
@@ -163,10 +161,16 @@ def _call_history(match: Match, dispatches: tuple[DispatchView, ...]) -> CallHis
         id=match.call_id,
         status=status,
         asked_in=match.asking.id if match.asking else "",
-        asked=next((call for call in calls if call.id == match.call_id), None),
+        asked=_asked_call(match),
         ran=ran,
         duration_ns=response.duration_ns if response else None,
     )
+
+
+def _asked_call(match: Match) -> ToolCall | None:
+    message = match.asking.message if match.asking else None
+    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+    return next((call for call in calls if call.id == match.call_id), None)
 
 
 def _batches(reader: SqlReader, match: Match) -> list[RecordBatch]:
