@@ -78,7 +78,35 @@ _FACE = {
     "tool": "tools",
 }
 
-__all__ = list(_FACE)
+__all__ = [
+    "Agent",
+    "AgentComponent",
+    "Ask",
+    "AssistantMessage",
+    "Deny",
+    "EventBus",
+    "EventContext",
+    "ImagePart",
+    "Retry",
+    "Scope",
+    "SystemMessage",
+    "TextPart",
+    "Tool",
+    "ToolAdapter",
+    "ToolCall",
+    "ToolContext",
+    "ToolMessage",
+    "ToolResponse",
+    "ToolRunner",
+    "ToolSpec",
+    "ToolbusError",
+    "Toolset",
+    "UserMessage",
+    "events",
+    "guard",
+    "on",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:
