@@ -760,19 +760,21 @@ async def test_servers_are_shown_before_they_start(place, trust):
         name = "files"
         command = "serve"
         args = ["a b", "\\u001b[2J"]
+        env = {PATH = "/tmp"}
         [[server]]
         name = "wiki"
         url = "https://example.com/mcp"
+        headers = {X-Key = "env:TOKEN"}
         """,
     )
 
     shown, report = trust(), json.loads(trust("--json"))
 
-    assert "  files: serve 'a b' '\N{REPLACEMENT CHARACTER}[2J'\n" in shown
-    assert "  wiki: https://example.com/mcp\n" in shown
+    assert "  files: PATH=/tmp serve 'a b' '\N{REPLACEMENT CHARACTER}[2J'\n" in shown
+    assert "  wiki: https://example.com/mcp 'X-Key: env:TOKEN'\n" in shown
     assert report["servers"] == {
-        "files": "serve 'a b' '\x1b[2J'",
-        "wiki": "https://example.com/mcp",
+        "files": "PATH=/tmp serve 'a b' '\x1b[2J'",
+        "wiki": "https://example.com/mcp 'X-Key: env:TOKEN'",
     }
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
+    from toolbus.config.servers import ServerEntry
 
 _EPILOG = """\
 examples:
@@ -62,7 +63,8 @@ _DIGITS = 16
 class TrustReport(Struct, frozen=True, kw_only=True):
     """The contents of the configuration *file*; *digests* are SHA-256 in hex, by real paths.
 
-    *servers* are the commands and URLs of the MCP servers that `toolbus run` opens, by name.
+    *servers* are the commands and URLs of the MCP servers that `toolbus run` opens, by name, with
+    their variables and headers.
     """
 
     file: str
@@ -123,10 +125,7 @@ def _trust(output: Output, path: Path, *, dry_run: bool, as_json: bool) -> int:
         file=file,
         trusted=not dry_run or read_trusted().get(file) == snapshot.digests,
         components=summarize(read_entries(snapshot.document)),
-        servers={
-            entry.name: entry.url or shlex.join(entry.command)
-            for entry in read_servers(snapshot.document)
-        },
+        servers={entry.name: _summary(entry) for entry in read_servers(snapshot.document)},
         digests=snapshot.digests,
     )
     if as_json:
@@ -134,6 +133,13 @@ def _trust(output: Output, path: Path, *, dry_run: bool, as_json: bool) -> int:
     else:
         _show(report, open_screen(output))
     return 0
+
+
+def _summary(entry: ServerEntry) -> str:
+    """Return the command of *entry* behind its variables, or its URL before its headers."""
+    if entry.url:
+        return " ".join([entry.url, *map(shlex.quote, map(": ".join, entry.headers.items()))])
+    return shlex.join([*map("=".join, entry.env.items()), *entry.command])
 
 
 def _show(report: TrustReport, screen: Screen) -> None:
