@@ -301,7 +301,6 @@ async def _open(
     if not options.yes:
         components.append(_ask_on_write(servers, config, trusts_hints=options.trust_hints))
     stored = _stored(options, store, config)
-    approver, watch = user.approver(side, report, stored)
     agent = Agent(
         model,
         tools=servers,
@@ -309,10 +308,10 @@ async def _open(
         store=store,
         session_id=session_id,
         system=options.system,
-        approver=approver,
+        approver=user.approver(side, report, stored),
         max_turns=options.max_turns,
     )
-    watch(await opened.enter_async_context(agent))
+    report.agent = await opened.enter_async_context(agent)
     if store is not None:
         report.store, report.session = options.store, agent.scope.session_id
     report.start(resumed=session_id is not None, model=model.name)

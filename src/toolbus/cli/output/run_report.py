@@ -17,6 +17,7 @@ from toolbus.settings.visible_text import shorten_visible
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from toolbus.agent.agent import Agent
     from toolbus.approvals.questions import Question
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.cli.output.deferred_output import DeferredOutput
@@ -51,6 +52,7 @@ class RunReport(AgentComponent):
         self.price: Price | None = None
         self.store: str | None = None
         self.session: str | None = None
+        self.agent: Agent | None = None
         # The released text of the current answer, and the run and turn of the last appended one.
         self._released: list[str] = []
         self._appended: tuple[str, int] | None = None

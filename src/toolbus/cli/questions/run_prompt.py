@@ -34,7 +34,7 @@ from toolbus.workspace.file_tools import FileTools
 from toolbus.workspace.working_folder import FileToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AsyncExitStack, ExitStack
 
     from toolbus.agent.agent import Agent
@@ -94,13 +94,6 @@ class AskOnWrite(AgentComponent):
         return spec.annotations.get("readOnlyHint") is True
 
 
-class RunApprover(NamedTuple):
-    """The *approver* of a run; *watch* is called with the open agent, whose calls it explains."""
-
-    approver: Approver | CallGate
-    watch: Callable[[Agent], None]
-
-
 class TerminalUser(NamedTuple):
     """The person at the *keyboard*; None without a person, and the *reason* for that."""
 
@@ -109,14 +102,14 @@ class TerminalUser(NamedTuple):
 
     def approver(
         self, side: DeferredOutput, report: RunReport, stored: StoredApprovals | None
-    ) -> RunApprover:
+    ) -> Approver | CallGate:
         """Return the approver: this person, beside the other channels of *stored* if given."""
         if self.keyboard is not None:
             approvals = stored or StoredApprovals(store=MemoryStore())
             store = approvals.store or MemoryStore()
             prompt = QuestionPrompt(self.keyboard, side, report, store, is_kept=stored is not None)
-            return RunApprover(approvals.for_caller(prompt.ask), prompt.watch)
-        return RunApprover(stored or self._refusing(report), lambda _: None)
+            return approvals.for_caller(prompt.ask)
+        return stored or self._refusing(report)
 
     def _refusing(self, report: RunReport) -> Approver:
         def refuse(ask: Ask, call: ToolCall | None, _: Scope) -> Deny:
@@ -156,8 +149,9 @@ class FileEdit(NamedTuple):
 class QuestionPrompt:
     """Puts questions of *store* to the person at *keyboard*; output of *side* waits meanwhile.
 
-    The *report* gets each answer. A call of file tools is shown with its change of the file, and
-    only that change is written. With *is_kept* the person may leave a question to other channels.
+    The *report* knows the agent and gets each answer. A call of file tools is shown with its change
+    of the file, and only that change is written. With *is_kept* the person may leave a question to
+    other channels.
     """
 
     def __init__(
@@ -171,11 +165,6 @@ class QuestionPrompt:
     ) -> None:
         self._keyboard, self._side, self._report = keyboard, side, report
         self._store, self._is_kept = store, is_kept
-        self._agent: Agent | None = None
-
-    def watch(self, agent: Agent) -> None:
-        """Show for calls of *agent* the handlers that changed them, and their changes of files."""
-        self._agent = agent
 
     async def ask(self, question: Question, asked: ApprovalRequest) -> None:
         """Put *question* to the person, and write the answer into the store.
@@ -219,14 +208,15 @@ class QuestionPrompt:
         a difference.
         """
         # A difference could show what the question hides, so every way to one passes here.
-        if asked.call is None or self._agent is None or asked.scope.lineage:
+        agent = self._report.agent
+        if asked.call is None or agent is None or asked.scope.lineage:
             return None
         filled = await asked.fill() if question.filled and asked.fill else asked.call
         call = asked.call if isinstance(filled, Deny) else filled
-        edit = await asyncio.to_thread(_find_edit, self._agent, call)
+        edit = await asyncio.to_thread(_find_edit, agent, call)
         if edit is None or not (question.hidden or question.filled):
             return edit
-        text = None if question.hidden else await _redacted(edit.difference, asked, self._agent)
+        text = None if question.hidden else await _redacted(edit.difference, asked, agent)
         problem = "" if text is not None else "values in the call are hidden"
         return edit._replace(difference=text or "", problem=edit.problem or problem)
 
@@ -282,7 +272,8 @@ class QuestionPrompt:
     def _changers(self, call_id: str) -> list[str]:
         """Return the names of the handlers that changed the call."""
         entries: Sequence[HandlerEntry] = ()
-        for record in () if self._agent is None else self._agent.ledger:
+        agent = self._report.agent
+        for record in () if agent is None else agent.ledger:
             if record.event == TOOL_CALL_BEFORE.name and record.call_id == call_id:
                 entries = record.entries
         return [entry.name for entry in entries if entry.status == "changed"]
