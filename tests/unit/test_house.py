@@ -22,7 +22,7 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 99,
+    "functions over complexity 10": 96,
     "files under 60 lines with one importer": 3,
     "pronouns without a noun in 1,000 words of docstrings": 24,
     "modules that begin with What, Who, Where or How": 0,
@@ -30,25 +30,25 @@ RATCHETS = {
     "imports through the wall": 10,
 }
 ROOMS = {
-    "": (3, 419),
+    "": (3, 432),
     "agent": (14, 2702),
-    "approvals": (19, 3093),
-    "bus": (21, 3700),
-    "cli": (65, 9860),
+    "approvals": (19, 3092),
+    "bus": (21, 3699),
+    "cli": (65, 9673),
     "components": (10, 1794),
-    "config": (16, 2316),
+    "config": (16, 2315),
     "console": (1, 7),
     "events": (7, 1078),
-    "formats": (23, 2979),
-    "hosts": (52, 7415),
+    "formats": (23, 2976),
+    "hosts": (52, 7408),
     "http": (4, 940),
-    "mcp": (73, 11485),
+    "mcp": (73, 11472),
     "messages": (12, 1776),
-    "models": (7, 534),
+    "models": (7, 531),
     "policy": (71, 14130),
     "presence": (3, 325),
     "providers": (9, 839),
-    "redaction": (36, 6889),
+    "redaction": (36, 6868),
     "replay": (7, 1053),
     "settings": (13, 980),
     "store": (40, 5850),
@@ -71,19 +71,19 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3165, 3000),
-    ("bus",): (3700, 2600),
+    ("bus",): (3699, 2600),
     ("components",): (1794, 1350),
     ("tools",): (3000, 2100),
     ("agent", "transcript", "tasks"): (3598, 2900),
     ("store",): (2985, 2700),
-    ("models",): (534, 700),
+    ("models",): (531, 700),
     ("settings", "terminal"): (571, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19347, 16800)
+CORE_LINES = (19343, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
