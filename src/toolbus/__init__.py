@@ -61,7 +61,7 @@ _ROOMS = {
     "tools": ("Tool", "ToolContext", "Toolset", "tool"),
     "tools.calls": ("ToolRunner",),
 }
-_FACE = {name: room for room, names in _ROOMS.items() for name in names} | {"events": ""}
+_FACE = {name: package for package, names in _ROOMS.items() for name in names} | {"events": ""}
 
 __all__ = [
     "Agent",

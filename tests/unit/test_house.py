@@ -37,7 +37,6 @@ ROOMS = {
     "cli": (65, 9673),
     "components": (10, 1794),
     "config": (16, 2315),
-    "console": (1, 7),
     "events": (7, 1078),
     "formats": (23, 2976),
     "hosts": (52, 7408),
