@@ -921,7 +921,7 @@ async def test_channels_are_notified_once(store, caplog):
     assert told == [1, 1, 1]
     assert [channel.questions for channel in channels] == [[question]] * 3
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert f"question {question.id}: notifying " in caplog.text
+    assert f"question {question.id}: notifying {channels[2]!r} failed" in caplog.text
 
 
 async def test_an_approver_is_one_channel(store, caplog):
