@@ -289,6 +289,8 @@ def test_the_hooks_store_is_found(capsys):
     assert message in shown("explain", message)
     assert "1 session" in shown("replay", "--with", "rules.toml")
     assert "1 copied" in shown("copy", "hooks", "copy.db")
+    assert "0 copied, 1 were there already" in shown("copy", "copy.db", "hooks")
+    assert not Path("hooks").exists()
     assert "0 originals" in shown("forget", "hooks", "claude-code:s")
     asyncio.run(make_store("hooks"))
     assert "claude-code:s" not in shown("sessions", "hooks")

@@ -84,7 +84,7 @@ class TrustState(Struct, frozen=True, kw_only=True):
 
 def command() -> Command:
     """Return the parser and the function of this command."""
-    summary = "Trust a project's configuration, after showing its components."
+    summary = "Show the components of a project's configuration, and trust it."
     parser = make_parser("toolbus trust", summary, _EPILOG)
     parser.add_argument("file", metavar="FILE", nargs="?", help="by default the nearest one")
     which = parser.add_mutually_exclusive_group()

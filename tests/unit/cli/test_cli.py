@@ -51,6 +51,11 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
             "'approve' has no option '--reason'; it belongs to deny",
         ),
         ("policy init --tool=x", "'init' has no option '--tool'; it belongs to explain"),
+        ("approvals --reason=no", "'--reason' is an option of deny; give it after the action"),
+        (
+            "policy --folder=x explain p",
+            "'--folder' is an option of explain and test; give it after the action",
+        ),
     ],
 )
 def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
