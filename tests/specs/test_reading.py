@@ -701,7 +701,8 @@ async def test_wrong_use_says_what_is_missing(path, refusal, command):
     await talk(path)
 
     for words in ([], ["ask", "--call", "call-1"]):
-        assert "expected one id; give one message id, or" in refusal("explain", "agent.db", *words)
+        told = "give one message id, or `--call` and the id of a call"
+        assert refusal("explain", "agent.db", *words) == told
     hint = "'call-1' is the id of a call; use `--call call-1`"
     assert refusal("explain", "agent.db", "call-1") == hint
     done = command("show", "agent.db", "s-1", "--from", "0")

@@ -58,12 +58,11 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        source, target = store_address(parsed.source), store_address(parsed.target)
-        report = _CopyReport(output, as_json=parsed.json)
+        source, report = store_address(parsed.source), _CopyReport(output, as_json=parsed.json)
         with open_reader(source, live=True) as reader:
             names = [find_session(reader, name).id for name in parsed.sessions]
             with ProgressLine(Output(sys.stderr)) as line:
-                asyncio.run(_copy(reader, names, target, line, report))
+                asyncio.run(_copy(reader, names, store_address(parsed.target), line, report))
         report.end()
         return 1 if report.failures else 0
 

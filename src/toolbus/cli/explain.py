@@ -75,9 +75,7 @@ def command() -> Command:
             store, message = None, store
         address = store_address(store)
         if (message is None) == (call is None):
-            raise UsageError(
-                "expected one id; give one message id, or `--call` and the id of a call"
-            )
+            raise UsageError("give one message id, or `--call` and the id of a call")
         with open_reader(address) as reader:
             session = None if parsed.session is None else find_session(reader, parsed.session)
             kind: IdKind = "message" if call is None else "call"

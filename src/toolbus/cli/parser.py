@@ -43,19 +43,15 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def _refuse_word(self, word: str, chosen: str | None = None) -> NoReturn:
-        """Report *word* as unknown, as an option of other actions than *chosen*, or as misplaced."""
+        """Report *word* as unknown, misplaced, or as an option of actions other than *chosen*."""
         option = word.partition("=")[0]
-        owners = [
-            name
-            for name, parser in self._actions_by_name().items()
-            if option in parser.option_names()
-        ]
-        if chosen and owners and chosen not in owners:
+        actions = self._actions_by_name().items()
+        owners = [name for name, parser in actions if option in parser.option_names()]
+        if owners and chosen not in {None, *owners}:
             self.error(f"{chosen!r} has no option {option!r}; it belongs to {' and '.join(owners)}")
         if owners:
-            self.error(
-                f"{option!r} is an option of {' and '.join(owners)}; give it after the action"
-            )
+            names = " and ".join(owners)
+            self.error(f"{option!r} is an option of {names}; give it after the action")
         kind = "option" if word.startswith("-") else "argument"
         known = [option for option in self.option_names() if option.startswith("--")]
         near = renamed(self.prog, option) or nearest(option, known, _LIKENESS)
