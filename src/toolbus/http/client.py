@@ -200,7 +200,7 @@ class HttpClient:
                     lambda: HttpConnection((url.scheme, url.netloc), name), host, port, ssl=context
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
-            reason = str(error) or "timeout"
+            reason = str(error) or type(error).__name__
             raise TransportError(f"cannot connect to {name}: {reason}") from error
         _keep_alive(transport.get_extra_info("socket"))
         return connection

@@ -1,5 +1,7 @@
 """HTTP as servers write it, and as they should not."""
 
+import asyncio
+
 import pytest
 
 from http_stubs import answering, got
@@ -61,6 +63,20 @@ async def test_what_is_no_header_is_not_sent(header):
 
     assert "4242" not in str(found.value)
     assert heads == []
+
+
+async def test_a_connection_closed_during_the_tls_handshake_is_not_a_timeout():
+    async def close(reader, writer):
+        await reader.read(10)
+        writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TransportError, match="ConnectionResetError"):
+            await HttpClient().send(
+                read_url(f"https://127.0.0.1:{port}/"), "GET", [], b"", Timeouts(5, 5)
+            )
 
 
 async def test_a_name_that_cannot_be_one_is_not_reached():
