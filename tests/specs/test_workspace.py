@@ -163,7 +163,7 @@ async def test_a_previewed_change_is_written(tmp_path):
             if change is None:
                 assert expected.after == after
             else:
-                assert "has changed since a person approved" in outcome.response.text
+                assert "has changed since a person was asked" in outcome.response.text
 
     other = FileTools(root=tmp_path)
     assert other.preview(ToolCall(name="edit_file", arguments=EDIT), files.edit_file) is None

@@ -145,7 +145,7 @@ class Writer:
             if not self.is_overdue:  # An expired lease may belong to another writer by now.
                 self._until = until
         except ToolbusError as error:
-            logger.debug("the lease of session %r was not renewed: %s", self._session_id, error)
+            logger.debug("the lease of session %r was not set: %s", self._session_id, error)
 
 
 class Holding:

@@ -205,7 +205,7 @@ class FileTools(AgentComponent):
             raise FileToolError(f"{reason}; nothing was written, read it again")
         expected = self._expected.pop(context.call_id, change)
         if (expected.target, expected.before) != (change.target, change.before):
-            reason = f"{change.shown} has changed since a person approved this call"
+            reason = f"{change.shown} has changed since a person was asked about this call"
             raise FileToolError(f"{reason}; nothing was written, read it again")
         write_text(change.target, change.after)
         return change.describe()
