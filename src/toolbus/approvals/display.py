@@ -40,7 +40,8 @@ class ChannelText(NamedTuple):
 
 def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText:
     """Return *question* as text of at most *limit* characters, or a notice if it does not fit."""
-    text = "\n".join([row.text for row in question_rows(question, width)])
+    # The receiver of an answer makes the same text later, maybe in another time zone.
+    text = "\n".join([row.text for row in question_rows(question, width, utc=True)])
     if len(text) <= limit:
         return ChannelText(text, is_whole=True)
     notice = (
@@ -57,11 +58,12 @@ def question_rows(
     *,
     place: bool = True,
     details: bool = False,
+    utc: bool = False,
 ) -> list[Span]:
     """Return *question* in rows: the call, changes of it, why approval is needed, the *notes*.
 
-    The last rows are the origin, without *place* only the guards and rules; with *details* also the
-    id, the exact times and the digest that an answer names.
+    The last rows are the origin, without *place* only the guards and rules, in *utc* or local time;
+    with *details* also the id, the exact times and the digest that an answer names.
     """
     return [
         *_heading(question, width),
@@ -69,7 +71,7 @@ def question_rows(
         *_request_rows(question, width),
         *label_rows("why asked", question.prompt, width),
         *notes,
-        *_origin(question, width, place=place or details),
+        *_origin(question, width, place=place or details, utc=utc),
         *(_details(question, width) if details else ()),
     ]
 
@@ -113,8 +115,7 @@ def moment(time_ns: int) -> str:
 def local_moment(time_ns: int, now_ns: int) -> str:
     """Return a time since the epoch in the local time zone, with the date unless it is today's."""
     then, now = (datetime.fromtimestamp(each // 10**9).astimezone() for each in (time_ns, now_ns))
-    date = "" if then.date() == now.date() else f"{then:%Y-%m-%d} "
-    return f"{date}{then:%H:%M %Z}"
+    return f"{then:%H:%M %Z}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M %Z}"
 
 
 def _kind(value: Any) -> str:
@@ -137,7 +138,7 @@ def _heading(question: Question, width: int) -> Iterator[Span]:
         yield from line_rows(text, width, "bad")
 
 
-def _origin(question: Question, width: int, *, place: bool) -> Iterator[Span]:
+def _origin(question: Question, width: int, *, place: bool, utc: bool) -> Iterator[Span]:
     above, now = question.root_session_id, time.time_ns()
     is_below = above not in {"", question.session_id}
     # One line for each guard; the line of a guard without a rule is empty.
@@ -154,10 +155,10 @@ def _origin(question: Question, width: int, *, place: bool) -> Iterator[Span]:
         }
     shown = {label: [*map(_short_name, lines)] for label, lines in names.items() if lines}
     facts = [f"{label} {', '.join(short)}" for label, short in shown.items() if all(short)]
-    if place:
-        facts.append(f"asked {local_moment(question.asked_ns, now)}")
-    if place and question.expires_ns:
-        facts.append(f"expires {local_moment(question.expires_ns, now)}")
+    times = {"asked": question.asked_ns, "expires": question.expires_ns} if place else {}
+    for label, time_ns in times.items():
+        if time_ns:
+            facts.append(f"{label} {moment(time_ns) if utc else local_moment(time_ns, now)}")
     yield from line_rows(", ".join(facts), width, "dim")
     for label, short in shown.items():
         if not all(short):

@@ -52,7 +52,6 @@ _STATUSES: Mapping[AnswerStatus, int] = {
     "unknown_question": 404,
     "too_late": 410,
 }
-_CONFLICT = 409
 
 
 async def receive_answer(
@@ -117,4 +116,4 @@ async def _take(
         session_id=question.session_id,
         clock=clock,
     )
-    return WebhookReply(_STATUSES.get(result.status, _CONFLICT), result.text)
+    return WebhookReply(_STATUSES.get(result.status, 409), result.text)

@@ -1,6 +1,7 @@
 """The layout of a question: each row is ours or quoted, and fits the width."""
 
 import re
+import time
 from unicodedata import east_asian_width
 
 import pytest
@@ -124,6 +125,25 @@ def test_a_small_channel_gets_a_notice():
     assert not notice.is_whole
     assert "too long" in notice.text
     assert len(channel_text(asked, 10).text) == 10
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
+@pytest.mark.parametrize("days", [0, 1, 3])
+def test_a_channel_gets_the_same_text_in_each_time_zone_and_on_each_day(monkeypatch, zone, days):
+    # An answer counts only for a whole text, which its receiver makes again, later and elsewhere.
+    asked = question(arguments={"command": "ls"})
+    expected = channel_text(asked, 5_000)
+    now = asked.asked_ns + days * 86_400 * 10**9
+
+    with monkeypatch.context() as patches:
+        patches.setenv("TZ", zone)
+        time.tzset()
+        patches.setattr(time, "time_ns", lambda: now)
+        text = channel_text(asked, 5_000)
+    time.tzset()
+
+    assert text == expected
+    assert "asked 2001-09-09 01:46:40 UTC" in " ".join(text.text.split())
 
 
 @pytest.mark.parametrize("requested", [{}, {"a": 1}])
