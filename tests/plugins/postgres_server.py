@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 
-NO_TERMINAL = 65534
+UNPRIVILEGED = 65534
 # Nothing survives the machine, and all of it the server: what was written is in the kernel.
 QUICK = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 SMALL = {"shared_buffers": "32MB", "max_connections": "120", "autovacuum": "off"}
@@ -46,8 +46,8 @@ def _reachable_binaries():
                 check=True,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                user=NO_TERMINAL,
-                group=NO_TERMINAL,
+                user=UNPRIVILEGED,
+                group=UNPRIVILEGED,
             )
         except PermissionError:
             copy = _scratch_folder()
@@ -69,8 +69,8 @@ class PostgresServer:
         self._as = {}
         if os.geteuid() == 0:
             # `initdb` refuses root.
-            os.chown(self.folder, NO_TERMINAL, NO_TERMINAL)
-            self._as = {"user": NO_TERMINAL, "group": NO_TERMINAL, "extra_groups": []}
+            os.chown(self.folder, UNPRIVILEGED, UNPRIVILEGED)
+            self._as = {"user": UNPRIVILEGED, "group": UNPRIVILEGED, "extra_groups": []}
         self._bin = _reachable_binaries()
         self.settings = QUICK | SMALL | settings
         self.port, self._numbers, self.process = 5432, count(1), None
