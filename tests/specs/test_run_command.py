@@ -341,7 +341,8 @@ def test_without_a_terminal_calls_are_denied(here, command, tape):
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     assert not (here / "new.txt").exists()
     assert not (here / "ran").exists()
-    assert "--yes" in done.stderr
+    assert "; --store keeps the question for `toolbus approvals`, " in done.stderr
+    assert "--yes asks only where the configuration asks" in done.stderr
     lines = [json.loads(line) for line in told.stdout.splitlines()]
     answers = [line["text"] for line in lines if line["kind"] == "result"]
     assert answers == ["approval is needed, and there is no terminal to ask at"] * 2

@@ -159,7 +159,7 @@ class RunReport(AgentComponent):
         if self._unasked:
             self._screen.whole(
                 f"toolbus: {self._unasked}; --store keeps the question for `toolbus approvals`, "
-                "--yes answers yes, see `toolbus run --help`"
+                "--yes asks only where the configuration asks: `toolbus run --help`"
             )
         parts = self._usage(result.usage)
         parts += [f"session {self.session}"] if self.session else []
