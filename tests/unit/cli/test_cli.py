@@ -127,8 +127,3 @@ def test_commands_to_copy_begin_as_the_person_began(monkeypatch, called, words):
     monkeypatch.setattr(sys, "argv", [called])
 
     assert parser.program() == words
-
-
-def test_the_former_place_of_the_approver_names_the_present_one():
-    with pytest.raises(ImportError, match=r"toolbus\.cli\.TerminalApprover now"):
-        from toolbus.console import TerminalApprover  # noqa: F401
