@@ -180,10 +180,10 @@ def listening(here, environment):
             stderr=asyncio.subprocess.PIPE,
         )
         said = await asyncio.wait_for(process.stderr.readline(), 60)
-        if b"everybody" in said:
+        if b"may use the proxy" in said:
             said = await asyncio.wait_for(process.stderr.readline(), 60)
         found = re.fullmatch(rb"toolbus: listening on (http://[0-9.]+:\d+/\S*)\n", said)
-        assert found, said + await process.stderr.read()
+        assert found, said
         async with httpx2.AsyncClient(timeout=60, limits=httpx2.Limits()) as http:
             web = Web(found[1].decode(), http)
             web.process = process
