@@ -114,7 +114,7 @@ def test_permission_rules_judge_as_the_page_says(tmp_path):
         for result, (command, *_) in zip(results, table, strict=True)
     ]
     for command, _, ours in table:
-        assert calls[command] == {"denied": "deny", "asked": "ask"}[re.match(r"\w+", ours)[0]]
+        assert calls[command] == {"denied": "deny", "needs": "ask"}[re.match(r"\w+", ours)[0]]
 
 
 def test_the_tables_have_the_counted_concepts():

@@ -158,7 +158,7 @@ async def test_names_have_the_server_s_prefix(grouped, here, options):
     assert call["params"]["name"] == "rm"
     assert [one["params"]["name"] for one in asked(here, "a", "prompts/get")] == ["p2"]
     assert completed["result"]["params"]["ref"]["name"] == "p2"
-    assert "known: a_…, b_…" in unknown["error"]["message"]
+    assert "known prefixes: a_…, b_…" in unknown["error"]["message"]
     assert len(asked(here, "b", "tools/call")) == (0 if options else 1)
     assert not options or denied["result"]["isError"]
 
@@ -204,7 +204,10 @@ async def test_one_handshake_covers_all_servers(grouped, here):
         other = await wire.ask(4, "tasks/list")
         await until(lambda: all(asked(here, n, "notifications/initialized") for n in "ab"))
 
-    assert "begin with initialize" in early["error"]["message"]
+    assert (
+        "expected initialize first, or the revision in the request's _meta"
+        in early["error"]["message"]
+    )
     assert begun["protocolVersion"] == "2025-06-18"
     assert begun["capabilities"] == {
         "tools": {"listChanged": True},
@@ -703,12 +706,12 @@ async def test_without_any_server_the_handshake_fails(grouped):
 NAMED = 'name = "a"\n'
 WRONG = {
     'command = "x"': "needs a `name`",
-    'name = "a_b"\ncommand = "x"': "not 'a_b'",
+    'name = "a_b"\ncommand = "x"': "digits and hyphens, got 'a_b'",
     f'{NAMED}command = "x"\nurl = "http://x"': "and not both",
     NAMED: "needs a `command` or a `url`",
     f'{NAMED}comand = "x"': "did you mean 'command'?",
-    f'{NAMED}command = "x"\nheaders = {{ A = "b" }}': "is for a server at an address",
-    f'{NAMED}url = "ftp://x"': "http or https, not 'ftp://x'",
+    f'{NAMED}command = "x"\nheaders = {{ A = "b" }}': "'headers' is for a remote server; leave it out",
+    f'{NAMED}url = "ftp://x"': "expected an http or https URL, got 'ftp://x'",
     f'{NAMED}url = "http://x"\nargs = []': "is for a command",
     f'{NAMED}command = "x"\nenv = {{ A = 1 }}': "expected `str`",
     f'{NAMED}command = "x"\n[[server]]\nname = "A"\ncommand = "y"': "two servers are called 'A'",

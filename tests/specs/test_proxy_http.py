@@ -587,7 +587,7 @@ async def test_a_stateless_task_belongs_to_its_client(raw, listening, policy):
         own, other = [await ask("tasks/get", "t1", f"Bearer {who}") for who in "ab"]
 
     assert own["result"]["result"]["content"][0]["text"] == "a [hidden]"
-    assert "no call of this session made the task" in other["error"]["message"]
+    assert "no call of this session created the task" in other["error"]["message"]
 
 
 @pytest.mark.parametrize("judged", [False, True])
@@ -712,7 +712,7 @@ async def bytes_of(web, body):
         (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "was lost"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", "was lost"),
         (b"HTTP/1.1 200", "was lost"),
-        (answer(b"data: {}\n\n", "text/event-stream"), "without one"),
+        (answer(b"data: {}\n\n", "text/event-stream"), "without a JSON-RPC response"),
         (answer(status="202 Accepted"), "not valid JSON-RPC"),
         (answer(b"[[[" * 9), "not valid JSON-RPC"),
         (answer(b"x" * 2_000_000), "more than 1048576 bytes"),

@@ -80,9 +80,11 @@ def test_an_invalid_header_is_refused_without_its_value(command):
     }
     twice = ["--header", f"X-Key: {SECRET}", "--header", f"x-key: {SECRET}"]
     ends["twice"] = command("proxy", *twice, "--", "https://127.0.0.1:9/mcp")
-    ends["at an address"] = command("proxy", *twice[:2], "--", sys.executable, "--version")
+    ends["--header is for a remote server; a command has its environment"] = command(
+        "proxy", *twice[:2], "--", sys.executable, "--version"
+    )
     shown = ["--header", f"Authorization: {SECRET}"]
-    ends["give one"] = command(
+    ends["are both given; use one"] = command(
         "proxy", *shown, "--", "https://127.0.0.1:9/mcp", TOOLBUS_PROXY_TOKEN=SECRET
     )
 
