@@ -710,7 +710,7 @@ WRONG = {
     f'{NAMED}command = "x"\nurl = "http://x"': "and not both",
     NAMED: "needs a `command` or a `url`",
     f'{NAMED}comand = "x"': "did you mean 'command'?",
-    f'{NAMED}command = "x"\nheaders = {{ A = "b" }}': "'headers' is for a remote server; leave it out",
+    f'{NAMED}command = "x"\nheaders = {{ A = "b" }}': "is for a remote server; leave it out",
     f'{NAMED}url = "ftp://x"': "expected an http or https URL, got 'ftp://x'",
     f'{NAMED}url = "http://x"\nargs = []': "is for a command",
     f'{NAMED}command = "x"\nenv = {{ A = 1 }}': "expected `str`",
