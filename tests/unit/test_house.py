@@ -76,7 +76,7 @@ BUDGETS = {
     ("agent", "transcript", "tasks"): (3598, 2900),
     ("store",): (2985, 2700),
     ("models",): (531, 700),
-    ("settings", "terminal"): (571, 750),
+    ("settings",): (571, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
