@@ -190,6 +190,9 @@ class AgentComponent:
         """Subscribe the handlers and add the tools; called when the agent is created."""
         if self._host is not None:
             raise self._refusal("it is installed already; make another one")
+        if hasattr(self, "concealed"):
+            # Under its name of 0.4 no report would call it, and secrets would be shown.
+            raise self._refusal("`concealed` is `for_display` since 0.5; rename it")
         self._host, self._undo = agent, ExitStack()
         try:
             self._subscribe_adapters(agent)

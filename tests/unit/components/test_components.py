@@ -65,6 +65,15 @@ async def test_a_teardown_without_setup_does_nothing():
     assert bus.handlers(MESSAGE_APPEND_BEFORE) == ()
 
 
+async def test_a_redactor_for_display_under_its_former_name_is_refused():
+    class Former(AgentComponent):
+        async def concealed(self, record, scope):
+            return record
+
+    with pytest.raises(RegistrationError, match="`concealed` is `for_display` since 0.5"):
+        Agent(ScriptedModel([]), components=[Former()])
+
+
 async def test_components_share_no_state():
     first, second = AgentComponent(), AgentComponent()
     first.register_tool_adapter(Star())
