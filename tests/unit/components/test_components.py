@@ -70,7 +70,7 @@ async def test_a_redactor_for_display_under_its_former_name_is_refused():
         async def concealed(self, record, scope):
             return record
 
-    with pytest.raises(RegistrationError, match="`concealed` is `for_display` since 0.5"):
+    with pytest.raises(RegistrationError, match=r"`concealed` is `for_display` since 0\.5"):
         Agent(ScriptedModel([]), components=[Former()])
 
 
