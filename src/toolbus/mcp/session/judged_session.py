@@ -63,7 +63,7 @@ class JudgedSession:
         self.server_messages = ServerMessages(proxy.bus, self.scope, self.tool_list, self.log)
         self._calls = ToolCalls(self, question_session)
         self._requests = ClientRequests(proxy.bus, self.scope, self._forward)
-        self._answers: set[asyncio.Task[None]] = set()
+        self._server_tasks: set[asyncio.Task[None]] = set()
         self._tokens = ProgressTokens()
         self._logged = proxy.log.session(session_id) if proxy.log else None
 
@@ -162,7 +162,7 @@ class JudgedSession:
     @property
     def _tasks(self) -> tuple[asyncio.Task[Any], ...]:
         """The tasks of all frames at handlers."""
-        return (*self._calls.tasks, *self._requests.tasks, *self._answers)
+        return (*self._calls.tasks, *self._requests.tasks, *self._server_tasks)
 
     # --- frames of the client ------------------------------------------------------------------
 
@@ -242,12 +242,17 @@ class JudgedSession:
 
         Messages keep their order, but handlers that hang must not block the session.
         """
-        task = asyncio.create_task(self.server_messages.forward(frame, channels))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
+        task = self._start(self.server_messages.forward(frame, channels))
         if not (await asyncio.wait({task}, timeout=IN_ORDER))[0]:
             text = "%s has been at handlers for %g s; later messages overtake it"
             logger.warning(text, frame.method, IN_ORDER)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start *work* on a message of the server, as one of the session's tasks."""
+        task = asyncio.create_task(work)
+        self._server_tasks.add(task)
+        task.add_done_callback(self._server_tasks.discard)
+        return task
 
     async def _receive_batch(self, batch: list[bytes], channels: Channels) -> None:
         for part in batch:
@@ -258,9 +263,7 @@ class JudgedSession:
         if request is not None and request.future is not None:
             resolve(request, frame)
         elif request is not None:
-            task = asyncio.create_task(self.server_messages.answer(request, frame))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
+            self._start(self.server_messages.answer(request, frame))
         elif frame.id is None and frame.failed:
             request = OpenRequest(None, ERROR, channels.to_client)
             return self.server_messages.answer(request, frame)
