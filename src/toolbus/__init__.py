@@ -48,20 +48,35 @@ if TYPE_CHECKING:
     from toolbus.tools import tool as tool
     from toolbus.tools.calls import ToolRunner as ToolRunner
 
-_ROOMS = {
-    "agent": ("Agent",),
-    "bus": ("EventBus", "EventContext"),
-    "components": ("AgentComponent", "ToolAdapter", "guard", "on"),
-    "errors": ("ToolbusError",),
-    "events": ("Ask", "Deny", "Retry", "Scope", "ToolSpec"),
-    "messages": (
-        *("AssistantMessage", "SystemMessage", "ToolMessage", "UserMessage"),
-        *("ImagePart", "TextPart", "ToolCall", "ToolResponse"),
-    ),
-    "tools": ("Tool", "ToolContext", "Toolset", "tool"),
-    "tools.calls": ("ToolRunner",),
+_FACE = {
+    "Agent": "agent",
+    "AgentComponent": "components",
+    "Ask": "events",
+    "AssistantMessage": "messages",
+    "Deny": "events",
+    "EventBus": "bus",
+    "EventContext": "bus",
+    "ImagePart": "messages",
+    "Retry": "events",
+    "Scope": "events",
+    "SystemMessage": "messages",
+    "TextPart": "messages",
+    "Tool": "tools",
+    "ToolAdapter": "components",
+    "ToolCall": "messages",
+    "ToolContext": "tools",
+    "ToolMessage": "messages",
+    "ToolResponse": "messages",
+    "ToolRunner": "tools.calls",
+    "ToolSpec": "events",
+    "ToolbusError": "errors",
+    "Toolset": "tools",
+    "UserMessage": "messages",
+    "events": "",
+    "guard": "components",
+    "on": "components",
+    "tool": "tools",
 }
-_FACE = {name: package for package, names in _ROOMS.items() for name in names} | {"events": ""}
 
 __all__ = [
     "Agent",

@@ -30,26 +30,26 @@ RATCHETS = {
     "imports through the wall": 10,
 }
 ROOMS = {
-    "": (3, 432),
+    "": (3, 447),
     "agent": (14, 2702),
     "approvals": (19, 3092),
-    "bus": (21, 3699),
-    "cli": (65, 9671),
+    "bus": (21, 3702),
+    "cli": (65, 9677),
     "components": (10, 1797),
     "config": (16, 2315),
     "events": (7, 1078),
-    "formats": (23, 2976),
-    "hosts": (52, 7408),
+    "formats": (23, 2980),
+    "hosts": (52, 7414),
     "http": (4, 940),
-    "mcp": (73, 11472),
+    "mcp": (73, 11483),
     "messages": (12, 1776),
-    "models": (7, 531),
+    "models": (7, 535),
     "policy": (71, 14130),
     "presence": (3, 325),
     "providers": (9, 839),
-    "redaction": (36, 6868),
+    "redaction": (36, 6878),
     "replay": (7, 1053),
-    "settings": (13, 980),
+    "settings": (13, 981),
     "store": (40, 5850),
     "tasks": (3, 196),
     "testing": (18, 3013),
@@ -70,19 +70,19 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3165, 3000),
-    ("bus",): (3699, 2600),
+    ("bus",): (3702, 2600),
     ("components",): (1797, 1350),
     ("tools",): (3000, 2100),
     ("agent", "transcript", "tasks"): (3598, 2900),
     ("store",): (2985, 2700),
-    ("models",): (531, 700),
+    ("models",): (535, 700),
     ("settings",): (571, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19346, 16800)
+CORE_LINES = (19353, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {

@@ -210,7 +210,10 @@ class Subscribable:
     ) -> Subscription: ...
     @overload
     def on(
-        self, event: ObserveEvent[V], handler: Handler[V, None], **options: Unpack[HandlerOptions]
+        self,
+        event: ObserveEvent[V],
+        handler: Handler[V, None],
+        **options: Unpack[HandlerOptions],
     ) -> Subscription: ...
     @overload
     def on(

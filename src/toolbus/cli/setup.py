@@ -197,7 +197,9 @@ def _check_options(parsed: argparse.Namespace, hosts: Collection[str]) -> None:
 
 
 def _answers(
-    parsed: argparse.Namespace, present: PresentFiles, states: Sequence[InstalledState]
+    parsed: argparse.Namespace,
+    present: PresentFiles,
+    states: Sequence[InstalledState],
 ) -> dict[str, bool]:
     """Return the answers by name, of an option, else of the person, else the default."""
     # An option silences its question, and a terminal is needed only if a question remains.

@@ -77,7 +77,11 @@ def completion_of(
 
 
 def answer_of(
-    data: Any, message_id: str, path: str, facts: JsonObject = EMPTY, make_call: MakeCall = call_of
+    data: Any,
+    message_id: str,
+    path: str,
+    facts: JsonObject = EMPTY,
+    make_call: MakeCall = call_of,
 ) -> AssistantMessage:
     """Return an assistant's message; *facts* are usage and finish reason."""
     refusal = data.get("content") is None and isinstance(data.get("refusal"), str)

@@ -36,7 +36,11 @@ class ScriptedModel:
     """
 
     def __init__(
-        self, answers: Iterable[Answer], *, name: str = "scripted", ids: Callable[[], str] = new_id
+        self,
+        answers: Iterable[Answer],
+        *,
+        name: str = "scripted",
+        ids: Callable[[], str] = new_id,
     ) -> None:
         if isinstance(answers, str):
             reason = f"expected answers in a list, not a text; write [{answers[:40]!r}]"

@@ -28,7 +28,8 @@ _BLANK = (
     *range(0xFE00, 0xFE10),
     *range(0xE0000, 0xE1000),
 )
-"""Invisible, but printable to Python: Unicode's Default_Ignorable_Code_Point, and empty Braille."""
+"""Invisible characters that Python calls printable: Unicode's Default_Ignorable_Code_Point, and the
+empty pattern of Braille."""
 
 _INVISIBLE = frozenset(map(chr, _BLANK))
 

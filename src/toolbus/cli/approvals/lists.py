@@ -42,7 +42,11 @@ _COLUMNS = "{:<16}  {:<9}  {:<19}  {:<20}  {}"
 
 
 def list_questions(
-    output: Output, address: str, *, closed: bool = False, as_json: bool = False
+    output: Output,
+    address: str,
+    *,
+    closed: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Print the open questions at *address*, the oldest first; *closed* adds the others.
 

@@ -73,7 +73,10 @@ def configuration_here(file: str | None) -> tuple[LoadedTarget | None, Configura
 
 
 def protection_fault(
-    host: str, required: str | None, loaded: LoadedTarget | None, report: ConfigurationReport
+    host: str,
+    required: str | None,
+    loaded: LoadedTarget | None,
+    report: ConfigurationReport,
 ) -> Finding | None:
     """Return why hooks of *host* judge nothing, or block everything; None if they judge.
 

@@ -109,7 +109,10 @@ def _insertion(
 
 
 def remove_values(
-    text: str, root: JsonNode, is_ours: Callable[[Path, Any], bool], parts: Mapping[str, str]
+    text: str,
+    root: JsonNode,
+    is_ours: Callable[[Path, Any], bool],
+    parts: Mapping[str, str],
 ) -> str:
     """Return *text* without the values below *root* for which *is_ours* is true.
 

@@ -230,7 +230,11 @@ class Link:
         await shield_until_done(self._current.wait)
 
     async def call(
-        self, name: str, arguments: dict[str, Any], progress: ProgressFnT, /
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: ProgressFnT,
+        /,
     ) -> CallToolResult:
         """Call the tool *name* once; a cancellation is sent to the server.
 

@@ -181,7 +181,11 @@ class Bridge:
         process = await self._start_process()
         asks = "" if client is None else self._proxy.client_approvals.session_of(client)
         session = SessionProcess(
-            self._proxy, process, self._limits, stateless=client is not None, question_session=asks
+            self._proxy,
+            process,
+            self._limits,
+            stateless=client is not None,
+            question_session=asks,
         )
         self._alive.add(session)
         session.task.add_done_callback(lambda _: self._forget(session))

@@ -44,7 +44,11 @@ class TextReading:
     """
 
     def __init__(
-        self, text: str, depth: int, origins: Offsets, back: Callable[[int, int], tuple[int, int]]
+        self,
+        text: str,
+        depth: int,
+        origins: Offsets,
+        back: Callable[[int, int], tuple[int, int]],
     ) -> None:
         is_plain = text.isascii() or _LOOKS_ALIKE.search(text) is None
         self.text = text if is_plain else text.translate(_ALIKE)

@@ -259,7 +259,10 @@ def around(places: Iterable[tuple[int, int]], reach: int = REACH) -> Spans:
 
 
 def _places_in_views(
-    find: Find, data: bytes, spans: Spans | None, see: Callable[[bytes], Iterator[TextView]]
+    find: Find,
+    data: bytes,
+    spans: Spans | None,
+    see: Callable[[bytes], Iterator[TextView]],
 ) -> Iterator[Place | None]:
     """Yield the matches of *find* in the views of *data* that *see* yields."""
     for start, end in spans or ((0, len(data)),):

@@ -24,7 +24,10 @@ _HARMLESS = re.compile(rb"\bAWS::\w+::\Z|/delta(?:\(\))?\?\Z")
 # `All 14 pass: …`, `boarding pass: …`: a verb or another noun, unless the word before is an owner.
 _NOUN = re.compile(rb"(?:[^\s:=/|,;(][ \t]+|\n[ \t]*|\A[ \t]*)(\w+)[ \t]+\Z")
 _NAME_BYTES = bytes(
-    [*b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/", *range(0x80, 0x100)]
+    [
+        *b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/",
+        *range(0x80, 0x100),
+    ]
 )
 
 
