@@ -6,26 +6,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.components.adapter_handlers import AdapterHandler, owner_of
+from toolbus.components.needs import needs_of
 from toolbus.events.catalogue import (
-    CATALOGUE,
-    MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
     MODEL_CALL_DELTA,
     MODEL_CALL_ERROR,
-    RUN_BEFORE,
-    TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
 )
 from toolbus.hosts.dialects.hook_events import Ability  # A type of records' fields.
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from toolbus.bus.bus import EventBus
-    from toolbus.components.components import AgentComponent
     from toolbus.config.targets import LoadedTarget
-    from toolbus.events.catalogue import Event
     from toolbus.hosts.dialects.hook_events import Delivery
 
 _UNHEARD = (MODEL_CALL_BEFORE, MODEL_CALL_ERROR, MODEL_CALL_DELTA, TOOL_CALL_ERROR)
@@ -75,7 +68,7 @@ def component_deliveries(
         return ()
     deliveries = []
     for configured in loaded.configuration.configured:
-        handled = [*_handled(loaded.bus, configured.component)]
+        handled = [*needs_of(loaded.bus, configured.component)]
         needs = {ability for _, needed in handled for ability in needed}
         by_delivery = {
             delivery: tuple(
@@ -94,26 +87,3 @@ def component_deliveries(
             )
         )
     return tuple(deliveries)
-
-
-def _handled(
-    bus: EventBus, component: AgentComponent
-) -> Iterator[tuple[Event, tuple[Ability, ...]]]:
-    """Yield the events that *component* handles, each with the abilities that it needs."""
-    for event in CATALOGUE:
-        for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
-            # A host runs the tool itself, so no parameter is filled in as the last step.
-            is_idle = isinstance(function, AdapterHandler) and all(
-                method.__name__ == "fill_parameters" for _, method in function.methods()
-            )
-            if owner_of(function) is not component or is_idle:
-                continue
-            if event is TOOL_CALL_BEFORE:
-                is_rewriting = info.kind == "transformer"
-                yield event, ("rewrite_arguments",) if is_rewriting else ("deny", "ask")
-            elif event is MESSAGE_APPEND_BEFORE and (not info.roles or "tool" in info.roles):
-                yield event, ("replace_result", "replace_failure")
-            elif event is RUN_BEFORE:
-                yield event, ("block_prompt",)
-            else:
-                yield event, ()

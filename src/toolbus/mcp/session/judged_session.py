@@ -23,10 +23,10 @@ from toolbus.mcp.session.request_table import (
     resolve,
 )
 from toolbus.mcp.session.server_messages import ServerMessages
-from toolbus.mcp.session.session_log import SessionLog
 from toolbus.mcp.session.tool_calls import ToolCalls
 from toolbus.mcp.session.tool_list import ToolList
 from toolbus.messages.ids import new_id
+from toolbus.transcript.session_log import SessionLog
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.session.request_table import Channels, OpenRequest
-    from toolbus.mcp.session.session_log import SessionLog
     from toolbus.mcp.session.tool_list import ToolList
     from toolbus.messages.records import JsonObject
+    from toolbus.transcript.session_log import SessionLog
 
     Append = Callable[[ToolMessage], Awaitable[Message]]
 

@@ -9,11 +9,11 @@ import pytest
 from toolbus import AgentComponent, AssistantMessage, EventBus, ToolAdapter, events
 from toolbus.errors import StoreError
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.session import session_log
 from toolbus.mcp.session.judged_session import JudgedSession
 from toolbus.mcp.session.request_table import Channels
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
+from toolbus.transcript import session_log
 
 
 @pytest.fixture

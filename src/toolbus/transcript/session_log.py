@@ -1,4 +1,4 @@
-"""The log of a client's session: its messages and ledger, in the proxy's store."""
+"""The log of a session outside an agent: concurrent calls with their results, and the ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolbus.tasks.shield import shield_until_done
 from toolbus.transcript.transcript import Transcript, store_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope, ToolSpec
@@ -53,10 +53,21 @@ class SessionLog:
             add, without = self._unsaved.add, (MODEL_CALL_DELTA,)
             self._end_tap = bus.tap(add, idle=False, without=without, session_id=session_id)
 
-    def call_record(self, *, sheltered: bool = False) -> CallRecord:
-        """Return the record of a call and its response; *sheltered* as in `Transcript`."""
-        transcript = Transcript(self._bus, self.session_id, None, sheltered=sheltered)
-        return CallRecord(self, transcript)
+    def call_record(
+        self, messages: Sequence[Message] = (), *, sheltered: bool = False
+    ) -> CallRecord:
+        """Return the record of a call and its response.
+
+        *messages* are already stored: a call that was left open. *sheltered* as in `Transcript`.
+        """
+        transcript = Transcript(self._bus, self.session_id, None, messages, sheltered=sheltered)
+        return CallRecord(self, transcript, messages[-1] if messages else None)
+
+    async def flush(self) -> None:
+        """Write the waiting calls and records."""
+        await asyncio.gather(*[record.flush() for record in self.waiting], return_exceptions=True)
+        if self.stores:
+            await self._unsaved.flush(self.write, "are lost")
 
     async def close(self) -> None:
         """Write the waiting calls and the last records."""
@@ -64,8 +75,7 @@ class SessionLog:
         if self._end_tap is None:
             return
         self._end_tap()
-        await asyncio.gather(*[record.flush() for record in self.waiting], return_exceptions=True)
-        await self._unsaved.flush(self.write, "are lost")
+        await self.flush()
 
     async def write(self, message: Message | None = None, *before: Message) -> None:
         """Write *before* and then *message*, with the records so far; raises `StoreError`."""
@@ -84,11 +94,12 @@ class CallRecord:
     """The messages of one call and its response, adjacent in a *transcript* of their own.
 
     A separate transcript keeps concurrent calls apart and bounds the memory of a long session. A
-    call is written together with its response if that comes soon, which saves a commit.
+    call is written together with its response if that comes soon, which saves a commit. *asked* is
+    the message of the call as admitted.
     """
 
-    def __init__(self, log: SessionLog, transcript: Transcript) -> None:
-        self._log, self._transcript = log, transcript
+    def __init__(self, log: SessionLog, transcript: Transcript, asked: Message | None) -> None:
+        self._log, self._transcript, self.asked = log, transcript, asked
         self._unwritten: tuple[AdmittedMessage, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -96,6 +107,7 @@ class CallRecord:
     async def ask(self, message: Message, scope: Scope) -> Message:
         """Admit the message of the call, write it now or soon, and return it as admitted."""
         entering = await self._transcript.prepare(message, scope, is_written=self._log.stores)
+        self.asked = entering.message
         if self._log.works:
             self._unwritten = (entering,)
             self._log.waiting.add(self)
