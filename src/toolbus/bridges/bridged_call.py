@@ -1,0 +1,220 @@
+"""One call of a framework: its tool, its toolset and its approval."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from toolbus.errors import ToolbusError
+from toolbus.events.catalogue import Ask, Deny
+from toolbus.messages import schemas
+from toolbus.messages.codec import changed
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import ToolCall, ToolResponse
+from toolbus.tools.calls.approver import ImmediatePermit
+from toolbus.tools.calls.execution import Ending
+from toolbus.tools.calls.gate import (
+    CHANGED_CALL,
+    ApprovalPendingError,
+    CallGate,
+    Pending,
+    copy_of,
+    deny_without_approver,
+)
+from toolbus.tools.definitions import Tool
+from toolbus.tools.toolset import Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.bridges.host import BridgeHost
+    from toolbus.bridges.paused_calls import PausedCalls
+    from toolbus.events.catalogue import ToolSpec
+    from toolbus.messages.records import JsonObject
+    from toolbus.tools.calls.advertised import AdvertisedTools
+    from toolbus.tools.calls.gate import ApprovalRequest, Permit
+    from toolbus.tools.contexts import ToolContext
+
+RunTool: TypeAlias = Callable[[dict[str, Any]], Awaitable[ToolResponse]]
+"""Runs the framework's tool with the final arguments, or raises its failure."""
+
+AskUser: TypeAlias = Callable[[Ask, ToolCall], Awaitable["bool | Deny | None"]]
+"""The framework's own approval of a final call; None leaves the question to the approver."""
+
+
+class BridgedCall:
+    """A call in progress: its *run*, and the end of that.
+
+    *response* is the tool's own result; *error* its failure; *pause* an error that left it open.
+    """
+
+    response: ToolResponse | None = None
+    error: BaseException | None = None
+    pause: BaseException | None = None
+    is_stopped = False
+
+    def __init__(
+        self,
+        call: ToolCall,
+        run: RunTool,
+        check: Callable[[Mapping[str, Any]], str | None] | None,
+        passes: tuple[type[BaseException], ...],
+    ) -> None:
+        self.call, self._run, self.check, self._passes = call, run, check, passes
+
+    async def run(self, arguments: JsonObject) -> ToolResponse:
+        """Run the tool once; keep its result or its failure."""
+        self.error = None
+        try:
+            self.response = await self._run(thaw(arguments))
+        except self._passes as pause:
+            self.pause = pause
+            raise ApprovalPendingError(()) from None
+        except CancelledError:
+            raise
+        except BaseException as error:
+            self.error, self.response = error, Ending(error=error).response
+            raise
+        return self.response
+
+
+class BridgedTool(Tool):
+    """A tool of the framework, bound to one call."""
+
+    lenient = False  # The framework validates the model's own arguments.
+    is_async = True
+
+    def __init__(
+        self, spec: ToolSpec, offered: ToolSpec, bridged: BridgedCall, host: BridgeHost
+    ) -> None:
+        # Set directly, not derived from `run`, because each call makes an instance.
+        self.spec, self._offered, self._bridged = spec, offered, bridged
+        self._title, self.timeout = host.framework.title, host.timeout
+        self.idempotent = spec.annotations.get("idempotentHint") is True or any(
+            fnmatchcase(spec.name, pattern) for pattern in host.idempotent
+        )
+
+    async def run(self, arguments: JsonObject) -> ToolResponse:
+        """Run the tool in the framework."""
+        if self.spec.name != self._bridged.call.name:
+            reason = f"a handler changed the tool to {self.spec.name!r}"
+            raise BridgeError(f"{reason}, and {self._title} cannot run another tool")
+        return await self._bridged.run(arguments)
+
+    def bind(
+        self,
+        values: Mapping[str, Any],
+        context: Callable[[], ToolContext],  # noqa: ARG002 - as `Tool.bind`
+    ) -> Callable[[], Any]:
+        """Return `run` with *values*; *context* is not used."""
+        return partial(self.run, **values)
+
+    def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
+        """Return *arguments*, and their problem, or None.
+
+        Without a check of the framework, problems of the model's own arguments are left to it.
+        """
+        values, original = {"arguments": arguments}, self._bridged.call.arguments
+        if self._bridged.check is not None:
+            return values, self._bridged.check(thaw(arguments))
+        if arguments is original or not self._fits(original):
+            return values, None
+        return values, schemas.problem(self.spec.input_schema, arguments)
+
+    def _fits(self, arguments: JsonObject) -> bool:
+        specs = (self.spec, self._offered)
+        return any(schemas.problem(spec.input_schema, arguments) is None for spec in specs)
+
+
+class CallTools(Toolset):
+    """The tools of one call: the agent's, of which only its own can run, and the components'."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, ToolSpec],
+        advertised: AdvertisedTools,
+        bridged: BridgedCall,
+        host: BridgeHost,
+    ) -> None:
+        super().__init__()
+        self._specs, self._advertised = specs, advertised
+        self._bridged, self._host = bridged, host
+        self._made: dict[str, Tool] = {}
+
+    def __iter__(self) -> Iterator[Tool]:
+        names = [*self._specs, *[tool.spec.name for tool in self._host.tools]]
+        return iter([tool for name in dict.fromkeys(names) if (tool := self.get(name)) is not None])
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool *name*, or None; the agent's takes precedence over a component's."""
+        tool, spec = self._made.get(name), self._specs.get(name)
+        if spec is None:
+            return self._host.tools.get(name)
+        if tool is None:
+            # Cached, because a call looks its tool up several times.
+            offered = self._advertised.specs.get(name, spec)
+            tool = self._made[name] = BridgedTool(spec, offered, self._bridged, self._host)
+        return tool
+
+
+class FrameworkGate(CallGate):
+    """A gate that puts questions to the framework first, by *ask*, and then to *stored*.
+
+    *paused* has the questions of calls that the framework has paused. *pause* is the error by which
+    it paused this one.
+    """
+
+    keeps_questions = True
+    pause: BaseException | None = None
+
+    def __init__(self, stored: CallGate | None, ask: AskUser | None, paused: PausedCalls) -> None:
+        self._stored, self._ask, self._paused = stored, ask, paused
+
+    async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
+        """Return the user's decision in the framework, or else the approver's."""
+        call = asked.call
+        if self._ask is None or call is None:
+            return await self._ask_stored(asked)
+        permit = ImmediatePermit(copy_of(call), asked.tool)
+        fits = self._paused.fits(call, asked.ask)
+        try:
+            answer = await self._ask(asked.ask, copy_of(call))
+        except (CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised when the call has been left open
+            self.pause = error
+            return Pending("", "the framework paused the call", _nothing)
+        if answer is None:
+            return await self._ask_stored(asked)
+        if answer is True:
+            # The answer may be to a question of before the pause, about the call of then.
+            return permit if fits else CHANGED_CALL
+        prompt = asked.ask.prompt
+        return answer if isinstance(answer, Deny) else Deny("approval was refused", prompt)
+
+    async def _ask_stored(self, asked: ApprovalRequest) -> Permit | Deny:
+        if self._stored is None:
+            return deny_without_approver(asked.ask)
+        decision = await self._stored.ask(asked._replace(stays_open=False))
+        # The framework's next call has a new id.
+        return Deny(decision.text) if isinstance(decision, Pending) else decision
+
+
+class BridgeError(ToolbusError):
+    """A handler asked for something that the framework cannot do."""
+
+
+def is_same(read: ToolResponse, response: ToolResponse) -> bool:
+    """Return whether *read* and *response* are the same for a model."""
+    return (
+        read.content == response.content
+        and read.is_error == response.is_error
+        and not changed(read.structured, response.structured)
+    )
+
+
+async def _nothing() -> None:
+    """Do nothing: the framework keeps its own question."""

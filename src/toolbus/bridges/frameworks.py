@@ -1,0 +1,193 @@
+"""The facts about each framework: its package, and what a component can do there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from toolbus.errors import RegistrationError
+from toolbus.settings.hints import hint
+
+Ability: TypeAlias = Literal[
+    "observe",
+    "rewrite_arguments",
+    "deny",
+    "answer",
+    "ask",
+    "retry",
+    "replace_result",
+    "replace_failure",
+    "change_tools",
+    "block_prompt",
+    "rewrite_prompt",
+    "replace_answer",
+    "model_calls",
+    "answer_errors",
+    "unknown_tools",
+    "invalid_arguments",
+    "sub_agents",
+    "handoffs",
+    "hosted_tools",
+    "clean_traces",
+]
+"""An action that a framework allows to a component, or a kind of calls that reaches one.
+
+With `ask` the framework itself pauses and asks its user; without it a question is stored. With
+`clean_traces` callbacks and traces of the framework hold nothing but what the model reads.
+"""
+
+Delivery: TypeAlias = Literal["yes", "wrapped", "outside", "no"]
+"""Whether an ability works: always; for wrapped agents and tools; not at all, because it happens
+in another program; or not at all, although it happens here."""
+
+WAYS_ROUND: Mapping[Ability, str] = {
+    "rewrite_arguments": "calls run with the model's own arguments",
+    "deny": "calls cannot be denied",
+    "answer": "a handler's answer in place of a tool's is ignored",
+    "ask": "calls that require approval are denied; the question waits in `toolbus approvals`",
+    "retry": "failed calls are not repeated",
+    "replace_result": "the model reads the original results of tools",
+    "replace_failure": "the model reads the original output of failed tools",
+    "change_tools": "the model sees the tools' own names, texts and parameters",
+    "block_prompt": "prompts cannot be blocked",
+    "rewrite_prompt": "the model reads the original prompts",
+    "replace_answer": "the user reads the model's original answers",
+    "model_calls": "handlers of requests to the model do not run",
+    "answer_errors": "handlers of failed runs do not run",
+    "unknown_tools": "calls of unknown tools are answered by the framework, unseen",
+    "invalid_arguments": "calls with invalid arguments are answered by the framework, unseen",
+    "sub_agents": "the calls of sub-agents are not seen; wrap each sub-agent: bridge.wrap(agent)",
+    "handoffs": "the calls of agents after a handoff are not seen; wrap each: bridge.wrap(agent)",
+    "hosted_tools": "tools that the provider runs are not seen",
+    "clean_traces": "callbacks and traces of the framework hold the original texts",
+    "observe": "events are not seen",
+}
+"""The effect of each missing ability, and the workaround for a person."""
+
+ALWAYS: tuple[Ability, ...] = get_args(Ability)
+
+
+class Framework(Struct, frozen=True, kw_only=True):
+    """The facts about a framework.
+
+    Args:
+        name: the name of our module for it, and of its extra with "-" for "_".
+        title: the vendor's name.
+        package: the name of its package, as it is installed.
+        versions: the oldest and the newest version that were tested.
+        abilities: by ability its delivery; a missing one is "yes".
+        notes: further sentences about calls or texts that pass by every component.
+    """
+
+    name: str
+    title: str
+    package: str
+    versions: tuple[str, str]
+    abilities: Mapping[Ability, Delivery] = {}
+    notes: tuple[str, ...] = ()
+
+    @property
+    def extra(self) -> str:
+        """The extra of toolbus that installs the package."""
+        return self.name.replace("_", "-")
+
+    @property
+    def delivers(self) -> dict[Ability, Delivery]:
+        """The delivery of each ability."""
+        return {ability: self.abilities.get(ability, "yes") for ability in ALWAYS}
+
+
+FRAMEWORKS: Mapping[str, Framework] = {
+    framework.name: framework
+    for framework in (
+        Framework(
+            name="pydantic_ai",
+            title="Pydantic AI",
+            package="pydantic-ai-slim",
+            versions=("2.66.0", "2.68.0"),
+            abilities={
+                "model_calls": "no",
+                "answer_errors": "no",
+                "sub_agents": "wrapped",
+                "hosted_tools": "no",
+            },
+        ),
+        Framework(
+            name="openai_agents",
+            title="OpenAI Agents SDK",
+            package="openai-agents",
+            versions=("0.24.0", "0.24.0"),
+            abilities={
+                "model_calls": "no",
+                "answer_errors": "no",
+                "sub_agents": "wrapped",
+                "hosted_tools": "no",
+            },
+        ),
+        Framework(
+            name="langchain",
+            title="LangChain",
+            package="langchain",
+            versions=("1.5.0", "1.5.2"),
+            abilities={
+                "model_calls": "no",
+                "answer_errors": "no",
+                "sub_agents": "wrapped",
+                "hosted_tools": "no",
+            },
+        ),
+        Framework(
+            name="strands",
+            title="Strands Agents",
+            package="strands-agents",
+            versions=("1.62.0", "1.62.0"),
+            abilities={
+                "model_calls": "no",
+                "answer_errors": "no",
+                "sub_agents": "wrapped",
+                "hosted_tools": "no",
+            },
+        ),
+        Framework(
+            name="google_adk",
+            title="Google ADK",
+            package="google-adk",
+            versions=("2.13.0", "2.13.0"),
+            abilities={"model_calls": "no", "answer_errors": "no", "hosted_tools": "no"},
+        ),
+        Framework(
+            name="fastmcp",
+            title="FastMCP",
+            package="fastmcp",
+            versions=("4.1.0", "4.1.0"),
+            abilities={
+                "block_prompt": "outside",
+                "rewrite_prompt": "outside",
+                "replace_answer": "outside",
+                "model_calls": "outside",
+                "answer_errors": "outside",
+                "sub_agents": "outside",
+                "handoffs": "outside",
+                "hosted_tools": "outside",
+            },
+        ),
+        Framework(
+            name="agent_hooks",
+            title="agent-hooks",
+            package="agent-hooks-sdk",
+            versions=("0.1.0b3", "0.1.0b3"),
+            abilities={"model_calls": "no", "answer_errors": "no", "hosted_tools": "no"},
+        ),
+    )
+}
+"""The frameworks by the names of their modules."""
+
+
+def framework(name: str) -> Framework:
+    """Return the framework *name*; raises `RegistrationError` for an unknown one."""
+    known = FRAMEWORKS.get(name)
+    if known is None:
+        raise RegistrationError(f"framework {name!r}", f"there is none{hint(name, FRAMEWORKS)}")
+    return known

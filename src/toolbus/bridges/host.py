@@ -1,0 +1,177 @@
+"""The components of a bridge: on a bus, with a store, an approver and sessions."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from toolbus.approvals import StoredApprovals
+from toolbus.bridges.frameworks import WAYS_ROUND, framework
+from toolbus.bridges.session import BridgeSession
+from toolbus.bus.bus import EventBus
+from toolbus.components.needs import needs_of
+from toolbus.components.participants import Participant
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import Scope
+from toolbus.messages.ids import new_id
+from toolbus.tasks.loops import LoopLock
+from toolbus.tools.calls.approver import gate_of
+from toolbus.tools.calls.gate import ResumeGate
+from toolbus.tools.toolset import Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.components.adapters import ToolAdapter
+    from toolbus.components.components import AgentComponent
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import CallGate
+
+_MAX_SESSIONS = 256
+"""The most sessions that stay open; the one that was used longest ago is closed first."""
+
+logger = logging.getLogger("toolbus")
+
+
+class BridgeHost(Participant):
+    """The components of one bridge in the framework *name*.
+
+    Args:
+        name: the framework, a key of `FRAMEWORKS`.
+        components: components and adapters, installed in this order.
+        store: the store for transcripts and ledgers; without one nothing is kept.
+        approver: decides the questions of guards where the framework has no approval of its own, as
+            an `Agent`'s approver does; by default questions wait in *store*, and without a store
+            the calls are denied.
+        bus: the bus of the components; its other handlers apply too.
+        agent_id: the name of the framework's agent in scopes and in the ledger.
+        session_id: the session of calls without a conversation; by default a new one.
+        partial: install components also if the framework lacks abilities that they need; a warning
+            lists these.
+        timeout: the maximum seconds of a tool call; None for no limit.
+        idempotent: glob patterns of the tools that may run again, for handlers that return `Retry`.
+
+    Raises `RegistrationError` for a component that cannot work in the framework.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        components: Iterable[AgentComponent | ToolAdapter] = (),
+        *,
+        store: Store | None = None,
+        approver: Approver | CallGate | None = None,
+        bus: EventBus | None = None,
+        agent_id: str = "agent",
+        session_id: str = "",
+        partial: bool = False,
+        timeout: float | None = None,
+        idempotent: Sequence[str] = (),
+    ) -> None:
+        self.framework, self._owns_bus = framework(name), bus is None
+        self.store, self.timeout, self.idempotent = store, timeout, tuple(idempotent)
+        self.gate = self._gate(approver)
+        self._sessions: OrderedDict[str, BridgeSession] = OrderedDict()
+        self._session_id = session_id or new_id()
+        self._ready_lock = LoopLock()
+        super().__init__(bus or EventBus(), Toolset(), Scope(agent_id=agent_id), components)
+        try:
+            self._check_needs(partial=partial)
+        except BaseException:
+            self._leave()
+            raise
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability in the framework."""
+        return self.framework.delivers
+
+    def session(self, key: str = "") -> BridgeSession:
+        """Return the session of the framework's conversation *key*, "" for calls without one."""
+        session_id = f"{self.framework.extra}-{key}" if key else self._session_id
+        return self._session(session_id, Scope(agent_id=self.scope.agent_id, session_id=session_id))
+
+    def session_below(self, above: BridgeSession, agent: str, call_id: str = "") -> BridgeSession:
+        """Return the session of the sub-agent *agent*, run by the call *call_id* of *above*."""
+        scope = above.scope
+        session_id = f"{scope.session_id}/{call_id or agent}"
+        below = Scope(
+            agent_id=agent,
+            session_id=session_id,
+            lineage=(*scope.lineage, scope.agent_id),
+            root_session_id=scope.root_session_id or scope.session_id,
+            parent_session_id=scope.session_id,
+            parent_call_id=call_id,
+            context=scope.context,
+        )
+        return self._session(session_id, below)
+
+    async def ready(self) -> None:
+        """Acquire the resources of the components once, before the first call."""
+        if self._installed:
+            return
+        async with self._ready_lock.current():
+            if not self._installed:
+                await self._install()
+
+    async def close_idle(self) -> None:
+        """Close sessions without a running call, down to the most that stay open."""
+        for session_id, session in tuple(self._sessions.items()):
+            if len(self._sessions) <= _MAX_SESSIONS:
+                return
+            if not session.is_busy and self._sessions.pop(session_id, None) is not None:
+                await session.close()
+
+    async def aclose(self) -> None:
+        """Write the last records, close the components, and leave the bus."""
+        sessions, self._sessions = self._sessions, OrderedDict()
+        await self.bus.drain()
+        for session in sessions.values():
+            await session.close()
+        await self._release()
+        self._leave()
+        if self._owns_bus:
+            await self.bus.aclose()
+
+    def discard_session(self, session_id: str) -> None:
+        """Free the memory that components keep for an ended session."""
+        self._states.memory.discard_session(session_id)
+
+    def _session(self, session_id: str, scope: Scope) -> BridgeSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = self._sessions[session_id] = BridgeSession(self, scope)
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def _state_place(self) -> tuple[Store, str]:
+        return self._states.memory if self.store is None else self.store, ""
+
+    def _gate(self, approver: Approver | CallGate | None) -> CallGate | None:
+        store = self.store
+        if approver is None:
+            host = self.framework.extra
+            return None if store is None else StoredApprovals(store=store, host=host)
+        gate = gate_of(approver)
+        return gate.for_host(store) if isinstance(gate, ResumeGate) and store is not None else gate
+
+    def _check_needs(self, *, partial: bool) -> None:
+        title = self.framework.title
+        for component in self.components:
+            missing = [*self._missing(component)]
+            if missing and not partial:
+                reason = f"{title} cannot deliver {', '.join(missing)}; `partial=True` goes without"
+                raise RegistrationError(f"component {component.name!r}", reason)
+            for ability in missing:
+                effect = WAYS_ROUND[ability]
+                logger.warning("component %r in %s: %s", component.name, title, effect)
+
+    def _missing(self, component: AgentComponent) -> Iterator[Ability]:
+        needed = {need for _, needs in needs_of(self.bus, component) for need in needs}
+        for ability, delivery in self.delivers.items():
+            # A question is stored where the framework has no approval of its own.
+            if ability in needed and delivery == "no" and ability != "ask":
+                yield ability

@@ -1,0 +1,275 @@
+"""One conversation of a framework: its prompts, tools, calls and answers on the bus."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from toolbus.bridges.bridged_call import BridgedCall, CallTools, FrameworkGate, is_same
+from toolbus.bridges.paused_calls import PausedCalls
+from toolbus.bridges.threads import run_for_thread
+from toolbus.errors import MessageDenied, ToolbusError
+from toolbus.events.catalogue import RUN_AFTER, RUN_BEFORE, TOOLS_PROVIDE, RunResult, RunStart
+from toolbus.messages.ids import new_id
+from toolbus.messages.records import AssistantMessage, UserMessage
+from toolbus.tasks.shield import ContainedTask, outlast
+from toolbus.tools.calls.advertised import AdvertisedTools
+from toolbus.tools.calls.execution import failure
+from toolbus.tools.calls.gate import Pending, ask_about_run
+from toolbus.tools.calls.runner import ToolRunner
+from toolbus.transcript.session_log import SessionLog
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import Any
+
+    from toolbus.bridges.bridged_call import AskUser, RunTool
+    from toolbus.bridges.host import BridgeHost
+    from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
+    from toolbus.messages.records import Message, ToolCall, ToolResponse
+    from toolbus.transcript.session_log import CallRecord
+
+
+class PromptDenied(ToolbusError):
+    """A handler denied a prompt, for this *reason*."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class CallEnd(NamedTuple):
+    """The end of a call for its framework.
+
+    *response* is the result for the model; *is_changed*: it differs from the tool's own. *error* is
+    the exception of the tool if the response is still that failure. *outcome* is None for a call
+    that a handler took out of its message.
+    """
+
+    response: ToolResponse
+    outcome: ToolCallOutcome | None = None
+    error: BaseException | None = None
+    is_changed: bool = True
+
+    @property
+    def status(self) -> str:
+        """The status of the call, as in `ToolCallOutcome`."""
+        return "denied" if self.outcome is None else self.outcome.status
+
+
+class BridgeSession:
+    """A conversation of the framework of *host*, with the scope of its agent."""
+
+    def __init__(self, host: BridgeHost, scope: Scope) -> None:
+        self.host, self.scope = host, scope
+        self._log = SessionLog(host.bus, scope.session_id, host.store, host.discard_session)
+        self._specs: dict[str, ToolSpec] = {}
+        self._advertised = AdvertisedTools(())
+        self._paused = PausedCalls(self._log, host.store)
+        self._running = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call runs, or waits for its framework's approval."""
+        return bool(self._running or self._paused)
+
+    # --- a run -----------------------------------------------------------------------------------
+
+    async def begin(self, prompt: str) -> str:
+        """Put *prompt* on the bus at the start of a run; return it as handlers left it.
+
+        Raises `PromptDenied`.
+        """
+        await self._open_host()
+        bus, scope = self.host.bus, replace(self.scope, run_id=new_id())
+        self.scope = scope
+        start = await bus.apply(RUN_BEFORE, RunStart(prompt=prompt), scope=scope)
+        if start.denied is not None:
+            raise self._denied(start.denied.reason)
+        if start.asked is not None:
+            decision = await ask_about_run(self.host.gate, bus, start)
+            if isinstance(decision, Pending):
+                raise self._denied(decision.text)
+            if decision is not None:
+                raise self._denied(decision.reason)
+        try:
+            entered = await self._append(UserMessage(id=new_id(), content=start.value.prompt))
+        except MessageDenied as error:
+            raise self._denied(error.reason) from None
+        return entered.text
+
+    async def finish(self, text: str) -> str:
+        """Put the model's final answer *text* on the bus; return it as handlers left it.
+
+        A denied answer is replaced by the reason.
+        """
+        message = AssistantMessage(id=new_id(), content=text)
+        try:
+            entered = await self._append(message)
+        except MessageDenied as error:
+            await self._end(RunResult(status="denied", reason=error.reason))
+            return error.reason
+        answer = entered if isinstance(entered, AssistantMessage) else message
+        await self._end(RunResult(status="ok", message=answer))
+        return answer.text
+
+    async def fail(self, error: BaseException) -> None:
+        """Put the failure of a run on the bus."""
+        reason = str(error) or type(error).__name__
+        if isinstance(error, asyncio.CancelledError):
+            await self._end(RunResult(status="cancelled", reason=reason))
+        else:
+            await self._end(RunResult(status="error", reason=reason))
+
+    # --- its tools and calls ---------------------------------------------------------------------
+
+    async def adapt_tools(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+        """Return *specs*, all tools of the agent, as handlers show them to the model."""
+        await self._open_host()
+        self._specs, self._advertised = {}, AdvertisedTools(())
+        return await self._provide(tuple(specs))
+
+    async def call(
+        self,
+        call: ToolCall,
+        spec: ToolSpec | None,
+        run: RunTool,
+        *,
+        ask: AskUser | None = None,
+        check: Callable[[Mapping[str, Any]], str | None] | None = None,
+        passes: tuple[type[BaseException], ...] = (),
+    ) -> CallEnd:
+        """Take *call* through the handlers, its tool, and the handlers of its result.
+
+        Args:
+            call: the call of the model.
+            spec: the tool as the framework knows it; None for an unknown tool.
+            run: runs the tool with the final arguments, a private copy.
+            ask: the framework's own approval: True or False, a denial, or None to leave the
+                question to the approver. Its errors leave the call open, and are raised here.
+            check: returns the framework's own problem with arguments; by default a problem is only
+                looked for in arguments that handlers have changed.
+            passes: the errors of *run* that only pause the call: it is left open, and they are
+                raised here. The framework makes the same call again when it goes on.
+
+        A failure of the tool is in the result, never raised. A cancelled call gets its result in
+        the log before `CancelledError` is raised.
+        """
+        await self._open_host()
+        await self._advertise(call, spec)
+        bridged = BridgedCall(call, run, check, passes)
+        gate, may_pause = self.host.gate, ask is not None or bool(passes)
+        if may_pause:
+            gate = FrameworkGate(gate, ask, self._paused)
+        tools = CallTools(self._specs, self._advertised, bridged, self.host)
+        record = await self._paused.take(call.id) if may_pause else self._log.call_record()
+        runner = ToolRunner(
+            self.host.bus,
+            tools,
+            self.scope,
+            approver=gate,
+            append=record.answer,
+            leaves_pending=may_pause,
+        )
+        end = await self._run_to_end(bridged, record, runner)
+        pause = bridged.pause or (gate.pause if isinstance(gate, FrameworkGate) else None)
+        if pause is not None:
+            await self._paused.keep(call.id, record)
+            raise pause
+        if may_pause:
+            await self._paused.end(call.id)
+        return end
+
+    def call_sync(
+        self, call: ToolCall, spec: ToolSpec | None, run: Callable[..., Any], **options: Any
+    ) -> CallEnd:
+        """Do as `call`, for a thread without an event loop; *run* is sync, and runs in it.
+
+        An *ask* in *options* is sync too, and also runs in the calling thread.
+        """
+
+        def work(in_caller: Callable[[Any], Callable[..., Awaitable[Any]]]) -> Any:
+            if options.get("ask") is not None:
+                options["ask"] = in_caller(options["ask"])
+            return self.call(call, spec, in_caller(run), **options)
+
+        end: CallEnd = run_for_thread(work)
+        return end
+
+    async def close(self) -> None:
+        """Write the last records."""
+        await self._log.close()
+
+    async def _run_to_end(
+        self, bridged: BridgedCall, record: CallRecord, runner: ToolRunner
+    ) -> CallEnd:
+        """Return the end of the call; cancelled, it ends first."""
+        self._running += 1
+        try:
+            work = ContainedTask(partial(self._call, bridged, record, runner))
+            cancelled = await outlast(work.ended, partial(_stop, bridged, runner))
+        finally:
+            self._running -= 1
+        if cancelled is not None:
+            raise cancelled
+        return work.result()
+
+    async def _call(self, bridged: BridgedCall, record: CallRecord, runner: ToolRunner) -> CallEnd:
+        call, asked = bridged.call, record.asked
+        if asked is None:
+            try:
+                asked = await record.ask(
+                    AssistantMessage(id=new_id(), tool_calls=(call,)), self.scope
+                )
+            except MessageDenied as error:
+                return CallEnd(failure(error.reason, "denied"))
+        calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
+        if bridged.is_stopped:
+            await runner.close_refused(calls, "the call was cancelled")
+            return CallEnd(failure("the call was cancelled", "cancelled"))
+        for outcome in await runner.call_all(calls, self._advertised):
+            if outcome.requested.id == call.id:
+                return self._end_of(bridged, outcome)
+        return CallEnd(failure("a handler removed the call", "denied"))
+
+    def _end_of(self, bridged: BridgedCall, outcome: ToolCallOutcome) -> CallEnd:
+        response, original = outcome.response, bridged.response
+        is_changed = original is None or not is_same(response, original)
+        return CallEnd(response, outcome, None if is_changed else bridged.error, is_changed)
+
+    async def _advertise(self, call: ToolCall, spec: ToolSpec | None) -> None:
+        """Offer *spec* to the handlers, unless it is in the list of the agent's tools."""
+        if spec is not None and self._specs.get(call.name) != spec:
+            await self._provide((spec,))
+
+    async def _provide(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        self._specs = {**self._specs, **{spec.name: spec for spec in specs}}
+        context = await self.host.bus.apply(TOOLS_PROVIDE, specs, scope=self.scope)
+        self._advertised = self._advertised.joined(AdvertisedTools.of(context))
+        return () if context.denied else context.value
+
+    async def _append(self, message: Message) -> Message:
+        return await self._log.call_record().answer(message, self.scope)
+
+    async def _end(self, result: RunResult[Any]) -> None:
+        self.host.bus.do(RUN_AFTER, result, scope=self.scope)
+        await self._log.flush()
+
+    def _denied(self, reason: str) -> PromptDenied:
+        self.host.bus.do(RUN_AFTER, RunResult(status="denied", reason=reason), scope=self.scope)
+        return PromptDenied(reason)
+
+    async def _open_host(self) -> None:
+        await self.host.ready()
+        await self.host.close_idle()
+
+
+def _stop(bridged: BridgedCall, runner: ToolRunner) -> None:
+    bridged.is_stopped = True
+    runner.stop()
