@@ -80,7 +80,8 @@ class Scenario:
     c2, … and those of the sub-agent s1, s2, …. *needs* are the abilities without which it cannot
     be delivered. A *streamed* run uses the framework's streaming, a *sync* one sync tools and the
     framework's sync entry if it has one; a *cancelled* one is cancelled while `hang` runs; an
-    *unwrapped* one wraps no sub-agent. With two *sessions* two runs go on at once. *ours* is not
+    *unwrapped* one wraps no sub-agent. *person* is the answer to each question, None without an
+    approver. With two *sessions* two runs go on at once. *ours* is not
     asked of a framework's own hooks.
     """
 
@@ -98,6 +99,7 @@ class Scenario:
     ours: bool = False
     sessions: int = 1
     partial: bool = True
+    person: bool | None = None
     expect: tuple[Check, ...] = ()
 
     def problems(self, seen: Mapping[str, Any], mode: str = "bridge") -> list[str]:
@@ -370,21 +372,35 @@ SCENARIOS = (
     Scenario(
         title="Approved call runs",
         script=echoes("a"),
-        handlers=({"ask": "echo", "answer": True},),
+        handlers=({"ask": "echo"},),
+        person=True,
         needs=("ask",),
-        expect=(ran(ECHO), equal("read.c1", "a"), DONE, *ended(c1="ok")),
+        expect=(
+            equal("asked", ["echo"]),
+            ran(ECHO),
+            equal("read.c1", "a"),
+            DONE,
+            *ended(c1="ok"),
+        ),
     ),
     Scenario(
         title="Refused call does not run",
         script=echoes("a"),
-        handlers=({"ask": "echo", "answer": False},),
+        handlers=({"ask": "echo"},),
+        person=False,
         needs=("ask",),
-        expect=(ran(), contains("read.c1", ""), DONE, *ended(c1="denied")),
+        expect=(
+            equal("asked", ["echo"]),
+            ran(),
+            contains("read.c1", ""),
+            DONE,
+            *ended(c1="denied"),
+        ),
     ),
     Scenario(
         title="Question without an approver denies",
         script=echoes("a"),
-        handlers=({"ask": "echo", "answer": None},),
+        handlers=({"ask": "echo"},),
         needs=("deny",),
         expect=(ran(), contains("read.c1", ""), DONE, *ended(c1="denied")),
     ),

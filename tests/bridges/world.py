@@ -56,6 +56,7 @@ FIELDS: dict[str, Any] = {
     "parameters": {},  # name: names of the parameters of these tools, likewise
     "shown": "",  # all that a streamed run showed its caller
     "traces": "",  # all that the framework's callbacks and tracing saw
+    "asked": [],  # names of the tools about whose calls the person was asked
     "overlap": 0,  # the greatest number of tools that ran at once
     "ends": {},  # call id: number of ends that were observed
     "statuses": {},  # call id: `ToolCallOutcome.status`
@@ -137,7 +138,7 @@ class World:
         self.scenario, self.mode = scenario, mode
         self.streamed, self.sync = scenario.streamed, scenario.sync
         self.seen = json.loads(json.dumps(FIELDS))
-        self.hooks = Hooks(scenario.handlers, self.seen)
+        self.hooks = Hooks(scenario.handlers, self.seen, self.approve)
         self.sub_script = Script(scenario.sub, self.seen, "s")
         self.sub_agent = None
         self.tools = make_tools(self)
@@ -159,10 +160,9 @@ class World:
     @property
     def approver(self):
         """The approver, None for a scenario without one."""
-        asks = [handler["answer"] for handler in self.scenario.handlers if "ask" in handler]
-        if not asks or asks[0] is None:
+        if self.scenario.person is None:
             return None
-        return lambda ask, call, scope: asks[0]
+        return lambda ask, call, scope: self.approve(call.name)
 
     @property
     def options(self) -> dict:
@@ -172,6 +172,11 @@ class World:
             "approver": self.approver,
             "partial": self.scenario.partial,
         }
+
+    def approve(self, name) -> bool:
+        """Return the person's answer about a call of the tool *name*."""
+        self.seen["asked"].append(name)
+        return bool(self.scenario.person)
 
     def open_store(self) -> SqliteStore:
         """Return the store, which the play's end closes."""

@@ -260,11 +260,12 @@ class Hooks:
     """The handlers as functions that an author of hooks for a framework would write.
 
     *seen* is the observation; each call that has ended is counted there, if its hooks know its id.
+    *approve* asks the person about a call of a tool.
     """
 
-    def __init__(self, handlers, seen):
+    def __init__(self, handlers, seen, approve):
         active = [handler for handler in handlers if "disabled" not in handler]
-        self._handlers, self._seen = active, seen
+        self._handlers, self._seen, self._approve = active, seen, approve
 
     def _of(self, word, name=None, arguments=None):
         for handler in self._handlers:
@@ -284,8 +285,8 @@ class Hooks:
             raise RuntimeError("the guard has a bug")
         if any(True for _ in self._of("deny", name, arguments)):
             return self._reply(arguments, REASON, call_id, is_denied=True)
-        for handler in self._of("ask", name):
-            if not handler.get("answer"):
+        for _ in self._of("ask", name):
+            if not self._approve(name):
                 return self._reply(arguments, REASON, call_id, is_denied=True)
         for handler in self._of("answer", name):
             return self._reply(arguments, handler["text"], call_id)
