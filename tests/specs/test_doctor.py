@@ -490,3 +490,32 @@ def test_hooks_older_than_the_configuration(patient):
         for each in findings(before, "warning")
     )
     assert not any("installed before" in each for each in findings(after, "warning"))
+
+
+def test_a_named_framework_shows_its_limits(patient):
+    patient.write(
+        ".config/toolbus/watch.py",
+        "from toolbus import AgentComponent, events, on\n"
+        "class Watch(AgentComponent):\n"
+        "    @on(events.MODEL_CALL_BEFORE)\n"
+        "    def see(self, ctx): ...\n",
+    )
+    patient.configure(REDACT + '[[component]]\nuse = "./watch.py:Watch"\n')
+
+    text, data = patient.examine("langchain")
+
+    (framework,) = data["frameworks"]
+    by_name = {each["component"]: each for each in framework["components"]}
+    assert framework["version"] is None
+    assert ".[langchain]" in text
+    assert "replace_result" in by_name["redact-secrets"]["delivered"]
+    assert by_name["./watch.py:Watch"]["undelivered"] == ["model_calls"]
+    assert "not: model calls; handlers of requests to the model do not run" in text
+    assert "tools that the provider runs are not seen" in text
+    assert data["hosts"] == []
+
+
+def test_an_unknown_name_lists_the_frameworks(patient, capsys):
+    assert main(["doctor", "langchian"]) == 2
+
+    assert "did you mean 'langchain'?" in capsys.readouterr().err

@@ -54,7 +54,7 @@ class BridgedCall:
     response: ToolResponse | None = None
     error: BaseException | None = None
     pause: BaseException | None = None
-    is_stopped = False
+    has_begun = is_stopped = False
 
     def __init__(
         self,

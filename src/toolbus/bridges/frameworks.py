@@ -20,6 +20,7 @@ Ability: TypeAlias = Literal[
     "replace_result",
     "replace_failure",
     "change_tools",
+    "add_tools",
     "block_prompt",
     "rewrite_prompt",
     "replace_answer",
@@ -51,6 +52,7 @@ WAYS_ROUND: Mapping[Ability, str] = {
     "replace_result": "the model reads the original results of tools",
     "replace_failure": "the model reads the original output of failed tools",
     "change_tools": "the model sees the tools' own names, texts and parameters",
+    "add_tools": "the tools of components are not offered",
     "block_prompt": "prompts cannot be blocked",
     "rewrite_prompt": "the model reads the original prompts",
     "replace_answer": "the user reads the model's original answers",
@@ -155,7 +157,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
             title="Google ADK",
             package="google-adk",
             versions=("2.13.0", "2.13.0"),
-            abilities={"model_calls": "no", "answer_errors": "no", "hosted_tools": "no"},
+            abilities={
+                "model_calls": "no",
+                "answer_errors": "no",
+                "add_tools": "no",
+                "hosted_tools": "no",
+            },
         ),
         Framework(
             name="fastmcp",
@@ -168,6 +175,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "replace_answer": "outside",
                 "model_calls": "outside",
                 "answer_errors": "outside",
+                "add_tools": "no",
                 "sub_agents": "outside",
                 "handoffs": "outside",
                 "hosted_tools": "outside",
@@ -178,11 +186,19 @@ FRAMEWORKS: Mapping[str, Framework] = {
             title="agent-hooks",
             package="agent-hooks-sdk",
             versions=("0.1.0b3", "0.1.0b3"),
-            abilities={"model_calls": "no", "answer_errors": "no", "hosted_tools": "no"},
+            abilities={
+                "model_calls": "no",
+                "answer_errors": "no",
+                "add_tools": "no",
+                "hosted_tools": "no",
+            },
         ),
     )
 }
 """The frameworks by the names of their modules."""
+
+EXTRAS = tuple([framework.extra for framework in FRAMEWORKS.values()])
+"""The names of the frameworks' extras, and in commands."""
 
 
 def framework(name: str) -> Framework:

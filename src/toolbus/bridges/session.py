@@ -213,7 +213,7 @@ class BridgeSession:
         self._running += 1
         try:
             work = ContainedTask(partial(self._call, bridged, record, runner))
-            cancelled = await outlast(work.ended, partial(_stop, bridged, runner))
+            cancelled = await outlast(work.ended, partial(_stop, bridged, runner, work))
         finally:
             self._running -= 1
         if cancelled is not None:
@@ -221,22 +221,30 @@ class BridgeSession:
         return work.result()
 
     async def _call(self, bridged: BridgedCall, record: CallRecord, runner: ToolRunner) -> CallEnd:
-        call, asked = bridged.call, record.asked
-        if asked is None:
-            try:
-                asked = await record.ask(
-                    AssistantMessage(id=new_id(), tool_calls=(call,)), self.scope
-                )
-            except MessageDenied as error:
-                return CallEnd(failure(error.reason, "denied"))
+        call = bridged.call
+        try:
+            asked = record.asked or await self._ask(call, record)
+        except MessageDenied as error:
+            return CallEnd(failure(error.reason, "denied"))
         calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
         if bridged.is_stopped:
             await runner.close_refused(calls, "the call was cancelled")
             return CallEnd(failure("the call was cancelled", "cancelled"))
+        bridged.has_begun = True
         for outcome in await runner.call_all(calls, self._advertised):
             if outcome.requested.id == call.id:
                 return self._end_of(bridged, outcome)
         return CallEnd(failure("a handler removed the call", "denied"))
+
+    async def _ask(self, call: ToolCall, record: CallRecord) -> Message:
+        """Put the message of *call* into the log; return it as handlers left it."""
+        try:
+            return await record.ask(AssistantMessage(id=new_id(), tool_calls=(call,)), self.scope)
+        except asyncio.CancelledError:
+            # In the log it needs a result.
+            if record.asked is None:
+                raise
+            return record.asked
 
     def _end_of(self, bridged: BridgedCall, outcome: ToolCallOutcome) -> CallEnd:
         response, original = outcome.response, bridged.response
@@ -270,6 +278,8 @@ class BridgeSession:
         await self.host.close_idle()
 
 
-def _stop(bridged: BridgedCall, runner: ToolRunner) -> None:
+def _stop(bridged: BridgedCall, runner: ToolRunner, work: ContainedTask[CallEnd]) -> None:
     bridged.is_stopped = True
     runner.stop()
+    if not bridged.has_begun:
+        work.cancel()  # A handler of its message may hang.

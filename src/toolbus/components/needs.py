@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.components.adapter_handlers import AdapterHandler, owner_of
+from toolbus.components.marks import tools_of
 from toolbus.events.catalogue import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
@@ -43,11 +44,16 @@ _OF_ROLE: Mapping[str, tuple[str, ...]] = {
 
 
 def needs_of(bus: EventBus, component: AgentComponent) -> Iterator[tuple[Event, tuple[str, ...]]]:
-    """Yield the events that *component* handles on *bus*, each with the abilities that it needs."""
+    """Yield the events that *component* handles on *bus*, each with the abilities that it needs.
+
+    Its tools count as handlers of `TOOLS_PROVIDE`.
+    """
     for event in CATALOGUE:
         for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
             if owner_of(function) is component and not _is_idle(function):
-                yield event, _needs(event, info)
+                yield event, _needs(event, info, function)
+    if any(True for _ in tools_of(component)):
+        yield TOOLS_PROVIDE, ("add_tools",)
 
 
 def _is_idle(function: object) -> bool:
@@ -57,10 +63,11 @@ def _is_idle(function: object) -> bool:
     )
 
 
-def _needs(event: Event, handler: HandlerInfo) -> tuple[str, ...]:
+def _needs(event: Event, handler: HandlerInfo, function: object) -> tuple[str, ...]:
     if event is TOOL_CALL_BEFORE:
         return ("deny", "ask") if handler.kind == "guard" else ("rewrite_arguments",)
     if event is MESSAGE_APPEND_BEFORE:
-        roles = handler.roles or tuple(_OF_ROLE)
+        is_adapting = isinstance(function, AdapterHandler)
+        roles = ("tool",) if is_adapting else handler.roles or tuple(_OF_ROLE)
         return tuple([need for role in roles for need in _OF_ROLE.get(role, ())])
     return _OF_EVENT.get(event, ())

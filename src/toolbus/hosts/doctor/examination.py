@@ -86,15 +86,17 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
         return not any(finding.severity in {"open", "broken"} for finding in findings)
 
 
-def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
-    """Return the report on *hosts*, by default on all with a program or with our hooks.
+def examine(hosts: Sequence[str] | None, *, sends: bool = True) -> DoctorReport:
+    """Return the report on *hosts*; None: on all with a program or with our hooks.
 
     With *sends*, made-up events are sent through the hooks. Raises `LoadError` for an unknown host.
     """
-    for host in hosts:
+    for host in hosts or ():
         host_files(host)
     in_force = configuration_here(None)
-    reports = [_examine(host, in_force, sends=sends) for host in hosts or HOSTS]
+    reports = [
+        _examine(host, in_force, sends=sends) for host in (HOSTS if hosts is None else hosts)
+    ]
     shown = [
         report
         for report in reports

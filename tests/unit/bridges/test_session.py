@@ -1,0 +1,458 @@
+"""Calls of a framework on the bus: rewriting, pauses, cancellation, threads."""
+
+import asyncio
+import threading
+
+import pytest
+
+from toolbus import (
+    AgentComponent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    Retry,
+    ToolAdapter,
+    ToolCall,
+    ToolResponse,
+    ToolSpec,
+    events,
+    guard,
+    on,
+)
+from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.session import PromptDenied
+from toolbus.errors import RegistrationError
+from toolbus.store.memory import MemoryStore
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+SPEC = ToolSpec(name="add", input_schema=SCHEMA)
+CALL = ToolCall(id="c1", name="add", arguments={"a": 1})
+
+
+class Ends(AgentComponent):
+    def __init__(self):
+        self.ends = []
+
+    @on(events.TOOL_CALL_AFTER)
+    def note(self, ctx):
+        self.ends.append((ctx.value.requested.id, ctx.value.status))
+
+
+class Handler(AgentComponent):
+    """One function, as a guard or a handler."""
+
+    def __init__(self, event, function, kind="on"):
+        self._event, self._function, self._kind = event, function, kind
+
+    def subscribe(self, host):
+        getattr(host, self._kind)(self._event, self._function)
+
+
+class Redact(ToolAdapter):
+    def adapt_response(self, response, call):
+        return response.map_text(lambda text: text.replace("secret", "***"))
+
+
+class PauseError(Exception):
+    """The framework stops its run here, and goes on later."""
+
+
+async def shown(arguments):
+    return ToolResponse.from_text(f"secret {arguments}")
+
+
+def host(*components, **options):
+    return BridgeHost("langchain", components, **options)
+
+
+def run(work):
+    return asyncio.run(work)
+
+
+def judge(verdict):
+    return Handler(events.TOOL_CALL_BEFORE, lambda ctx: verdict, "guard")
+
+
+def rewrite(**arguments):
+    return Handler(events.TOOL_CALL_BEFORE, lambda ctx: ctx.value.with_arguments(arguments))
+
+
+def test_an_unchanged_result_is_the_tools_own():
+    end = run(host().session().call(CALL, SPEC, shown))
+
+    assert (end.status, end.is_changed, end.error) == ("ok", False, None)
+
+
+def test_a_replaced_result_is_changed():
+    end = run(host(Redact()).session().call(CALL, SPEC, shown))
+
+    assert (end.response.text, end.is_changed) == ("*** {'a': 1}", True)
+
+
+def test_an_unchanged_failure_keeps_its_error():
+    failure = RuntimeError("broken")
+
+    async def fail(arguments):
+        raise failure
+
+    end = run(host(Redact()).session().call(CALL, SPEC, fail))
+
+    assert end.error is failure
+    assert (end.status, end.response.text, end.is_changed) == ("error", "broken", False)
+
+
+def test_a_replaced_failure_loses_its_error():
+    async def fail(arguments):
+        raise RuntimeError("broken by secret")
+
+    end = run(host(Redact()).session().call(CALL, SPEC, fail))
+
+    assert (end.error, end.response.text) == (None, "broken by ***")
+
+
+def test_a_tool_gets_a_private_copy_of_its_arguments():
+    seen = []
+
+    async def change(arguments):
+        seen.append(dict(arguments))
+        arguments["a"] = 9
+        return ToolResponse()
+
+    end = run(host(rewrite(a=2)).session().call(CALL, SPEC, change))
+
+    assert seen == [{"a": 2}]
+    assert end.outcome.executed.arguments == {"a": 2}
+
+
+def test_a_handler_is_blamed_for_arguments_that_fit_no_more():
+    end = run(host(rewrite(a="x")).session().call(CALL, SPEC, shown))
+
+    assert end.status == "invalid_arguments"
+
+
+def test_the_models_own_wrong_arguments_are_left_to_the_framework():
+    wrong = ToolCall(id="c1", name="add", arguments={"a": "x"})
+
+    end = run(host().session().call(wrong, SPEC, shown))
+
+    assert end.status == "ok"
+
+
+def test_a_check_of_the_framework_decides_about_arguments():
+    end = run(host().session().call(CALL, SPEC, shown, check=lambda arguments: "too small"))
+
+    assert (end.status, end.response.text) == ("invalid_arguments", "invalid arguments: too small")
+
+
+def test_a_handler_cannot_have_another_tool_run():
+    other = ToolSpec(name="other")
+    session = host(
+        Handler(events.TOOL_CALL_BEFORE, lambda ctx: ToolCall(id="c1", name="other", arguments={}))
+    ).session()
+
+    async def call():
+        await session.adapt_tools([SPEC, other])
+        return await session.call(CALL, SPEC, shown)
+
+    end = run(call())
+
+    assert end.status == "error"
+    assert "a handler changed the tool to 'other', and LangChain cannot" in end.response.text
+
+
+def test_a_hidden_tool_is_unknown_without_a_list():
+    hide = Handler(events.TOOLS_PROVIDE, lambda ctx: ())
+
+    end = run(host(hide).session().call(CALL, SPEC, shown))
+
+    assert end.status == "unknown_tool"
+
+
+def test_a_call_without_a_tool_is_judged_and_names_the_known():
+    ends = Ends()
+    session = host(ends).session()
+
+    async def call():
+        await session.adapt_tools([SPEC])
+        return await session.call(ToolCall(id="c1", name="nope", arguments={}), None, shown)
+
+    end = run(call())
+
+    assert end.response.text == "no tool named 'nope'; known tools: add"
+    assert ends.ends == [("c1", "unknown_tool")]
+
+
+def test_a_failed_tool_runs_again_only_by_an_idempotent_pattern():
+    attempts = []
+
+    async def flaky(arguments):
+        attempts.append(arguments)
+        if len(attempts) == 1:
+            raise RuntimeError("not yet")
+        return ToolResponse.from_text("ready")
+
+    retry = Handler(events.TOOL_CALL_ERROR, lambda ctx: Retry())
+    end = run(host(retry, idempotent=["a*"]).session().call(CALL, SPEC, flaky))
+
+    assert (end.status, end.error, len(attempts)) == ("ok", None, 2)
+
+
+def test_a_slow_tool_times_out():
+    async def hang(arguments):
+        await asyncio.Event().wait()
+
+    end = run(host(timeout=0.01).session().call(CALL, SPEC, hang))
+
+    assert end.status == "timeout"
+
+
+@pytest.mark.parametrize(("answer", "status"), [(True, "ok"), (False, "denied"), (None, "denied")])
+def test_the_framework_decides_a_question(answer, status):
+    asked = []
+
+    async def ask(question, call):
+        asked.append((question.prompt, call.arguments))
+        return answer
+
+    end = run(host(judge(Ask("sure?"))).session().call(CALL, SPEC, shown, ask=ask))
+
+    assert (end.status, asked) == (status, [("sure?", {"a": 1})])
+
+
+def test_an_approval_cannot_be_stretched_to_changed_arguments():
+    async def ask(question, call):
+        dict.__setitem__(call.arguments, "a", 7)
+        return True
+
+    end = run(host(judge(Ask("sure?"))).session().call(CALL, SPEC, shown, ask=ask))
+
+    assert (end.status, end.outcome.executed.arguments) == ("ok", {"a": 1})
+
+
+def test_a_paused_call_has_no_end_until_it_is_repeated():
+    ends, answers = Ends(), []
+
+    async def ask(question, call):
+        if not answers:
+            raise PauseError(question.prompt)
+        return answers[0]
+
+    async def play():
+        store = MemoryStore()
+        first = host(judge(Ask("sure?")), ends, store=store).session("t")
+        with pytest.raises(PauseError):
+            await first.call(CALL, SPEC, shown, ask=ask)
+        before = list(ends.ends)
+        answers.append(True)
+        end = await first.call(CALL, SPEC, shown, ask=ask)
+        return before, end, await store.read("langchain-t")
+
+    before, end, messages = run(play())
+
+    assert before == []
+    assert end.status == "ok"
+    assert ends.ends == [("c1", "ok")]
+    assert [message.role for message in messages] == ["assistant", "tool"]
+
+
+def test_another_process_goes_on_with_a_paused_call():
+    async def pause(question, call):
+        raise PauseError
+
+    async def approve(question, call):
+        return True
+
+    async def play():
+        store = MemoryStore()
+        with pytest.raises(PauseError):
+            await host(judge(Ask("?")), store=store).session("t").call(CALL, SPEC, shown, ask=pause)
+        later = host(judge(Ask("?")), store=store).session("t")
+        end = await later.call(CALL, SPEC, shown, ask=approve)
+        return end, await store.read("langchain-t")
+
+    end, messages = run(play())
+
+    assert end.status == "ok"
+    assert [message.role for message in messages] == ["assistant", "tool"]
+
+
+def test_an_answer_counts_only_for_the_call_that_was_shown():
+    number = iter(range(10))
+
+    def change(ctx):
+        return ctx.value.with_arguments({"a": next(number)})
+
+    async def pause(question, call):
+        raise PauseError
+
+    async def approve(question, call):
+        return True
+
+    async def play():
+        session = host(
+            Handler(events.TOOL_CALL_BEFORE, change), judge(Ask("?")), store=MemoryStore()
+        ).session("t")
+        with pytest.raises(PauseError):
+            await session.call(CALL, SPEC, shown, ask=pause)
+        return await session.call(CALL, SPEC, shown, ask=approve)
+
+    end = run(play())
+
+    assert (end.status, end.response.is_error) == ("denied", True)
+    assert "changed after its approval" in end.response.text
+
+
+def test_a_pause_inside_the_tool_leaves_the_call_open():
+    ends = Ends()
+
+    async def pause(arguments):
+        raise PauseError
+
+    async def play():
+        session = host(ends).session()
+        with pytest.raises(PauseError):
+            await session.call(CALL, SPEC, pause, passes=(PauseError,))
+        before = list(ends.ends)
+        await session.call(CALL, SPEC, shown, passes=(PauseError,))
+        return before
+
+    assert run(play()) == []
+    assert ends.ends == [("c1", "ok")]
+
+
+@pytest.mark.parametrize("stage", ["handler", "tool"])
+def test_a_cancelled_call_ends_once_and_is_stored(stage):
+    ends, entered = Ends(), asyncio.Event()
+
+    async def hang(_):
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def play():
+        store = MemoryStore()
+        slow = [Handler(events.MESSAGE_APPEND_BEFORE, hang)] if stage == "handler" else []
+        session = host(ends, *slow, store=store, session_id="s").session()
+        task = asyncio.create_task(session.call(CALL, SPEC, hang))
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return [message.role for message in await store.read("s")]
+
+    roles = run(asyncio.wait_for(play(), 20))
+
+    assert [end for end in ends.ends if end[0] == "c1"] in ([], [("c1", "cancelled")])
+    assert roles.count("assistant") == roles.count("tool")
+    assert len(ends.ends) == roles.count("tool")
+
+
+def test_a_handler_that_removes_the_call_denies_it():
+    remove = Handler(
+        events.MESSAGE_APPEND_BEFORE,
+        lambda ctx: (
+            AssistantMessage(id=ctx.value.id, content="no")
+            if isinstance(ctx.value, AssistantMessage)
+            else None
+        ),
+    )
+
+    end = run(host(remove).session().call(CALL, SPEC, shown))
+
+    assert (end.status, end.outcome) == ("denied", None)
+
+
+def test_a_tool_runs_in_the_thread_that_calls():
+    session = host(Redact()).session()
+    names = []
+
+    def show(arguments):
+        names.append(threading.current_thread().name)
+        return ToolResponse.from_text("secret")
+
+    def ask(question, call):
+        names.append(threading.current_thread().name)
+        return True
+
+    gated = host(judge(Ask("?"))).session()
+    ends = [session.call_sync(CALL, SPEC, show), gated.call_sync(CALL, SPEC, show, ask=ask)]
+
+    assert [end.status for end in ends] == ["ok", "ok"]
+    assert set(names) == {threading.current_thread().name}
+
+
+def test_errors_reach_the_thread_that_calls():
+    def pause(arguments):
+        raise PauseError
+
+    with pytest.raises(PauseError):
+        host().session().call_sync(CALL, SPEC, pause, passes=(PauseError,))
+
+
+def test_prompts_and_answers_pass_handlers():
+    async def play():
+        store = MemoryStore()
+        upper = Handler(
+            events.MESSAGE_APPEND_BEFORE,
+            lambda ctx: type(ctx.value)(id=ctx.value.id, content=ctx.value.text.upper()),
+        )
+        session = host(upper, store=store, session_id="s").session()
+        texts = await session.begin("hello"), await session.finish("bye")
+        return texts, [message.text for message in await store.read("s")]
+
+    assert run(play()) == (("HELLO", "BYE"), ["HELLO", "BYE"])
+
+
+@pytest.mark.parametrize("verdict", [Deny("not now"), Ask("may it?")])
+def test_a_denied_prompt_is_an_error(verdict):
+    ended = []
+
+    class Runs(AgentComponent):
+        @guard(events.RUN_BEFORE)
+        def judge(self, ctx):
+            return verdict
+
+        @on(events.RUN_AFTER)
+        def note(self, ctx):
+            ended.append(ctx.value.status)
+
+    with pytest.raises(PromptDenied, match=r"not now|no approver"):
+        run(host(Runs()).session().begin("hello"))
+    assert ended == ["denied"]
+
+
+def test_a_sub_agents_calls_reach_the_handlers_above():
+    scopes = []
+    above = host(Handler(events.TOOL_CALL_BEFORE, lambda ctx: scopes.append(ctx.scope)))
+
+    run(above.session_below(above.session("t"), "helper", "c9").call(CALL, SPEC, shown))
+
+    (scope,) = scopes
+    assert (scope.agent_id, scope.lineage) == ("helper", ("agent",))
+    assert (scope.parent_session_id, scope.parent_call_id) == ("langchain-t", "c9")
+
+
+def test_a_component_is_refused_that_cannot_work(caplog):
+    class Watch(AgentComponent):
+        @on(events.MODEL_CALL_BEFORE)
+        def see(self, ctx): ...
+
+    with pytest.raises(RegistrationError, match="LangChain cannot deliver model_calls"):
+        host(Watch())
+    host(Watch(), partial=True)
+
+    assert "handlers of requests to the model do not run" in caplog.text
+
+
+def test_idle_sessions_are_closed_beyond_a_number():
+    async def play():
+        bridge = host(store=MemoryStore())
+        for number in range(300):
+            await bridge.session(str(number)).call(CALL, SPEC, shown)
+        return len(bridge._sessions)
+
+    assert run(play()) <= 257
+
+
+def test_an_unknown_framework_is_refused():
+    with pytest.raises(RegistrationError, match="langchain"):
+        BridgeHost("langchian")
