@@ -166,7 +166,7 @@ class World:
 
     @property
     def options(self) -> dict:
-        """The options of a bridge: store, approver, partial."""
+        """The options of a bridge; tools in `IDEMPOTENT` are for the driver to name."""
         return {
             "store": self.open_store(),
             "approver": self.approver,
