@@ -102,6 +102,17 @@ class Scenario:
     person: bool | None = None
     expect: tuple[Check, ...] = ()
 
+    def missing(self, delivers: Mapping[str, str]) -> list[str]:
+        """Return its needs that a bridge with the abilities *delivers* does not serve."""
+        # A framework in which another program asks the model has no run.
+        runs = "outside" if delivers["model_calls"] == "outside" else "yes"
+        known = {**delivers, "run": runs}
+        lacking = {"no", "outside"}
+        missing = [need for need in self.needs if known[need] in lacking]
+        if self.unwrapped and known["sub_agents"] == "wrapped":
+            missing.append("sub_agents without wrapping")
+        return missing
+
     def problems(self, seen: Mapping[str, Any], mode: str = "bridge") -> list[str]:
         """Return what is not as expected in the observation *seen* of a play in *mode*."""
         if seen["undelivered"]:

@@ -1,0 +1,181 @@
+"""The environments of other frameworks, and what our bridges did there; made once in a test run.
+
+An environment has the oldest or the newest release of a framework that our extra allows. Its driver
+plays all scenarios in one process, and the observations are kept beside it in the folder of the
+run. Who needs an environment that another worker is making makes another one meanwhile.
+"""
+
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from tests.bridges.scenarios import SCENARIOS
+
+from toolbus.bridges.frameworks import FRAMEWORKS
+
+ROOT = Path(__file__).parents[2]
+WORLD = ROOT / "tests/bridges"
+OURS = "toolbus"
+HOSTS = {"agent_hooks": ("agent-framework-core",)}
+"""What a framework's world needs besides its extra."""
+SECONDS = 300
+QUIET = {
+    "LANGSMITH_TRACING": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "0",
+    "OTEL_SDK_DISABLED": "false",
+    "PYTHONPATH": str(ROOT / "src"),
+}
+"""Nothing leaves the machine, and what is traced there is seen by the driver alone."""
+
+
+class Place(NamedTuple):
+    """A framework in its *release*, "oldest" or "newest"; our own agent has only "newest"."""
+
+    framework: str
+    release: str = "newest"
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Return how each scenario is played there."""
+        return ("bridge",) if self.framework == OURS else ("bridge", "own")
+
+
+PLACES = tuple(
+    Place(name, release)
+    for name in FRAMEWORKS
+    if (WORLD / f"{name}_world.py").exists()
+    for release in ("oldest", "newest")
+)
+
+
+def requirements(place: Place) -> list[str]:
+    """Return what pip installs for *place*: what our extra says, the oldest by its lower bound."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    framework = FRAMEWORKS[place.framework]
+    wanted = project["optional-dependencies"][framework.extra]
+    if place.release == "oldest":
+        oldest = rf"^({re.escape(framework.package)}(?:\[[^]]*\])?)>=([^,]+).*$"
+        wanted = [re.sub(oldest, r"\1==\2", one) for one in wanted]
+    return [*project["dependencies"], *wanted, *HOSTS.get(place.framework, ())]
+
+
+def make_environment(place: Place, folder: Path) -> str:
+    """Make the environment of *place* in *folder*; return its interpreter."""
+    python = str(folder / "bin/python")
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    # What is imported is compiled then; most files of these packages never are.
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-input"]
+    run([*pip, "--no-compile", *requirements(place)])
+    return python
+
+
+def run(command: list[str]) -> None:
+    """Run *command*; raises with what it wrote if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+
+
+class Driver:
+    """A process that plays scenarios in the environment of *python*."""
+
+    def __init__(self, python: str, leaf: str, log: Path) -> None:
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                [python, str(WORLD / "run_world.py"), leaf],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **QUIET},
+                text=True,
+                encoding="utf-8",
+            )
+        self._log = log
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Return the answer to *request*."""
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the driver ended:\n{self._log.read_text('utf-8')[-4000:]}")
+        return json.loads(line)
+
+    def __enter__(self) -> Self:
+        self._read()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
+def play(place: Place, folder: Path) -> dict[str, Any]:
+    """Return all observations of *place* by title and mode; *folder* is for its environment."""
+    python = sys.executable if place.framework == OURS else _interpreter(place, folder)
+    with Driver(python, place.framework, folder.with_suffix(".log")) as driver:
+        return {
+            scenario.title: {
+                mode: driver.ask(scenario=scenario.title, mode=mode) for mode in place.modes
+            }
+            for scenario in SCENARIOS
+        }
+
+
+def _interpreter(place: Place, folder: Path) -> str:
+    """Return the interpreter of *place*, from a folder of made environments if one is given."""
+    made = Path(os.environ.get("TOOLBUS_ENVIRONMENTS", folder.parent), folder.name)
+    if (made / "made").exists():
+        return str(made / "bin/python")
+    python = make_environment(place, made)
+    (made / "made").touch()
+    return python
+
+
+class Plays:
+    """The observations of *wanted* places, kept in *folder*, which all workers share."""
+
+    def __init__(self, folder: Path, wanted: Iterable[Place], play: Callable = play) -> None:
+        self._folder, self._wanted, self._play = folder, tuple(wanted), play
+        self._read: dict[Place, dict[str, Any]] = {}
+        folder.mkdir(exist_ok=True)
+
+    def at(self, place: Place) -> dict[str, Any]:
+        """Return the observations of *place*."""
+        if place not in self._read:
+            if not self._make(place, wait=False):
+                # Another worker is at it: two of them make twice as many.
+                for other in self._wanted:
+                    if other != place and not self._file(place).exists():
+                        self._make(other, wait=False)
+                self._make(place, wait=True)
+            self._read[place] = json.loads(self._file(place).read_text("utf-8"))
+        return self._read[place]
+
+    def _make(self, place: Place, *, wait: bool) -> bool:
+        """Play *place* unless it was played; return False if another worker is at it."""
+        with self._file(place).with_suffix(".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                return False
+            file = self._file(place)
+            if not file.exists():
+                begun = file.with_suffix(".begun")
+                begun.write_text(json.dumps(self._play(place, file.with_suffix(""))), "utf-8")
+                begun.rename(file)
+        return True
+
+    def _file(self, place: Place) -> Path:
+        return self._folder / f"{place.framework}-{place.release}.json"
