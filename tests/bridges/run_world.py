@@ -3,7 +3,7 @@
 It reads one JSON request a line, `{"scenario": TITLE, "mode": "bridge" | "own" | "plain"}`, and
 writes one JSON line in answer: an observation, with `{"crashed": TRACEBACK}` if the driver itself
 failed. Its first line tells that the driver is there: `{"ready": LEAF}`. What a framework prints
-goes to stderr. With a title and a mode as arguments it plays that alone, for a person.
+goes to stderr. For a person: `python run_world.py LEAF all bridge`, or a title in place of `all`.
 """
 
 import asyncio
@@ -37,6 +37,20 @@ def answer(driver, request):
             return {"crashed": traceback.format_exc()}
 
 
+def report(driver, title, mode="bridge"):
+    """Return what one play is worth, or of each of all: its problems, and for one all that it saw.
+
+    A missing ability is a problem here; the tests compare it with what our facts declare.
+    """
+    scenarios = BY_TITLE.values() if title == "all" else [BY_TITLE[title]]
+    lines = []
+    for scenario in scenarios:
+        seen = answer(driver, {"scenario": scenario.title, "mode": mode})
+        found = [seen["crashed"]] if "crashed" in seen else scenario.problems(seen, mode)
+        lines.append("\n    ".join([f"{'FAILED' if found else 'ok'}: {scenario.title}", *found]))
+    return "\n".join(lines if title == "all" else [*lines, json.dumps(seen, indent=2)])
+
+
 def main(leaf, *alone):
     """Answer the requests on stdin, or play what the arguments name."""
     # The pipe is ours alone: a framework may print, or its tools may.
@@ -44,12 +58,7 @@ def main(leaf, *alone):
     os.dup2(2, 1)
     driver = import_module(f"{leaf}_world")
     if alone:
-        request = dict(zip(("scenario", "mode"), (*alone, "bridge"), strict=False))
-        seen = answer(driver, request)
-        problems = ["crashed"]
-        if "crashed" not in seen:
-            problems = BY_TITLE[request["scenario"]].problems(seen, request["mode"])
-        print(json.dumps({"problems": problems, **seen}, indent=2), file=pipe)
+        print(report(driver, *alone), file=pipe)
         return
     print(json.dumps({"ready": leaf}), file=pipe, flush=True)
     for line in sys.stdin:
