@@ -2,8 +2,11 @@
 
 It reads one JSON request a line, `{"scenario": TITLE, "mode": "bridge" | "own" | "plain"}`, and
 writes one JSON line in answer: an observation, with `{"crashed": TRACEBACK}` if the driver itself
-failed. Its first line tells that the driver is there: `{"ready": LEAF}`. What a framework prints
-goes to stderr. For a person: `python run_world.py LEAF all bridge`, or a title in place of `all`.
+failed. `{"measure": HANDLERS, "calls": N, "mode": …}` is answered with the seconds of each of N
+turns with one call. Its first line tells that the driver is there: `{"ready": LEAF}`. What a
+framework prints goes to stderr.
+
+For a person: `python run_world.py LEAF all bridge`, or a title in place of `all`.
 """
 
 import asyncio
@@ -13,8 +16,9 @@ import sys
 import tempfile
 import traceback
 from importlib import import_module
+from itertools import pairwise
 
-from scenarios import BY_TITLE
+from scenarios import BY_TITLE, Scenario
 from world import World
 
 LIMIT = 20.0
@@ -32,9 +36,23 @@ def answer(driver, request):
     """Return the answer to *request*."""
     with tempfile.TemporaryDirectory(prefix="world-", ignore_cleanup_errors=True) as folder:
         try:
+            if "measure" in request:
+                return asyncio.run(measure(driver, request))
             return asyncio.run(observe(driver, request, folder))
         except Exception:  # noqa: BLE001 - a driver's failure is that of one cell
             return {"crashed": traceback.format_exc()}
+
+
+async def measure(driver, request):
+    """Return the seconds between the requests of a model that makes one call in each turn."""
+    turns = [[["lookup", {"key": "db"}]]] * request["calls"]
+    scenario = Scenario(title="a measurement", script=(*turns, "done"), handlers=request["measure"])
+    world = World(scenario, request["mode"], None)
+    await asyncio.wait_for(driver.play(world), LIMIT)
+    if world.seen["error"] or len(world.times) != request["calls"] + 1:
+        raise RuntimeError(world.seen["error"] or f"{len(world.times)} requests")
+    seconds = [after - before for before, after in pairwise(world.times)]
+    return {"seconds": seconds, "ran": len(world.seen["ran"]), "read": world.seen["read"]["c1"]}
 
 
 def report(driver, title, mode="bridge"):

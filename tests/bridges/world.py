@@ -39,7 +39,7 @@ from scenarios import SECRET, Scenario
 from world_handlers import Hooks, Watch, components
 
 from toolbus.messages import encode
-from toolbus.store import SqliteStore
+from toolbus.store import MemoryStore, SqliteStore
 
 USER: ContextVar[str] = ContextVar("user", default="nobody")
 """A variable that a program sets around a run; the tool `whoami` reads it."""
@@ -97,6 +97,7 @@ class Script:
 
     def __init__(self, turns, seen, prefix="c"):
         self._seen, self._number = seen, 0
+        self.times: list[float] = []  # when each request came, in seconds of `perf_counter`
         self._turns = deque([self._turn(turn, prefix) for turn in turns])
 
     def _turn(self, turn, prefix):
@@ -114,6 +115,7 @@ class Script:
         *prompt* is the last user text, *results* maps ids of calls to the texts of their results,
         *offered* names of tools to descriptions, *parameters* names of tools to their parameters.
         """
+        self.times.append(time.perf_counter())
         self._seen["requests"] += 1
         self._seen["read"] |= dict(results)
         for name, value in (("prompt", prompt), ("offered", offered), ("parameters", parameters)):
@@ -132,9 +134,13 @@ class Conversation:
 
 
 class World:
-    """The world of one play of *scenario*; *folder* is for its store."""
+    """The world of one play of *scenario*; *folder* is for its store.
 
-    def __init__(self, scenario: Scenario, mode: str, folder: str):
+    Without a folder it is a measurement: the store is in memory, and nothing observes but the
+    scenario's own handlers.
+    """
+
+    def __init__(self, scenario: Scenario, mode: str, folder: str | None):
         self.scenario, self.mode = scenario, mode
         self.streamed, self.sync = scenario.streamed, scenario.sync
         self.seen = json.loads(json.dumps(FIELDS))
@@ -147,7 +153,8 @@ class World:
         self.failures = 1  # how often `flaky` fails
         self.running = 0
         self.lock = threading.Lock()
-        self._path = Path(folder, "log.db")
+        self.times: list[float] = []  # of the requests, for a measurement
+        self._path = None if folder is None else Path(folder, "log.db")
 
     # --- for a bridge -----------------------------------------------------------------------------
 
@@ -155,7 +162,7 @@ class World:
     def components(self) -> list:
         """The components for a bridge: one that observes, and unless plain the scenario's."""
         judges = [] if self.mode == "plain" else components(self.scenario.handlers)
-        return [Watch(self.seen), *judges]
+        return [Watch(self.seen), *judges] if self._path else judges
 
     @property
     def approver(self):
@@ -178,9 +185,9 @@ class World:
         self.seen["asked"].append(name)
         return bool(self.scenario.person)
 
-    def open_store(self) -> SqliteStore:
+    def open_store(self):
         """Return the store, which the play's end closes."""
-        self._store = SqliteStore(self._path)
+        self._store = SqliteStore(self._path) if self._path else MemoryStore()
         return self._store
 
     # --- for a driver -----------------------------------------------------------------------------
@@ -203,6 +210,7 @@ class World:
         if scenario.sessions == 1:
             for prompt in scenario.prompts:
                 await self._play(run, Conversation(prompt, "s1", script))
+            self.times = script.times
         else:
             second = Script(scenario.script, self.seen, "d")
             talks = [("s1", script), ("s2", second)]
@@ -231,7 +239,7 @@ class World:
 
     async def observation(self) -> dict:
         """Return all that was seen, with what stands in the store."""
-        if self._path.exists():
+        if self._path and self._path.exists():
             await self._read_store()
         return self.seen
 
