@@ -102,16 +102,14 @@ class Scenario:
     person: bool | None = None
     expect: tuple[Check, ...] = ()
 
-    def missing(self, delivers: Mapping[str, str]) -> list[str]:
-        """Return its needs that a bridge with the abilities *delivers* does not serve."""
+    def deliveries(self, delivers: Mapping[str, str]) -> dict[str, str]:
+        """Return the delivery of each of its needs by a bridge with the abilities *delivers*."""
         # A framework in which another program asks the model has no run.
         runs = "outside" if delivers["model_calls"] == "outside" else "yes"
-        known = {**delivers, "run": runs}
-        lacking = {"no", "outside"}
-        missing = [need for need in self.needs if known[need] in lacking]
-        if self.unwrapped and known["sub_agents"] == "wrapped":
-            missing.append("sub_agents without wrapping")
-        return missing
+        found = {need: {**delivers, "run": runs}[need] for need in self.needs}
+        if self.unwrapped and found["sub_agents"] == "wrapped":
+            found["sub_agents"] = "no"
+        return found
 
     def problems(self, seen: Mapping[str, Any], mode: str = "bridge") -> list[str]:
         """Return what is not as expected in the observation *seen* of a play in *mode*."""

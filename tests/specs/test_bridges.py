@@ -57,7 +57,9 @@ class Cell(NamedTuple):
         """Return the abilities that the scenario needs, and our facts say are missing."""
         if self.place.framework == OURS:
             return []
-        return self.scenario.missing(FRAMEWORKS[self.place.framework].delivers)
+        delivers = FRAMEWORKS[self.place.framework].delivers
+        deliveries = self.scenario.deliveries(delivers)
+        return [need for need, delivery in deliveries.items() if delivery in {"no", "outside"}]
 
 
 @pytest.fixture(scope="session")
