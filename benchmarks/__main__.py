@@ -42,6 +42,7 @@ FILES = (
     "store_calls",
     "streaming",
     "hooks",
+    "bridges",
     "approvals",
 )
 """The files `bench_*.py`, in the order of their tables."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from toolbus.bridges.frameworks import FRAMEWORKS
+
 OURS, LOOP = "toolbus", "the loop"
 
 
@@ -173,6 +175,14 @@ TARGETS: tuple[Target, ...] = (
             *("≤", 1.5),
         )
         for name in (_PROXY, _JUDGED)
+    ],
+    *[
+        Target(
+            f"a {work} by the bridge into {name}, against its own hook",
+            *(f"bridge_{work}", (name, "bridge, with ledger"), (name, "own hook"), "≤", 3.0),
+        )
+        for name in FRAMEWORKS
+        for work in ("rewrite", "denial", "redaction")
     ],
     *[
         Target(f"redaction, {row}, %", "redaction", (row, OURS), None, "≤", limit)

@@ -66,13 +66,23 @@ def requirements(place: Place) -> list[str]:
     return [*project["dependencies"], *wanted, *HOSTS.get(place.framework, ())]
 
 
-def make_environment(place: Place, folder: Path) -> str:
-    """Make the environment of *place* in *folder*; return its interpreter."""
-    python = str(folder / "bin/python")
-    run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
-    # What is imported is compiled then; most files of these packages never are.
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-input"]
-    run([*pip, "--no-compile", *requirements(place)])
+def interpreter(place: Place, folder: Path, *, makes: bool = True) -> str | None:
+    """Return the interpreter of *place* in *folder*, which is made unless it is there.
+
+    Without *makes* it is None if there is none with the present requirements.
+    """
+    if place.framework == OURS:
+        return sys.executable
+    stamp, python = folder / "made", str(folder / "bin/python")
+    wanted = "\n".join(requirements(place))
+    if not stamp.exists() or stamp.read_text("utf-8") != wanted:
+        if not makes:
+            return None
+        run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)])
+        # What is imported is compiled then; most files of these packages never are.
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-input"]
+        run([*pip, "--no-compile", *requirements(place)])
+        stamp.write_text(wanted, "utf-8")
     return python
 
 
@@ -123,7 +133,8 @@ class Driver:
 
 def play(place: Place, folder: Path) -> dict[str, Any]:
     """Return all observations of *place* by title and mode; *folder* is for its environment."""
-    python = sys.executable if place.framework == OURS else _interpreter(place, folder)
+    kept = Path(os.environ.get("TOOLBUS_ENVIRONMENTS", folder.parent), folder.name)
+    python = interpreter(place, kept)
     with Driver(python, place.framework, folder.with_suffix(".log")) as driver:
         return {
             scenario.title: {
@@ -131,16 +142,6 @@ def play(place: Place, folder: Path) -> dict[str, Any]:
             }
             for scenario in SCENARIOS
         }
-
-
-def _interpreter(place: Place, folder: Path) -> str:
-    """Return the interpreter of *place*, from a folder of made environments if one is given."""
-    made = Path(os.environ.get("TOOLBUS_ENVIRONMENTS", folder.parent), folder.name)
-    if (made / "made").exists():
-        return str(made / "bin/python")
-    python = make_environment(place, made)
-    (made / "made").touch()
-    return python
 
 
 class Plays:
