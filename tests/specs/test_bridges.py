@@ -12,6 +12,7 @@ import pytest
 from tests.bridges.scenarios import SCENARIOS, Scenario
 
 from framework_environments import OURS, PLACES, Place, Plays
+from framework_table import HEAD, README, TABLE, measured_cells, read_cells, write_cells
 from toolbus import AgentComponent, Deny, guard, on
 from toolbus.bridges.frameworks import FRAMEWORKS
 from toolbus.bridges.host import BridgeHost
@@ -366,3 +367,27 @@ def test_component_that_lacks_an_ability_is_refused(name):
                 BridgeHost(name, [component()])
         else:
             BridgeHost(name, [component()])
+
+
+@pytest.mark.full
+def test_table_of_the_guide_was_measured(plays):
+    """To write it anew, delete its rows and run this test, which writes them and fails once."""
+    newest = [Place(OURS), *(place for place in PLACES if place.release == "newest")]
+
+    fresh = measured_cells({place.framework: plays.at(place) for place in newest})
+
+    if not read_cells():
+        write_cells(fresh)
+        pytest.fail(f"{TABLE.name} had no rows, and they are written")
+    assert read_cells() == fresh
+
+
+def test_readme_has_the_head_of_the_table():
+    """To write it anew, do the same."""
+    cells, shown = read_cells(), read_cells(README)
+
+    if not shown:
+        write_cells(cells, README, HEAD)
+        pytest.fail("the README had no rows, and they are written")
+    assert shown == dict(list(cells.items())[:HEAD])
+    assert list(cells) == [scenario.title for scenario in SCENARIOS]

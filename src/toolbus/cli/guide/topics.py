@@ -26,10 +26,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Rules and secrets",
         ("policy", "policy-recipes", "policy-tools", "approvals", "redaction", "redaction-limits"),
     ),
-    (
-        "Sessions",
-        ("stores", "shutdown", "streaming"),
-    ),
+    ("Sessions", ("stores", "shutdown", "streaming")),
     (
         "Tests",
         ("testing", "replay"),
@@ -38,6 +35,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "In other programs",
         (
             "mcp",
+            "bridges",
             "hosts",
             "claude-code",
             "codex",
