@@ -16,15 +16,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tests.bridges.scenarios import SCENARIOS
+from tests.bridges.scenarios import HIDDEN, SCENARIOS
 
 from toolbus.bridges.frameworks import FRAMEWORKS
 
 ROOT = Path(__file__).parents[2]
 WORLD = ROOT / "tests/bridges"
 OURS = "toolbus"
-HOSTS = {"agent_hooks": ("agent-framework-core",)}
-"""What a framework's world needs besides its extra."""
+HOSTS = {"agent_hooks": "agent_framework"}
+"""The driver of what is a contract and no framework: a host that speaks it."""
+PACKAGES = {"agent_hooks": ("agent-framework-core",)}
+"""What a driver needs besides the extra."""
+MEASURED = {
+    "rewrite": {"rewrite": "lookup", "set": {"key": "x"}},
+    "denial": {"deny": "lookup"},
+    "redaction": {"redact": "*"},
+}
+"""The handlers whose cost is measured."""
 SECONDS = 300
 QUIET = {
     "LANGSMITH_TRACING": "false",
@@ -46,12 +54,17 @@ class Place(NamedTuple):
         """Return how each scenario is played there."""
         return ("bridge",) if self.framework == OURS else ("bridge", "own")
 
+    @property
+    def leaf(self) -> str:
+        """Return the name of its driver, `LEAF_world.py`."""
+        return HOSTS.get(self.framework, self.framework)
+
 
 PLACES = tuple(
-    Place(name, release)
+    place
     for name in FRAMEWORKS
-    if (WORLD / f"{name}_world.py").exists()
-    for release in ("oldest", "newest")
+    for place in (Place(name, "oldest"), Place(name))
+    if (WORLD / f"{place.leaf}_world.py").exists()
 )
 
 
@@ -63,7 +76,7 @@ def requirements(place: Place) -> list[str]:
     if place.release == "oldest":
         oldest = rf"^({re.escape(framework.package)}(?:\[[^]]*\])?)>=([^,]+).*$"
         wanted = [re.sub(oldest, r"\1==\2", one) for one in wanted]
-    return [*project["dependencies"], *wanted, *HOSTS.get(place.framework, ())]
+    return [*project["dependencies"], *wanted, *PACKAGES.get(place.framework, ())]
 
 
 def interpreter(place: Place, folder: Path, *, makes: bool = True) -> str | None:
@@ -132,16 +145,36 @@ class Driver:
 
 
 def play(place: Place, folder: Path) -> dict[str, Any]:
-    """Return all observations of *place* by title and mode; *folder* is for its environment."""
+    """Return all observations of *place* by title and mode; *folder* is for its environment.
+
+    "measurements" has those of short measurements, by the handler's work.
+    """
     kept = Path(os.environ.get("TOOLBUS_ENVIRONMENTS", folder.parent), folder.name)
     python = interpreter(place, kept)
-    with Driver(python, place.framework, folder.with_suffix(".log")) as driver:
-        return {
+    with Driver(python, place.leaf, folder.with_suffix(".log")) as driver:
+        plays = {
             scenario.title: {
                 mode: driver.ask(scenario=scenario.title, mode=mode) for mode in place.modes
             }
             for scenario in SCENARIOS
         }
+        plays["measurements"] = {
+            work: {
+                mode: driver.ask(measure=[handler], calls=3, mode=mode)
+                for mode in ("plain", *place.modes)
+            }
+            for work, handler in MEASURED.items()
+        }
+        return plays
+
+
+def did_work(work: str, seen: dict[str, Any]) -> bool:
+    """Return whether the handler of MEASURED that *work* names did its work in *seen*."""
+    if "crashed" in seen:
+        raise RuntimeError(seen["crashed"])
+    if work == "denial":
+        return seen["ran"] == 0
+    return ("token of x" if work == "rewrite" else HIDDEN) in seen["read"]
 
 
 class Plays:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from tests.bridges.scenarios import SCENARIOS, Scenario
 
-from framework_environments import OURS, PLACES, Place, Plays
+from framework_environments import OURS, PLACES, Place, Plays, did_work
 from framework_table import HEAD, README, TABLE, measured_cells, read_cells, write_cells
 from toolbus import AgentComponent, Deny, guard, on
 from toolbus.bridges.frameworks import FRAMEWORKS
@@ -367,6 +367,13 @@ def test_component_that_lacks_an_ability_is_refused(name):
                 BridgeHost(name, [component()])
         else:
             BridgeHost(name, [component()])
+
+
+def test_measured_handler_does_its_work(plays, place):
+    for work, seen in plays.at(place)["measurements"].items():
+        assert {mode: did_work(work, one) for mode, one in seen.items()} == {
+            mode: mode != "plain" for mode in seen
+        }
 
 
 @pytest.mark.full
