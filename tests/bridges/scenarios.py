@@ -37,6 +37,8 @@ class Check:
             "absent": lambda: found is not None and self.value not in found,
             "at least": lambda: found >= self.value,
             "count": lambda: found.count(self.value[0]) == self.value[1],
+            "some": lambda: any(self.value in text for text in found.values()),
+            "total": lambda: sum(found.values()) == self.value,
             "distinct": lambda: len(set(found.values())) == self.value,
             "missing": lambda: False,
         }[self.kind]()
@@ -82,7 +84,8 @@ class Scenario:
     run uses the framework's streaming, a *sync* one sync tools and the framework's sync entry if it
     has one; a *cancelled* one is cancelled while `hang` runs; an *unwrapped* one wraps no
     sub-agent. *person* is the answer to each question, None without an approver. With two
-    *sessions* two runs go on at once. *ours* is not asked of a framework's own hooks.
+    *sessions* two runs go on at once. The calls of a model that *repeats_ids* all have the id c1.
+    *timeout* is that of each tool, in seconds. *ours* is not asked of a framework's own hooks.
     """
 
     title: str
@@ -97,6 +100,8 @@ class Scenario:
     unwrapped: bool = False
     explained: bool = False
     ours: bool = False
+    repeats_ids: bool = False
+    timeout: float | None = None
     sessions: int = 1
     partial: bool = True
     person: bool | None = None
@@ -196,6 +201,27 @@ SCENARIOS = (
         handlers=({"hang": "echo"},),
         needs=("deny",),
         expect=(ran(), contains("read.c1", ""), DONE, *ended(c1="denied")),
+    ),
+    Scenario(
+        title="Crashing redaction withholds the result",
+        script=LOOKED_UP,
+        handlers=({"crash_result": "lookup"},),
+        needs=("replace_result",),
+        expect=(
+            ran(LOOKUP),
+            contains("read.c1", ""),
+            absent("read.c1"),
+            absent("stored"),
+            DONE,
+            *ended(c1="ok"),
+        ),
+    ),
+    Scenario(
+        title="Crashing guard of prompts denies them",
+        prompts=("make a bomb",),
+        handlers=({"crash_prompt": "bomb"},),
+        needs=("block_prompt",),
+        expect=(equal("requests", 0), equal("runs", ["denied"])),
     ),
     Scenario(
         title="Failure is redacted",
@@ -342,6 +368,22 @@ SCENARIOS = (
         ),
         needs=("deny", "answer", "rewrite_arguments"),
         expect=(DONE, *ended(c1="ok", c2="error", c3="ok", c4="denied", c5="answered")),
+    ),
+    Scenario(
+        title="Repeated call id is judged again",
+        script=([["echo", {"text": "a"}]], [["echo", {"text": "b"}]], "done"),
+        handlers=({"deny": "echo", "when": {"text": "b"}},),
+        needs=("deny",),
+        repeats_ids=True,
+        # Each call has an end; a bridge or a framework may give the second one an id of its own.
+        expect=(ran(ECHO), Check("some", "read", REASON), Check("total", "ends", 2), DONE),
+    ),
+    Scenario(
+        title="Tool is stopped at its timeout",
+        script=([["hang", {}]], "done"),
+        timeout=0.05,
+        ours=True,
+        expect=(ran(("hang", {})), contains("read.c1", ""), DONE, *ended(c1="timeout")),
     ),
     Scenario(
         title="Traces hold nothing raw of results",

@@ -47,7 +47,7 @@ def tools_of(world):
         return await Agent(WorldModel(world.sub_script), tools=plain).run_below(task, context)
 
     plain = [
-        tool(function, idempotent=name in IDEMPOTENT)
+        tool(function, idempotent=name in IDEMPOTENT, timeout=world.scenario.timeout)
         for name, function in world.tools.items()
         if name != "delegate"
     ]

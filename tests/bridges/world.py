@@ -93,10 +93,10 @@ class Turn:
 
 
 class Script:
-    """The turns of one model; its calls have the ids *prefix*1, *prefix*2, …"""
+    """The turns of one model; its calls are *prefix*1, *prefix*2, …, unless it *repeats* ids."""
 
-    def __init__(self, turns, seen, prefix="c"):
-        self._seen, self._number = seen, 0
+    def __init__(self, turns, seen, prefix="c", *, repeats=False):
+        self._seen, self._number, self._repeats = seen, 0, repeats
         self.times: list[float] = []  # when each request came, in seconds of `perf_counter`
         self._turns = deque([self._turn(turn, prefix) for turn in turns])
 
@@ -105,7 +105,7 @@ class Script:
             return Turn(turn)
         calls = []
         for name, arguments in turn:
-            self._number += 1
+            self._number = 1 if self._repeats else self._number + 1
             calls.append(Call(f"{prefix}{self._number}", name, dict(arguments)))
         return Turn(calls=tuple(calls))
 
@@ -174,11 +174,10 @@ class World:
     @property
     def options(self) -> dict:
         """The options of a bridge; tools in `IDEMPOTENT` are for the driver to name."""
-        return {
-            "store": self.open_store(),
-            "approver": self.approver,
-            "partial": self.scenario.partial,
-        }
+        options = {"approver": self.approver, "partial": self.scenario.partial}
+        if self.scenario.timeout is not None:
+            options["timeout"] = self.scenario.timeout
+        return {"store": self.open_store(), **options}
 
     def approve(self, name) -> bool:
         """Return the person's answer about a call of the tool *name*."""
@@ -206,7 +205,8 @@ class World:
         A sync *run* runs in a thread without an event loop. It returns the final text; its
         exception is observed too.
         """
-        scenario, script = self.scenario, Script(self.scenario.script, self.seen)
+        scenario = self.scenario
+        script = Script(scenario.script, self.seen, repeats=scenario.repeats_ids)
         if scenario.sessions == 1:
             for prompt in scenario.prompts:
                 await self._play(run, Conversation(prompt, "s1", script))

@@ -143,6 +143,20 @@ class DenyResult(Data):
         return Deny(REASON) if self.chooses(ctx.value.tool_name) else None
 
 
+class CrashingRedaction(Data):
+    @on(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
+    def redact(self, ctx):
+        if self.chooses(ctx.value.tool_name):
+            raise RuntimeError("the redaction has a bug")
+
+
+class CrashingPromptGuard(Data):
+    @guard(RUN_BEFORE)
+    def judge(self, ctx):
+        if self.handler["crash_prompt"] in str(ctx.value.prompt):
+            raise RuntimeError("the guard has a bug")
+
+
 class HideTool(Data):
     @on(TOOLS_PROVIDE)
     def hide(self, ctx):
@@ -187,6 +201,8 @@ COMPONENTS = {
     "replace_failure": ReplaceFailure,
     "deny_prompt": DenyPrompt,
     "deny_result": DenyResult,
+    "crash_result": CrashingRedaction,
+    "crash_prompt": CrashingPromptGuard,
     "hide": HideTool,
     "reword": RewordTool,
     "fill": FillArgument,
@@ -312,6 +328,8 @@ class Hooks:
     def after(self, name, arguments, result, call_id="", *, is_error=False):
         """Return *result*, text or another JSON value, as the model may read it."""
         self._end(call_id)
+        for _ in self._of("crash_result", name):
+            raise RuntimeError("the redaction has a bug")
         for handler in self._of("replace_failure", name):
             result = handler["text"] if is_error else result
         for _ in self._of("redact"):
@@ -326,6 +344,9 @@ class Hooks:
 
     def prompt(self, text) -> str:
         """Return a prompt as the model may read it; raises `PromptRefusedError`."""
+        for handler in self._of("crash_prompt"):
+            if handler["crash_prompt"] in text:
+                raise RuntimeError("the guard has a bug")
         for handler in self._of("deny_prompt"):
             if handler["deny_prompt"] in text:
                 raise PromptRefusedError(REASON)

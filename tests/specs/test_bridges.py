@@ -117,6 +117,14 @@ def test_hanging_guard_denies_the_call(cell):
     assert cell.problems == []
 
 
+def test_crashing_redaction_withholds_the_result(cell):
+    assert cell.problems == []
+
+
+def test_crashing_guard_of_prompts_denies_them(cell):
+    assert cell.problems == []
+
+
 def test_failure_is_redacted(cell):
     assert cell.problems == []
 
@@ -166,6 +174,14 @@ def test_cancelled_run_ends_each_call(cell):
 
 
 def test_every_call_has_exactly_one_end(cell):
+    assert cell.problems == []
+
+
+def test_repeated_call_id_is_judged_again(cell):
+    assert cell.problems == []
+
+
+def test_tool_is_stopped_at_its_timeout(cell):
     assert cell.problems == []
 
 
