@@ -73,6 +73,7 @@ class BridgeSession:
         self._advertised = AdvertisedTools(())
         self._paused = PausedCalls(self._log, host.store)
         self._running = 0
+        self._answer: RunResult[Any] = RunResult(status="ok")
 
     @property
     def is_busy(self) -> bool:
@@ -104,20 +105,31 @@ class BridgeSession:
             raise self._denied(error.reason) from None
         return entered.text
 
-    async def finish(self, text: str) -> str:
-        """Put the model's final answer *text* on the bus; return it as handlers left it.
+    async def answer(self, text: str) -> str:
+        """Put a text of the model on the bus before its run ends; return it as handlers left it.
 
-        A denied answer is replaced by the reason.
+        A denied text is replaced by the reason. The last text is the answer of the run.
         """
         message = AssistantMessage(id=new_id(), content=text)
         try:
             entered = await self._append(message)
         except MessageDenied as error:
-            await self._end(RunResult(status="denied", reason=error.reason))
+            self._answer = RunResult(status="denied", reason=error.reason)
             return error.reason
         answer = entered if isinstance(entered, AssistantMessage) else message
-        await self._end(RunResult(status="ok", message=answer))
+        self._answer = RunResult(status="ok", message=answer)
         return answer.text
+
+    async def end(self) -> None:
+        """Put the end of a run on the bus, with its last `answer`."""
+        result, self._answer = self._answer, RunResult(status="ok")
+        await self._end(result)
+
+    async def finish(self, text: str) -> str:
+        """Put the model's final answer *text* on the bus; return it as handlers left it."""
+        answer = await self.answer(text)
+        await self.end()
+        return answer
 
     async def fail(self, error: BaseException) -> None:
         """Put the failure of a run on the bus."""

@@ -1,0 +1,300 @@
+"""The bridge to Pydantic AI: a capability that takes the calls of an agent through components."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from toolbus.bridges.host import BridgeHost
+from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.settings.extras import needs_extra
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+
+    from pydantic_ai import RunContext
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.bridges.session import BridgeSession
+    from toolbus.components.adapters import ToolAdapter
+    from toolbus.components.components import AgentComponent
+
+try:
+    from pydantic_ai import ModelRetry, UserPromptNode
+    from pydantic_ai.agent import WrapperAgent
+    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models import CompletedStreamedResponse
+    from pydantic_ai.models.wrapper import WrapperModel
+    from pydantic_core import ValidationError
+
+    from toolbus.bridges.pydantic_ai_calls import CALLER, BridgedToolset, RunCalls
+    from toolbus.bridges.pydantic_ai_values import InvalidArguments
+except ImportError as error:
+    msg = needs_extra("the bridge to Pydantic AI needs its library", "pydantic-ai")
+    raise ImportError(msg, name="pydantic_ai") from error
+
+
+class PydanticAIBridge(AbstractCapability[Any]):
+    """A capability with *components* for the agents of Pydantic AI.
+
+        agent = Agent(model, tools=tools, capabilities=[PydanticAIBridge([RedactSecrets()])])
+
+    Each conversation of the framework (`conversation_id`) is a session. *options* are those of
+    `BridgeHost`. A failed tool does not end the run: the model reads the failure.
+    """
+
+    def __init__(
+        self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
+    ) -> None:
+        self._host = BridgeHost("pydantic_ai", components, **options)
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability."""
+        return self._host.delivers
+
+    def wrap(self, agent: AbstractAgent[Any, Any]) -> AbstractAgent[Any, Any]:
+        """Return *agent*, which a tool runs, with the components of this bridge."""
+        capabilities: list[Any] = []
+        agent.root_capability.apply(capabilities.append)
+        # Capabilities without an id are equal to each other.
+        is_bridged = any(capability is self for capability in capabilities)
+        return agent if is_bridged else _BridgedAgent(agent, self)
+
+    async def aclose(self) -> None:
+        """Write the last records and close the components."""
+        await self._host.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *args: object) -> None:
+        await self.aclose()
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Ask for the place beside the tools, so that other capabilities see nothing raw."""
+        return CapabilityOrdering(position="innermost")
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        """Return the capability of a run, below the call whose tool has started the run, if any."""
+        caller = CALLER.get()
+        if caller is not None and caller.session.host is self._host:
+            name = (ctx.agent and ctx.agent.name) or "sub-agent"
+            return _BridgedRun(self._host.session_below(caller.session, name, caller.call_id))
+        return _BridgedRun(self._host.session(ctx.conversation_id or ctx.run_id or ""))
+
+
+class _BridgedRun(AbstractCapability[Any]):
+    """The capability of one run, in *session*."""
+
+    def __init__(self, session: BridgeSession) -> None:
+        self._session, self.calls = session, RunCalls(session)
+        self._prompt: Any = None
+        self._is_judged = False
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Ask for the place of the bridge."""
+        return CapabilityOrdering(position="innermost")
+
+    # --- prompt and answer -----------------------------------------------------------------------
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
+        """Judge the prompt; put the end of the run on the bus."""
+        self.calls.waiting |= _unanswered(ctx.messages)
+        if (prompt := ctx.prompt) is not None:
+            text = _text_of(prompt)
+            read = await self._session.begin(text)
+            self._prompt = prompt if read == text else _with_text(prompt, read)
+        try:
+            result = await handler()
+        except BaseException as error:
+            await self._session.fail(error)
+            raise
+        await self._session.end()
+        return result
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ARG002
+        """Give the run its prompt as handlers left it."""
+        is_prompt = isinstance(node, UserPromptNode) and node.user_prompt is not None
+        return replace(node, user_prompt=self._prompt) if is_prompt else node
+
+    async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
+        """Judge results from outside of the run; judge the answer before any trace has it."""
+        self._is_judged = False
+        if self.calls.waiting and ctx.messages:
+            ctx.messages[-1] = request = await self._judge_outside(ctx.messages)
+            request_context.messages[-1] = request
+        request_context.model = _BridgedModel(request_context.model, self)
+        return request_context
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: Any, response: ModelResponse
+    ) -> ModelResponse:
+        """Judge an answer that has been streamed, and note the calls."""
+        if not self._is_judged:
+            response = await self.judge(response, request_context.model_request_parameters)
+        self.calls.note(response.tool_calls, ctx)
+        return response
+
+    async def judge(
+        self, response: ModelResponse, parameters: ModelRequestParameters
+    ) -> ModelResponse:
+        """Return *response* with its text and its structured output as handlers left them."""
+        self._is_judged = True
+        outputs = {tool.name for tool in parameters.output_tools}
+        texts = [part for part in response.parts if isinstance(part, TextPart)]
+        text = "".join([part.content for part in texts])
+        read = await self._session.answer(text) if text else text
+        parts: list[Any] = []
+        for part in response.parts:
+            if isinstance(part, TextPart) and read != text:
+                # The whole text stands in the first part.
+                parts += [replace(part, content=read)] if part is texts[0] else []
+            elif isinstance(part, ToolCallPart) and part.tool_name in outputs:
+                output = await self._session.answer(part.args_as_json_str())
+                is_same = output == part.args_as_json_str()
+                parts.append(part if is_same else replace(part, args=output))
+            else:
+                parts.append(part)
+        return replace(response, parts=parts)
+
+    async def _judge_outside(self, history: list[Any]) -> Any:
+        """Return the last request with results from outside of the run as handlers left them."""
+        calls = {
+            part.tool_call_id: part
+            for message in history
+            for part in message.parts
+            if isinstance(part, ToolCallPart) and part.tool_call_id in self.calls.waiting
+        }
+        parts = [
+            await self.calls.judge_outside(part, calls[part.tool_call_id])
+            if isinstance(part, ToolReturnPart) and part.tool_call_id in calls
+            else part
+            for part in history[-1].parts
+        ]
+        return replace(history[-1], parts=parts)
+
+    # --- tools and calls -------------------------------------------------------------------------
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """Take the calls of all tools, below every hook of other capabilities.
+
+        pydantic-ai 2.68: `after_tool_execute` of another capability runs inside of
+        `wrap_tool_execute`, and would see the original result.
+        """
+        return BridgedToolset(toolset, self.calls)
+
+    async def wrap_tool_validate(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: Any, handler: Any
+    ) -> dict[str, Any]:
+        """Validate the arguments; invalid ones go on, for handlers may deny or mend the call."""
+        if self.calls.is_unknown(tool_def.name):
+            return InvalidArguments(args)
+        try:
+            valid: dict[str, Any] = await handler(args)
+        except (ValidationError, ModelRetry) as error:
+            if tool_def.kind != "function" and not ctx.tool_call_approved:
+                raise
+            self.calls.problems[call.tool_call_id] = error
+            return InvalidArguments(args)
+        if tool_def.kind == "external":
+            await self.calls.defer(call, valid)
+        return valid
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002 - as of the framework
+        *,
+        call: ToolCallPart,
+        tool_def: Any,
+        args: Any,
+        handler: Any,
+    ) -> Any:
+        """Answer the call of an unknown tool."""
+        if self.calls.is_unknown(tool_def.name):
+            return await self.calls.answer_unknown(call, args)
+        return await handler(args)
+
+    async def wrap_output_process(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002 - as of the framework
+        *,
+        output_context: Any,
+        output: Any,
+        handler: Any,
+    ) -> Any:
+        """Take the call of an output function, through which an agent may hand over its task."""
+        if not output_context.has_function:
+            return await handler(output)
+        return await self.calls.call_output(output, output_context, handler)
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether a handler may change an answer, so that a stream must wait for its end."""
+        handlers = self._session.host.bus.handlers(MESSAGE_APPEND_BEFORE)
+        return any(not info.roles or "assistant" in info.roles for info in handlers)
+
+
+class _BridgedModel(WrapperModel):
+    """A model whose answers *run* judges; a streamed one is held back if handlers may change it."""
+
+    def __init__(self, wrapped: Model, run: _BridgedRun) -> None:
+        super().__init__(wrapped)
+        self._run = run
+
+    async def request(self, *args: Any, **options: Any) -> ModelResponse:
+        """Return the model's answer as handlers left it."""
+        response = await super().request(*args, **options)
+        return await self._run.judge(response, args[2])
+
+    @asynccontextmanager
+    async def request_stream(self, *args: Any, **options: Any) -> AsyncGenerator[Any]:
+        """Yield the stream of the model's answer."""
+        async with super().request_stream(*args, **options) as stream:
+            if not self._run.holds_answers:
+                yield stream
+                return
+            async for _ in stream:
+                pass
+            response = await self._run.judge(stream.get(), args[2])
+        yield CompletedStreamedResponse(
+            response, model_request_parameters=args[2], replay_events=True
+        )
+
+
+class _BridgedAgent(WrapperAgent[Any, Any]):
+    """An agent with *bridge* in each run."""
+
+    def __init__(self, wrapped: AbstractAgent[Any, Any], bridge: PydanticAIBridge) -> None:
+        super().__init__(wrapped)
+        self._bridge = bridge
+
+    def iter(self, *args: Any, capabilities: Sequence[Any] | None = None, **options: Any) -> Any:
+        """Run the agent with the bridge."""
+        return super().iter(*args, capabilities=[*(capabilities or ()), self._bridge], **options)
+
+
+def _text_of(prompt: Any) -> str:
+    """Return the text of a prompt, without its images and files."""
+    items = [prompt] if isinstance(prompt, str) else prompt
+    texts = [item if isinstance(item, str) else getattr(item, "content", None) for item in items]
+    return "\n".join([text for text in texts if isinstance(text, str)])
+
+
+def _with_text(prompt: Any, text: str) -> Any:
+    """Return *prompt* with *text* in place of its own texts."""
+    if isinstance(prompt, str):
+        return text
+    return [text, *[item for item in prompt if not _text_of([item])]]
+
+
+def _unanswered(history: list[Any]) -> set[str]:
+    """Return the ids of the calls in *history* that have no result."""
+    parts = [part for message in history for part in message.parts]
+    answered = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart)}
+    return {part.tool_call_id for part in parts if isinstance(part, ToolCallPart)} - answered
