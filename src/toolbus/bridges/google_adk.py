@@ -1,0 +1,256 @@
+"""The bridge to Google ADK: a plugin of its `Runner` that takes calls through components."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.session import PromptDenied
+from toolbus.settings.extras import needs_extra
+
+try:
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai import types
+
+    from toolbus.bridges.google_adk_calls import CURRENT, AdkCall, guard
+    from toolbus.bridges.google_adk_values import (
+        as_object,
+        judges_answers,
+        read_late_results,
+        redeclare,
+        spec_of,
+        texts_of,
+        with_text,
+    )
+except ImportError as error:
+    msg = needs_extra("the bridge to Google ADK needs its library", "google-adk")
+    raise ImportError(msg, name="google.adk") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.agents.invocation_context import InvocationContext
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.runners import Runner
+    from google.adk.sessions.session import Session
+    from google.adk.tools.tool_context import ToolContext
+
+    from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.bridges.session import BridgeSession
+    from toolbus.components.adapters import ToolAdapter
+    from toolbus.components.components import AgentComponent
+
+
+class GoogleADKBridge(BasePlugin):
+    """A plugin with *components*: `Runner(agent=agent, plugins=[bridge], …)`, or of an `App`.
+
+    Args:
+        components: components and adapters, as of an `Agent` of ours.
+        name: the plugin's name, unique in a runner.
+        approver: decides the questions of guards; by default the framework asks its user by its
+            tool confirmation, and the run goes on with the answer.
+        options: the further arguments of `BridgeHost`, such as *store* and *partial*.
+
+    Put it first: what an earlier plugin answers, no component sees. Agents in `AgentTool`,
+    `sub_agents` and workflows belong to their runner; a runner that a tool makes needs this plugin
+    too, by its *plugins* or by `wrap`. Close it by `aclose`: runners share it, so the end of one
+    does not close it.
+    """
+
+    def __init__(
+        self,
+        components: Iterable[AgentComponent | ToolAdapter] = (),
+        *,
+        name: str = "toolbus",
+        approver: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name)
+        self._confirms = approver is None
+        self._host = BridgeHost("google_adk", components, approver=approver, **options)
+        self._runs: dict[str, _Run] = {}
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability in Google ADK."""
+        return self._host.delivers
+
+    def wrap(self, runner: Runner) -> Runner:
+        """Return *runner*, which was made without this plugin, with it."""
+        if self not in runner.plugin_manager.plugins:
+            runner.plugin_manager.register_plugin(self)
+        return runner
+
+    async def aclose(self) -> None:
+        """Write the last records and close the components."""
+        for run in self._runs.values():
+            # No callback tells of a run that is cancelled while no tool runs (google-adk 2.13).
+            await run.session.fail(asyncio.CancelledError())
+        self._runs.clear()
+        await self._host.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    # --- a run -----------------------------------------------------------------------------------
+
+    async def on_user_message_callback(
+        self, *, invocation_context: InvocationContext, user_message: types.Content
+    ) -> types.Content | None:
+        """Judge the prompt, or results that the program sends later than its tools.
+
+        A denied prompt is replaced by the reason, which is then the answer too.
+        """
+        parts, run = user_message.parts or [], self._run(invocation_context)
+        if any(part.function_response for part in parts):
+            return await read_late_results(run.session, user_message)
+        prompt = "\n".join(texts_of(user_message))
+        try:
+            read = await run.session.begin(prompt)
+        except PromptDenied as error:
+            run.denied = error.reason
+            return types.Content(role="user", parts=[types.Part(text=error.reason)])
+        return None if read == prompt else with_text(user_message, read)
+
+    async def before_run_callback(
+        self, *, invocation_context: InvocationContext
+    ) -> types.Content | None:
+        """End the run of a denied prompt."""
+        denied = self._run(invocation_context).denied
+        if denied is None:
+            return None
+        return types.Content(role="model", parts=[types.Part(text=denied)])
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Show the model the tools as handlers left them."""
+        tools = [tool for tool in llm_request.config.tools or [] if isinstance(tool, types.Tool)]
+        declared = [each for tool in tools for each in tool.function_declarations or []]
+        specs = {spec.name: spec for spec in map(spec_of, declared)}
+        session = self._session(callback_context)
+        shown = {spec.name: spec for spec in await session.adapt_tools([*specs.values()])}
+        for name in specs.keys() - shown.keys():
+            llm_request.tools_dict.pop(name, None)
+        for tool in tools:
+            tool.function_declarations = [
+                redeclare(each, shown[each.name])
+                for each in tool.function_declarations or []
+                if each.name in shown
+            ] or None
+        # Models refuse a tool without any declaration.
+        filled = [tool for tool in tools if tool.model_dump(exclude_none=True)]
+        llm_request.config.tools = filled or None
+
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> LlmResponse | None:
+        """Judge a text of the model; its pieces are held back if a handler judges answers."""
+        content = llm_response.content
+        texts = texts_of(content)
+        if content is None or not texts:
+            return None
+        if llm_response.partial:
+            is_held = judges_answers(self._host.bus)
+            return llm_response.model_copy(update={"content": None}) if is_held else None
+        text = "".join(texts)
+        read = await self._session(callback_context).answer(text)
+        if read == text:
+            return None
+        return llm_response.model_copy(update={"content": with_text(content, read)})
+
+    async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Put the end of a run on the bus, unless the run waits for its user."""
+        run = self._runs.pop(invocation_context.invocation_id, None)
+        if run is not None and run.denied is None and not run.session.is_busy:
+            await run.session.end()
+
+    async def on_run_error_callback(
+        self, *, invocation_context: InvocationContext, error: Exception
+    ) -> None:
+        """Put the failure of a run on the bus."""
+        await self._fail(invocation_context.invocation_id, error)
+
+    async def _fail(self, invocation_id: str, error: BaseException) -> None:
+        run = self._runs.pop(invocation_id, None)
+        if run is not None:
+            await run.session.fail(error)
+
+    def _run(self, context: InvocationContext) -> _Run:
+        run = self._runs.get(context.invocation_id)
+        if run is None:
+            session = self._session_of(context.session, context.agent.name)
+            run = self._runs[context.invocation_id] = _Run(session)
+        return run
+
+    # --- its calls -------------------------------------------------------------------------------
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Guard the tool, which runs after the callbacks and the confirmation of the framework."""
+        session, above = self._session(tool_context), CURRENT.get()
+        call = AdkCall(session, tool, tool_context, above=above, confirms=self._confirms)
+        # The call of an unknown tool has a plain `BaseTool`, which cannot run (google-adk 2.13).
+        if type(tool) is BaseTool:
+            return as_object(await call.end(tool_args, None))
+        CURRENT.set(call)
+        guard(tool)
+        return None
+
+    async def after_tool_callback(
+        self, *, tool_args: dict[str, Any], tool_context: ToolContext, result: Any, **_: Any
+    ) -> dict[str, Any] | None:
+        """Judge a result that another callback gave in place of the tool's."""
+        call = CURRENT.get()
+        if call is None or not call.waits_in(tool_context) or call.is_paused:
+            return None
+
+        async def run_async(**_: Any) -> Any:
+            return result
+
+        read = await call.run(run_async, tool_args)
+        return None if read is result else as_object(read)
+
+    async def on_tool_error_callback(
+        self, *, tool_args: dict[str, Any], tool_context: ToolContext, error: Any, **_: Any
+    ) -> dict[str, Any] | None:
+        """Judge a failure of the framework before the tool ran."""
+        call = CURRENT.get()
+        if isinstance(error, asyncio.CancelledError):
+            await self._fail(tool_context.invocation_id, error)
+        if call is None or not call.waits_in(tool_context) or not isinstance(error, Exception):
+            return None
+
+        async def run_async(**_: Any) -> Any:
+            raise error
+
+        return as_object(await call.run(run_async, tool_args))
+
+    def _session(self, context: CallbackContext) -> BridgeSession:
+        return self._session_of(context.session, context.agent_name)
+
+    def _session_of(self, session: Session, agent: str) -> BridgeSession:
+        """Return the session of a conversation, or that of a sub-agent below the running call."""
+        above = CURRENT.get()
+        if above is not None and above.session.host is self._host and above.is_running:
+            return self._host.session_below(above.session, agent, above.call_id)
+        names = (session.app_name, session.user_id, session.id)
+        return self._host.session("/".join([quote(name, safe="") for name in names]))
+
+
+class _Run:
+    """A run in *session*; *denied* is the reason if its prompt was denied."""
+
+    denied: str | None = None
+
+    def __init__(self, session: BridgeSession) -> None:
+        self.session = session

@@ -1,0 +1,129 @@
+"""Tools, results and texts of Google ADK in our words, and back."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from google.genai import types
+from pydantic_core import to_jsonable_python
+
+from toolbus.components.adapter_handlers import AdapterHandler
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, ToolSpec
+from toolbus.messages import schemas
+from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import ToolMessage, ToolResponse
+
+if TYPE_CHECKING:
+    from toolbus.bridges.session import BridgeSession
+    from toolbus.bus.bus import EventBus
+
+
+def spec_of(declaration: types.FunctionDeclaration) -> ToolSpec:
+    """Return the tool of *declaration*."""
+    return _spec_of(declaration.model_dump_json(exclude_none=True))
+
+
+# Cached, because the framework declares each tool anew for each request.
+@lru_cache(1024)
+def _spec_of(encoded: str) -> ToolSpec:
+    declaration = types.FunctionDeclaration.model_validate_json(encoded)
+    schema: Any = declaration.parameters_json_schema
+    if schema is None and declaration.parameters is not None:
+        schema = declaration.parameters.json_schema.model_dump(exclude_none=True, mode="json")
+    if not isinstance(schema, dict) or schemas.check_schema(schema) is not None:
+        schema = {"type": "object"}
+    name, description = declaration.name or "", declaration.description or ""
+    return ToolSpec(name=name, description=description, input_schema=schema)
+
+
+def redeclare(declaration: types.FunctionDeclaration, shown: ToolSpec) -> types.FunctionDeclaration:
+    """Return *declaration* with the description and parameters of *shown*."""
+    spec, changes = spec_of(declaration), dict[str, Any]()
+    if shown.description != spec.description:
+        changes["description"] = shown.description
+    if shown.input_schema != spec.input_schema:
+        changes |= {"parameters": None, "parameters_json_schema": thaw(shown.input_schema)}
+    return declaration.model_copy(update=changes) if changes else declaration
+
+
+def response_of(result: Any) -> ToolResponse:
+    """Return the *result* of a tool, any object, as a response."""
+    if isinstance(result, str):
+        return ToolResponse.from_text(result)
+    value = to_jsonable_python(result, fallback=str)
+    # The marks of a failure: of function tools, and of the tools of MCP servers.
+    is_error = isinstance(value, dict) and (set(value) == {"error"} or value.get("isError") is True)
+    return ToolResponse(structured=value, is_error=is_error)
+
+
+def result_of(response: ToolResponse) -> Any:
+    """Return *response*, as handlers left it, as the result of a tool."""
+    if response.structured is not None and not response.content:
+        return thaw(response.structured)
+    return {"error": response.text} if response.is_error else response.text
+
+
+def as_object(result: Any) -> dict[str, Any]:
+    """Return *result* as the JSON object that a callback must return."""
+    return result if isinstance(result, dict) else {"result": result}
+
+
+async def read_late_result(session: BridgeSession, name: str, call_id: str, result: Any) -> Any:
+    """Return *result*, which came after the end of its call, as handlers of results leave it."""
+    message = ToolMessage(
+        id=new_id(), tool_call_id=call_id, tool_name=name, tool_response=response_of(result)
+    )
+    context = await session.host.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=session.scope)
+    if context.denied is not None:
+        return {"error": context.denied.reason}
+    read = context.value
+    if read is message or not isinstance(read, ToolMessage):
+        return result
+    return result_of(read.tool_response or ToolResponse.from_text(read.text))
+
+
+async def read_late_results(session: BridgeSession, content: types.Content) -> types.Content:
+    """Return *content* with the late results in it as handlers of results leave them."""
+    parts = []
+    for part in content.parts or []:
+        given = part.function_response
+        # The framework's own questions have names of this form.
+        if given is not None and not str(given.name).startswith("adk_request_"):
+            read = await read_late_result(
+                session, str(given.name), given.id or new_id(), given.response
+            )
+            changed = given.model_copy(update={"response": as_object(read)})
+            parts.append(part.model_copy(update={"function_response": changed}))
+        else:
+            parts.append(part)
+    return content.model_copy(update={"parts": parts})
+
+
+def texts_of(content: types.Content | None) -> list[str]:
+    """Return the texts of *content*, without thoughts."""
+    parts = content.parts or [] if content is not None else []
+    return [part.text for part in parts if part.text and not part.thought]
+
+
+def with_text(content: types.Content, text: str) -> types.Content:
+    """Return *content* with *text* in place of all its texts."""
+    parts, is_placed = [], False
+    for part in content.parts or []:
+        if not part.text or part.thought:
+            parts.append(part)
+        elif not is_placed:
+            is_placed = True
+            parts.append(part.model_copy(update={"text": text}))
+    return content.model_copy(update={"parts": parts})
+
+
+def judges_answers(bus: EventBus) -> bool:
+    """Return whether a handler may change or deny an answer of the model."""
+    infos, functions = bus.handlers(MESSAGE_APPEND_BEFORE), bus.functions(MESSAGE_APPEND_BEFORE)
+    return any(
+        # Adapters change results alone.
+        (not info.roles or "assistant" in info.roles) and not isinstance(function, AdapterHandler)
+        for info, function in zip(infos, functions, strict=True)
+    )
