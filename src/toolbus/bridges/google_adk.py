@@ -147,8 +147,11 @@ class GoogleADKBridge(BasePlugin):
                 if each.name in shown
             ] or None
         # Models refuse a tool without any declaration.
-        filled = [tool for tool in tools if tool.model_dump(exclude_none=True)]
-        llm_request.config.tools = filled or None
+        llm_request.config.tools = [
+            tool
+            for tool in llm_request.config.tools or []
+            if not isinstance(tool, types.Tool) or tool.model_dump(exclude_none=True)
+        ] or None
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
@@ -187,7 +190,8 @@ class GoogleADKBridge(BasePlugin):
     def _run(self, context: InvocationContext) -> _Run:
         run = self._runs.get(context.invocation_id)
         if run is None:
-            session = self._session_of(context.session, context.agent.name)
+            agent = "" if context.agent is None else context.agent.name
+            session = self._session_of(context.session, agent)
             run = self._runs[context.invocation_id] = _Run(session)
         return run
 

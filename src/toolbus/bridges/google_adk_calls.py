@@ -142,30 +142,28 @@ class AdkCall:
         if self._twin is not None:
             return await self._twin.run(inner, arguments)
         result = await inner(args=arguments, tool_context=self.context)
-        return self._read_pieces(result) if isasyncgen(result) else result
+        return self._read_stream(result) if isasyncgen(result) else result
 
-    async def _read_pieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yield the *pieces* of a streaming tool of a live run as handlers leave them."""
-        async for piece in pieces:
-            yield await read_late_result(self.session, self.tool.name, self.call_id, piece)
+    async def _read_stream(self, results: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Yield the *results* of a streaming tool of a live run as handlers leave them."""
+        async for result in results:
+            yield await read_late_result(self.session, self.tool.name, self.call_id, result)
 
     async def _answer_failure(self, end: CallEnd, arguments: dict[str, Any]) -> Any:
         """Return the failure for the model, or the answer of the program's own error callbacks.
 
         They get the failure as handlers left it. Without an answer the framework would end the run.
         """
-        error = (
-            end.error if isinstance(end.error, Exception) else FailedToolError(end.response.text)
-        )
-        invocation = self.context.get_invocation_context()
-        told = {"tool": self.tool, "tool_context": self.context, "error": error}
-        answer = await invocation.plugin_manager.run_on_tool_error_callback(
-            tool_args=arguments, **told
+        text = end.response.text
+        error = end.error if isinstance(end.error, Exception) else FailedToolError(text)
+        tool, context, invocation = self.tool, self.context, self.context.get_invocation_context()
+        answer: Any = await invocation.plugin_manager.run_on_tool_error_callback(
+            tool=tool, tool_args=arguments, tool_context=context, error=error
         )
         for callback in getattr(invocation.agent, "canonical_on_tool_error_callbacks", ()):
             if answer is not None:
                 break
-            answer = callback(args=arguments, **told)
+            answer = callback(tool=tool, args=arguments, tool_context=context, error=error)
             answer = await answer if isawaitable(answer) else answer
         return as_object(result_of(end.response)) if answer is None else answer
 

@@ -88,13 +88,13 @@ async def read_late_results(session: BridgeSession, content: types.Content) -> t
     """Return *content* with the late results in it as handlers of results leave them."""
     parts = []
     for part in content.parts or []:
-        given = part.function_response
+        response = part.function_response
         # The framework's own questions have names of this form.
-        if given is not None and not str(given.name).startswith("adk_request_"):
+        if response is not None and not str(response.name).startswith("adk_request_"):
             read = await read_late_result(
-                session, str(given.name), given.id or new_id(), given.response
+                session, str(response.name), response.id or new_id(), response.response
             )
-            changed = given.model_copy(update={"response": as_object(read)})
+            changed = response.model_copy(update={"response": as_object(read)})
             parts.append(part.model_copy(update={"function_response": changed}))
         else:
             parts.append(part)
