@@ -119,9 +119,9 @@ class HostVisit:
             check=False,
         )
 
-    def install(self):
-        """Install our hooks for the host."""
-        done = self.toolbus("hosts", "install", self.host.name, "--yes")
+    def install(self, *words):
+        """Install our hooks for the host; *words* are further options."""
+        done = self.toolbus("hosts", "install", self.host.name, "--yes", *words)
         assert done.returncode == 0, done.stdout + done.stderr
         # A worker that is started when a test ends is not there for long.
         self.change_setting("idle", 30)

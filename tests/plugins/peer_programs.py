@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.servers.fake_model import FakeModel, ModelCall
 
 import toolbus
-from code_blocks import read_code_blocks
+from code_blocks import CodeBlock, read_code_blocks
 from toolbus import Agent
 from toolbus.mcp import client
 from toolbus.models import ScriptedModel
@@ -19,10 +19,23 @@ ANSWER = "build/a.log is gone; the other I may not."
 REASON, HIDDEN, SHOWN = "only inside the project", "db1.internal", "deleted build/a.log on HOST"
 
 
+KEPT = "kept.py"
+"""The name of a page's program that keeps the other library, with components of toolbus."""
+
+
 def read_programs(page: str) -> list[str]:
-    """Return the Python programs of *page*, in order; ours is the last one."""
+    """Return the compared Python programs of *page*, in order; ours is the last one."""
+    return [block.text for block in _python_blocks(page) if block.file != KEPT]
+
+
+def read_kept_program(page: str) -> str:
+    """Return the program of *page* that keeps the other library."""
+    return next(block.text for block in _python_blocks(page) if block.file == KEPT)
+
+
+def _python_blocks(page: str) -> list[CodeBlock]:
     blocks = read_code_blocks(page, GUIDE.joinpath(f"{page}.md").read_text("utf-8"))
-    return [block.text for block in blocks if block.kind == "python"]
+    return [block for block in blocks if block.kind == "python"]
 
 
 def deleting_model(tool: str) -> FakeModel:

@@ -1,16 +1,21 @@
 """The scenarios of `specs/coming_from.md`."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
 
 import pytest
+from tests.servers.fake_model import FakeModel, ModelCall
+from tests.their_programs import prepare
 
 from code_blocks import read_code_blocks
 from concepts import count_concepts, find_concepts
 from host_programs import ClaudeCode
 from host_runs import HostFolders, run_host
+from host_visits import PLACEHOLDER, POLICY, SECRETS, HostVisit
 from peer_programs import (
     AGENTS,
     GUIDE,
@@ -18,10 +23,12 @@ from peer_programs import (
     assert_proxy_refuses_and_hides,
     assert_refused_and_hidden,
     deleting_model,
+    read_kept_program,
     read_programs,
 )
 
 RULES, PROXY = "from-permission-rules", "from-fastmcp"
+SDK = "from-claude-agent-sdk"
 
 SERVER = f"""
 from mcp.server import MCPServer
@@ -36,6 +43,30 @@ def delete(path: str) -> str:
 
 files.run()
 """
+
+
+def shell(command: str) -> ModelCall:
+    """Return a call of Claude Code's shell."""
+    return ModelCall("Bash", {"command": command})
+
+
+def run_sdk(visit: HostVisit, program: str, turns: list) -> FakeModel:
+    """Run *program* with the newest SDK on a model with *turns*; return the model."""
+    python = prepare(SDK, ("claude-agent-sdk",))
+    (visit.project / "program.py").write_text(program.replace("NAME", "claude-sonnet-4-5"))
+    with FakeModel(turns) as model:
+        needed = visit.host.prepare(visit.folders, model.url)
+        done = subprocess.run(
+            [python, "program.py"],
+            cwd=visit.project,
+            env={"HOME": str(visit.home), "PATH": os.defpath, "LANG": "C.UTF-8", **needed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert (done.returncode, model.problems) == (0, []), done.stderr[-2000:]
+    return model
 
 
 def read_tables(page: str) -> list[list[int]]:
@@ -115,6 +146,70 @@ def test_permission_rules_judge_as_the_page_says(tmp_path):
     ]
     for command, _, ours in table:
         assert calls[command] == {"denied": "deny", "needs": "ask"}[re.match(r"\w+", ours)[0]]
+
+
+@pytest.mark.full
+def test_program_of_the_sdk_obeys_the_hook(tmp_path):
+    with HostVisit("claude-code", tmp_path, POLICY, SECRETS) as visit:
+        visit.install()
+        secret = visit.plant("note.txt")
+        commands = "touch pushed; git push", "cat note.txt", "cat note.txt; exit 3"
+
+        run = run_sdk(visit, read_kept_program(SDK), [[shell(each)] for each in commands])
+
+        assert "nothing leaves this house" in run.result(0)
+        assert not (visit.project / "pushed").exists()
+        assert PLACEHOLDER in run.result(1)
+        assert secret in run.result(2)
+
+
+@pytest.mark.full
+def test_question_reaches_the_function_of_the_sdk(tmp_path):
+    asks = """
+import os
+from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
+
+async def can_use_tool(name, arguments, context):
+    text = arguments["command"]
+    with open("asked", "a") as file:
+        file.write(text + "\\n")
+    return PermissionResultAllow() if "v1" in text else PermissionResultDeny(message="ann says no")
+"""
+    options = "can_use_tool=can_use_tool, settings=hooks"
+    program = asks + read_kept_program(SDK).replace("settings=hooks", options)
+    with HostVisit("claude-code", tmp_path, POLICY) as visit:
+        visit.install()
+        commands = "touch tagged-1; git tag v1", "touch tagged-2; git tag v2"
+        task = {"description": "tag", "prompt": "tag it", "run_in_background": False}
+        # The sub-agent's first request is the second for a first turn.
+        firsts = iter([[ModelCall("Agent", task)], [shell(commands[1])]])
+
+        run_sdk(visit, program, [lambda _: next(firsts), [shell(commands[0])]])
+
+        asked = (visit.project / "asked").read_text().splitlines()
+        assert sorted(asked) == [commands[0], commands[0], commands[1]]
+        assert (visit.project / "tagged-1").exists()
+        assert not (visit.project / "tagged-2").exists()
+
+
+@pytest.mark.full
+def test_options_of_the_sdk_switch_hooks_off(tmp_path):
+    text = GUIDE.joinpath(f"{SDK}.md").read_text("utf-8")
+    rows = re.findall(r"^\| (.+) \| (runs|ignored) \| (runs|ignored) \|$", text, re.MULTILINE)
+    found = []
+    for words in ((), ("--project",)):
+        with HostVisit("claude-code", tmp_path / f"home{len(words)}", POLICY) as visit:
+            visit.install(*words)
+            for options, *_ in rows:
+                given = re.match(r"`(.+?)`", options)
+                other = given[1] if given else "cwd=None"
+                program = read_kept_program(SDK).replace("settings=hooks", other)
+                run = run_sdk(visit, program, [[shell("git push")]])
+                is_denied = "nothing leaves this house" in run.result(0)
+                found.append("runs" if is_denied else "ignored")
+
+    assert len(rows) == 4
+    assert found == [row[1] for row in rows] + [row[2] for row in rows]
 
 
 def test_the_tables_have_the_counted_concepts():
