@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import Ask, Deny
@@ -14,6 +15,7 @@ from toolbus.messages import schemas
 from toolbus.messages.codec import changed
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolCall, ToolResponse
+from toolbus.tasks.loops import set_context
 from toolbus.tools.calls.approver import ImmediatePermit
 from toolbus.tools.calls.execution import Ending
 from toolbus.tools.calls.gate import (
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from toolbus.bridges.host import BridgeHost
     from toolbus.bridges.paused_calls import PausedCalls
+    from toolbus.bridges.session import BridgeSession
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import JsonObject
     from toolbus.tools.calls.advertised import AdvertisedTools
@@ -45,8 +48,19 @@ AskUser: TypeAlias = Callable[[Ask, ToolCall], Awaitable["bool | Deny | None"]]
 """The framework's own approval of a final call; None leaves the question to the approver."""
 
 
+class RunningCall(NamedTuple):
+    """The call *call_id* of *session*, whose tool runs."""
+
+    session: BridgeSession
+    call_id: str
+
+
+RUNNING: ContextVar[RunningCall | None] = ContextVar("toolbus_bridged_call", default=None)
+"""The call whose tool runs in this context; agents that run in it are below it."""
+
+
 class BridgedCall:
-    """A call in progress: its *run*, and the end of that.
+    """A call of *session* in progress: its *run*, and the end of that.
 
     *response* is the tool's own result; *error* its failure; *pause* an error that left it open.
     """
@@ -58,18 +72,21 @@ class BridgedCall:
 
     def __init__(
         self,
+        session: BridgeSession,
         call: ToolCall,
         run: RunTool,
         check: Callable[[Mapping[str, Any]], str | None] | None,
         passes: tuple[type[BaseException], ...],
     ) -> None:
-        self.call, self._run, self.check, self._passes = call, run, check, passes
+        self._session, self.call = session, call
+        self._run, self.check, self._passes = run, check, passes
 
     async def run(self, arguments: JsonObject) -> ToolResponse:
         """Run the tool once; keep its result or its failure."""
         self.error = None
         try:
-            self.response = await self._run(thaw(arguments))
+            with set_context(RUNNING, RunningCall(self._session, self.call.id)):
+                self.response = await self._run(thaw(arguments))
         except self._passes as pause:
             self.pause = pause
             raise ApprovalPendingError(()) from None

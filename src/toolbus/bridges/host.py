@@ -7,13 +7,15 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from toolbus.approvals import StoredApprovals
+from toolbus.bridges.bridged_call import RUNNING
 from toolbus.bridges.frameworks import WAYS_ROUND, framework
 from toolbus.bridges.session import BridgeSession
 from toolbus.bus.bus import EventBus
+from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.components.needs import needs_of
 from toolbus.components.participants import Participant
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import Scope
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, Scope
 from toolbus.messages.ids import new_id
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approver import gate_of
@@ -93,6 +95,23 @@ class BridgeHost(Participant):
         """Return the session of the framework's conversation *key*, "" for calls without one."""
         session_id = f"{self.framework.extra}-{key}" if key else self._session_id
         return self._session(session_id, Scope(agent_id=self.scope.agent_id, session_id=session_id))
+
+    def session_here(self, key: str, agent: str) -> BridgeSession:
+        """Return the session of *agent*: below the call whose tool runs it, else that of *key*."""
+        running = RUNNING.get()
+        if running is None or running.session.host is not self:
+            return self.session(key)
+        return self.session_below(running.session, agent, running.call_id)
+
+    def judges(self, role: str) -> bool:
+        """Return whether a handler may change or deny the messages of *role*, "tool" excepted."""
+        functions = self.bus.functions(MESSAGE_APPEND_BEFORE)
+        return any(
+            (not info.roles or role in info.roles) and not isinstance(function, AdapterHandler)
+            for info, function in zip(
+                self.bus.handlers(MESSAGE_APPEND_BEFORE), functions, strict=True
+            )
+        )
 
     def session_below(self, above: BridgeSession, agent: str, call_id: str = "") -> BridgeSession:
         """Return the session of the sub-agent *agent*, run by the call *call_id* of *above*."""

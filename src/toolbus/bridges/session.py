@@ -12,9 +12,16 @@ from toolbus.bridges.bridged_call import BridgedCall, CallTools, FrameworkGate, 
 from toolbus.bridges.paused_calls import PausedCalls
 from toolbus.bridges.threads import run_for_thread
 from toolbus.errors import MessageDenied, ToolbusError
-from toolbus.events.catalogue import RUN_AFTER, RUN_BEFORE, TOOLS_PROVIDE, RunResult, RunStart
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    RUN_AFTER,
+    RUN_BEFORE,
+    TOOLS_PROVIDE,
+    RunResult,
+    RunStart,
+)
 from toolbus.messages.ids import new_id
-from toolbus.messages.records import AssistantMessage, UserMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage, ToolResponse, UserMessage
 from toolbus.tasks.shield import ContainedTask, outlast
 from toolbus.tools.calls.advertised import AdvertisedTools
 from toolbus.tools.calls.execution import failure
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from toolbus.bridges.bridged_call import AskUser, RunTool
     from toolbus.bridges.host import BridgeHost
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
-    from toolbus.messages.records import Message, ToolCall, ToolResponse
+    from toolbus.messages.records import Message, ToolCall
     from toolbus.transcript.session_log import CallRecord
 
 
@@ -175,7 +182,7 @@ class BridgeSession:
         """
         await self._open_host()
         await self._advertise(call, spec)
-        bridged = BridgedCall(call, run, check, passes)
+        bridged = BridgedCall(self, call, run, check, passes)
         gate, may_pause = self.host.gate, ask is not None or bool(passes)
         if may_pause:
             gate = FrameworkGate(gate, ask, self._paused)
@@ -213,6 +220,20 @@ class BridgeSession:
 
         end: CallEnd = run_for_thread(work)
         return end
+
+    async def judge_result(self, call_id: str, name: str, response: ToolResponse) -> ToolResponse:
+        """Return the *response* of a call of the tool *name* as handlers of results leave it.
+
+        It belongs to no `call`: it came after the end of that, or piece by piece.
+        """
+        message = ToolMessage(
+            id=new_id(), tool_call_id=call_id, tool_name=name, tool_response=response
+        )
+        read = await self.host.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=self.scope)
+        if read.denied is not None:
+            return failure(read.denied.reason, "denied")
+        after = read.value if isinstance(read.value, ToolMessage) else message
+        return after.tool_response or ToolResponse.from_text(after.text)
 
     async def close(self) -> None:
         """Write the last records."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.bridges.bridged_call import RUNNING
+from toolbus.tasks.loops import set_context
 from toolbus.tools.calls.execution import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+
+    from toolbus.bridges.bridged_call import RunningCall
 
 
 class _Work(NamedTuple):
@@ -35,7 +39,8 @@ def run_for_thread(
     def in_caller(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         async def call(*args: Any) -> Any:
             future: asyncio.Future[Ending] = loop.create_future()
-            queue.put(_Work(lambda: function(*args), future))
+            work = partial(_run_in, RUNNING.get(), function, *args)
+            queue.put(_Work(work, future))
             ending = await future
             if ending.error is not None:
                 raise ending.error
@@ -53,6 +58,11 @@ def run_for_thread(
         running.cancel()
         raise
     return running.result()
+
+
+def _run_in(running: RunningCall | None, function: Callable[..., Any], *args: Any) -> Any:
+    with set_context(RUNNING, running):
+        return function(*args)
 
 
 def _end_of(function: Callable[[], Any]) -> Ending:

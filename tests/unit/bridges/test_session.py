@@ -431,6 +431,57 @@ def test_a_sub_agents_calls_reach_the_handlers_above():
     assert (scope.parent_session_id, scope.parent_call_id) == ("langchain-t", "c9")
 
 
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_an_agent_in_a_tool_is_below_its_call(in_thread):
+    bridge = host()
+    inside = []
+
+    async def delegate(arguments):
+        return below(arguments)
+
+    def below(arguments):
+        inside.append(bridge.session_here("t2", "helper").scope)
+        return ToolResponse()
+
+    session = bridge.session("t1")
+    if in_thread:
+        session.call_sync(CALL, SPEC, below)
+    else:
+        run(session.call(CALL, SPEC, delegate))
+
+    assert [(scope.agent_id, scope.parent_call_id) for scope in inside] == [("helper", "c1")]
+    assert bridge.session_here("t2", "helper").scope.session_id == "langchain-t2"
+
+
+def test_a_late_result_passes_the_handlers_of_results():
+    session = host(Redact()).session()
+
+    read = run(session.judge_result("c1", "add", ToolResponse.from_text("secret")))
+
+    assert read.text == "***"
+
+
+def test_a_late_result_that_is_denied_is_a_failure():
+    deny = Handler(events.MESSAGE_APPEND_BEFORE, lambda ctx: Deny("not this"))
+
+    read = run(host(deny).session().judge_result("c1", "add", ToolResponse.from_text("secret")))
+
+    assert (read.text, read.is_error) == ("not this", True)
+
+
+def test_judges_asks_for_handlers_of_a_role():
+    answers = AgentComponent()
+    answers.subscribe = lambda to: to.on(
+        events.MESSAGE_APPEND_BEFORE, lambda ctx: None, roles=["assistant"]
+    )
+
+    bridge = host(answers)
+
+    assert not host(Redact()).judges("assistant")
+    assert bridge.judges("assistant")
+    assert not bridge.judges("user")
+
+
 def test_a_component_is_refused_that_cannot_work(caplog):
     class Watch(AgentComponent):
         @on(events.MODEL_CALL_BEFORE)
