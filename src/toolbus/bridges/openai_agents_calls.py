@@ -1,0 +1,277 @@
+"""One call of the OpenAI Agents SDK: judged before its approval, run after that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from contextvars import copy_context
+from copy import copy
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from agents import FunctionTool, Handoff, ToolTimeoutError
+from agents.function_schema import function_schema
+from agents.tool import (
+    invoke_function_tool,
+    maybe_invoke_function_tool_failure_error_function,
+    set_function_tool_failure_error_function,
+)
+from pydantic import ValidationError
+
+from toolbus.events.catalogue import ToolSpec
+from toolbus.messages import schemas
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import ToolCall
+from toolbus.tools.calls.execution import failure, to_response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextvars import Context
+
+    from agents import RunContextWrapper
+    from agents.tool_context import ToolContext
+
+    from toolbus.bridges.openai_agents import OpenAIAgentsBridge
+    from toolbus.bridges.openai_agents_runs import BridgedRun
+    from toolbus.bridges.session import CallEnd
+    from toolbus.events.catalogue import Ask, Deny
+    from toolbus.messages.records import ToolResponse
+
+
+class PausedError(Exception):
+    """The framework waits for its user's approval, and makes the call again afterwards."""
+
+
+class JudgedTool:
+    """A *tool* of an agent, whose calls pass the components.
+
+    *spec* is None for a name that no tool has.
+    """
+
+    def __init__(
+        self, bridge: OpenAIAgentsBridge, tool: FunctionTool, spec: ToolSpec | None = None
+    ) -> None:
+        self.bridge, self.tool, self.spec = bridge, tool, spec
+        self.name = tool.name if spec is None else spec.name
+        self._offered = spec
+        self._inner = copy(tool)
+        self._inner.timeout_behavior = "raise_exception"
+        # The framework's masked text of a failure would reach the handlers otherwise.
+        set_function_tool_failure_error_function(self._inner, None)
+
+    def shown(self, offered: ToolSpec | None = None, *, pauses: bool = True) -> FunctionTool:
+        """Return the tool for the framework, as *offered*, and with its pauses for approval."""
+        self._offered = offered or self._offered
+        shown = copy(self.tool)
+        shown.on_invoke_tool, shown.timeout_seconds = self.invoke, None
+        if self._offered is not None and self._offered != self.spec:
+            shown.description = self._offered.description
+            shown.params_json_schema = thaw(self._offered.input_schema)
+        if pauses and (self.bridge.pauses or self.tool.needs_approval):
+            shown.needs_approval = self.needs_approval
+        return shown
+
+    async def needs_approval(
+        self, context: RunContextWrapper[Any], parameters: dict[str, Any], call_id: str
+    ) -> bool:
+        """Return whether the call waits for the user: a guard asks, or the tool's own setting."""
+        run = self.bridge.current(self.name)
+        call = run.calls.get(call_id)
+        if call is None:
+            call = JudgedCall(self, run, call_of(call_id, self.name, json.dumps(parameters)))
+            run.calls[call_id] = call
+        if not await call.is_asked():
+            own = self.tool.needs_approval
+            needs = own(context, parameters, call_id) if callable(own) else own
+            if call.work.done() or not (await needs if isawaitable(needs) else needs):
+                return False
+            await call.pause()
+        run.pause(call.call)
+        return True
+
+    async def invoke(self, context: ToolContext[Any], arguments: str) -> Any:
+        """Return the result of a call for the framework."""
+        run, call_id = self.bridge.current(self.name), context.tool_call_id
+        call = run.calls.get(call_id)
+        if call is None or call.is_paused:
+            call = JudgedCall(self, run, call_of(call_id, self.name, arguments))
+            call.go_on(approved=context.is_tool_approved(self.tool.name, call_id))
+            run.calls[call_id] = call
+        self.bridge.paused.pop(call_id, None)
+        try:
+            end = await call.end(context, arguments)
+        except PausedError:
+            # A sub-agent's call waits: the framework looks for that itself.
+            run.pause(call.call)
+            return None
+        finally:
+            if call.work.done():
+                run.calls.pop(call_id, None)
+        return await self._result(call, end, context)
+
+    async def _result(self, call: JudgedCall, end: CallEnd, context: ToolContext[Any]) -> Any:
+        if isinstance(end.error, Exception):
+            return await self._failure(end.error, context)
+        if end.error is not None:
+            raise end.error
+        if not end.is_changed:
+            return call.output
+        structured = end.response.structured
+        return end.response.text if structured is None else thaw(structured)
+
+    async def _failure(self, error: Exception, context: ToolContext[Any]) -> Any:
+        """Return the text of a failure without a replacement, or raise it, as the tool does."""
+        tool = self.tool
+        if isinstance(error, ToolTimeoutError):
+            if tool.timeout_behavior == "raise_exception":
+                raise error
+            formatted = (tool.timeout_error_function or _text_of)(context, error)
+            return await formatted if isawaitable(formatted) else formatted
+        # A tool without this mark, made by hand, raises its errors.
+        if not hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__"):
+            raise error
+        text = await maybe_invoke_function_tool_failure_error_function(
+            function_tool=tool, context=context, error=error
+        )
+        if text is None:
+            raise error
+        return text
+
+    async def run_tool(self, context: ToolContext[Any], arguments: str) -> Any:
+        """Return the tool's own result; raises its failure."""
+        context = copy(context)
+        context.tool_arguments = arguments
+        with self.bridge.current(self.name).below(context.tool_call_id).current() as below:
+            output = await invoke_function_tool(
+                function_tool=self._inner, context=context, arguments=arguments
+            )
+        if below.is_paused:
+            raise PausedError
+        return output
+
+    def problem(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the problem of *arguments*; None also for a tool that validates them itself."""
+        problem = schemas.problem(self.tool.params_json_schema, arguments)
+        if problem is None:
+            return None
+        try:
+            model = function_schema(self.tool.__wrapped__).params_pydantic_model
+            model(**arguments)
+        except AttributeError:
+            return None
+        except ValidationError:
+            return problem
+        # The framework converts some values, such as "2" for an integer.
+        return None
+
+
+class JudgedCall:
+    """A call of *tool*: its way through the components, which waits for the framework to run it."""
+
+    output: Any = None
+    is_paused = False
+
+    def __init__(self, tool: JudgedTool, run: BridgedRun, call: ToolCall) -> None:
+        self.call, self._tool, self._text = call, tool, ""
+        loop = asyncio.get_running_loop()
+        self._approved: bool | None = None
+        self._asked: asyncio.Future[bool] = loop.create_future()
+        self._started: asyncio.Future[tuple[ToolContext[Any], Context] | None]
+        self._started = loop.create_future()
+        ask = self._ask if tool.bridge.pauses else None
+        check, passes = tool.problem, (PausedError,)
+        self.work: asyncio.Task[CallEnd] = asyncio.create_task(
+            run.session.call(call, tool.spec, self._run, ask=ask, check=check, passes=passes)
+        )
+
+    def go_on(self, *, approved: bool | None) -> None:
+        """Let the call go on without a pause; *approved* is the user's answer, None without one."""
+        self._approved = approved
+        self._asked.set_result(False)
+
+    async def is_asked(self) -> bool:
+        """Wait for the guards; return whether a guard asks."""
+        await asyncio.wait({self.work, self._asked}, return_when=asyncio.FIRST_COMPLETED)
+        if not (self._asked.done() and self._asked.result()):
+            return False
+        with suppress(PausedError):
+            await self.work
+        return True
+
+    async def pause(self) -> None:
+        """Leave the call open, for its next process perhaps."""
+        self.is_paused = True
+        self._started.set_exception(PausedError())
+        with suppress(PausedError):
+            await self.work
+
+    async def end(self, context: ToolContext[Any], text: str) -> CallEnd:
+        """Let the tool run in the caller's context; return the end of the call.
+
+        *text* is the model's own text of the arguments.
+        """
+        self._text = text
+        self._started.set_result((context, copy_context()))
+        return await self.work
+
+    async def refuse(self, text: str) -> None:
+        """End the call, which the framework has answered with *text* instead of running it."""
+        self._text = text
+        if not self._started.done():
+            self._started.set_result(None)
+        await asyncio.wait({self.work})
+
+    async def cancel(self) -> None:
+        """End the call if it has no end yet."""
+        self.work.cancel()
+        await asyncio.wait({self.work})
+
+    async def _ask(self, ask: Ask, call: ToolCall) -> bool | Deny | None:  # noqa: ARG002
+        if not self._asked.done():
+            self.is_paused = True
+            self._asked.set_result(True)
+            raise PausedError
+        return self._approved
+
+    async def _run(self, arguments: dict[str, Any]) -> ToolResponse:
+        if not self._asked.done():
+            self._asked.set_result(False)
+        started = await asyncio.shield(self._started)
+        if started is None:
+            return failure(self._text, "denied")
+        context, variables = started
+        text = self._text if arguments == self.call.arguments else json.dumps(arguments)
+        work = self._tool.run_tool(context, text)
+        self.output = await asyncio.create_task(work, context=variables)
+        return to_response(self.output)
+
+
+def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:
+    """Return *tool* in our terms."""
+    if isinstance(tool, Handoff):
+        return ToolSpec(
+            name=tool.tool_name,
+            description=tool.tool_description,
+            input_schema=tool.input_json_schema or {"type": "object"},
+        )
+    return ToolSpec(
+        name=tool.qualified_name,
+        description=tool.description,
+        input_schema=tool.params_json_schema,
+    )
+
+
+def call_of(call_id: str, name: str, text: str) -> ToolCall:
+    """Return a call whose arguments have the JSON *text*, which may be anything."""
+    try:
+        arguments = json.loads(text) if text else {}
+    except ValueError:
+        arguments = None
+    if isinstance(arguments, dict):
+        return ToolCall(id=call_id, name=name, arguments=arguments)
+    return ToolCall(id=call_id, name=name, raw=text)
+
+
+def _text_of(_: RunContextWrapper[Any], error: Exception) -> str:
+    return str(error)
