@@ -173,8 +173,9 @@ class GoogleADKBridge(BasePlugin):
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Put the end of a run on the bus, unless the run waits for its user."""
         run = self._runs.pop(invocation_context.invocation_id, None)
-        if run is not None and run.denied is None and not run.session.is_busy:
-            await run.session.end()
+        if run is None or run.denied is not None or run.is_paused or run.session.is_busy:
+            return
+        await run.session.end()
 
     async def on_run_error_callback(
         self, *, invocation_context: InvocationContext, error: Exception
@@ -215,7 +216,10 @@ class GoogleADKBridge(BasePlugin):
     ) -> dict[str, Any] | None:
         """Judge a result that another callback gave in place of the tool's."""
         call = CURRENT.get()
-        if call is None or not call.waits_in(tool_context) or call.is_paused:
+        if call is None or not call.waits_in(tool_context):
+            return None
+        if call.is_paused:
+            self._runs[tool_context.invocation_id].is_paused = True
             return None
 
         async def run_async(**_: Any) -> Any:
@@ -255,6 +259,7 @@ class _Run:
     """A run in *session*; *denied* is the reason if its prompt was denied."""
 
     denied: str | None = None
+    is_paused = False
 
     def __init__(self, session: BridgeSession) -> None:
         self.session = session

@@ -74,6 +74,7 @@ class AdkCall:
     ) -> None:
         self.session, self.tool, self.context = session, tool, context
         self.call_id = context.function_call_id or new_id()
+        self._is_resumed = context.tool_confirmation is not None
         self._twin = above if above is not None and above.waits_in(context) else None
         # A runner in a tool ends before its user can answer, and so does a live call (2.13).
         self._can_ask = confirms and not (
@@ -101,16 +102,18 @@ class AdkCall:
         spec = ToolSpec(name=self.tool.name) if declaration is None else spec_of(declaration)
 
         async def run_tool(final: dict[str, Any]) -> ToolResponse:
-            self.is_running, self.has_raised = True, False
+            self.is_running = self.has_raised = True
             try:
                 self.result = await self._run_tool(inner, final)
-            except Exception:
-                self.has_raised = True
-                raise
             finally:
                 self.is_running = False
+            if self.is_paused and self._is_resumed:
+                self.context.actions.requested_tool_confirmations.pop(self.call_id, None)
+                msg = "the tool asked its user, who had been asked about the call before"
+                raise FailedToolError(msg)
             if self.is_paused:
                 raise PausedError
+            self.has_raised = False
             return response_of(self.result)
 
         try:
@@ -136,7 +139,7 @@ class AdkCall:
         )
         if end.response.is_error and (self.has_raised or end.status == "unknown_tool"):
             return await self._answer_failure(end, arguments)
-        return result_of(end.response) if end.is_changed else self.result
+        return result_of(end.response) if end.is_changed or self.has_raised else self.result
 
     async def _run_tool(self, inner: RunAsync, arguments: dict[str, Any]) -> Any:
         if self._twin is not None:
@@ -167,32 +170,32 @@ class AdkCall:
             answer = await answer if isawaitable(answer) else answer
         return as_object(result_of(end.response)) if answer is None else answer
 
-    async def _ask(self, ask: Ask, call: ToolCall) -> bool:
-        """Ask the user of the framework; the call pauses, and is made again with the answer."""
+    async def _ask(self, ask: Ask, call: ToolCall) -> bool | None:
+        """Ask the user of the framework; the call pauses, and is made again with the answer.
+
+        The framework asks once about a call (google-adk 2.13). If that was another question, such
+        as one of the tool's own, ours is left to the approver.
+        """
         hint = f"{ask.prompt} {call.name}({encode(call.arguments).decode()})"
-        confirmation, shown = self.context.tool_confirmation, self._shown_hints()
-        if confirmation is None or hint not in shown:
+        confirmation = self.context.tool_confirmation
+        if confirmation is None:
             self.context.request_confirmation(hint=hint)
             self.context.actions.skip_summarization = True
             raise PausedError
-        if shown[-1] != hint:
-            return True  # The answer is one to the tool's own question, which came after ours.
+        if self._shown_hint() != hint:
+            return None
         # The tool would take the answer as one to a question of its own.
         self.context.tool_confirmation = None
         return confirmation.confirmed is True
 
-    def _shown_hints(self) -> list[str]:
-        asked = [
-            call.args or {}
-            for event in self.context.session.events
-            for call in event.get_function_calls()
-            if call.name == CONFIRMATION
-        ]
-        return [
-            each["toolConfirmation"].get("hint", "")
-            for each in asked
-            if each.get("originalFunctionCall", {}).get("id") == self.call_id
-        ]
+    def _shown_hint(self) -> str:
+        for event in reversed(self.context.session.events):
+            for call in event.get_function_calls():
+                arguments = call.args or {}
+                asked = arguments.get("originalFunctionCall", {})
+                if call.name == CONFIRMATION and asked.get("id") == self.call_id:
+                    return str(arguments["toolConfirmation"].get("hint", ""))
+        return ""
 
 
 CURRENT: ContextVar[AdkCall | None] = ContextVar("toolbus_google_adk_call", default=None)
