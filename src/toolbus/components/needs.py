@@ -9,6 +9,7 @@ from toolbus.components.marks import tools_of
 from toolbus.events.catalogue import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
+    MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
     MODEL_CALL_DELTA,
     MODEL_CALL_ERROR,
@@ -35,6 +36,7 @@ _OF_EVENT: Mapping[Event, tuple[str, ...]] = {
     MODEL_CALL_BEFORE: ("model_calls",),
     MODEL_CALL_ERROR: ("model_calls",),
     MODEL_CALL_DELTA: ("model_calls",),
+    MODEL_CALL_AFTER: ("model_calls",),
 }
 _OF_ROLE: Mapping[str, tuple[str, ...]] = {
     "tool": ("replace_result", "replace_failure"),
