@@ -34,7 +34,7 @@ class WorldModel(ScriptedModel):
     """A model that plays *script*, and tells it what each request shows."""
 
     def __init__(self, script):
-        super().__init__([ModelStep.respond(self._respond)] * 20, emit_traces=True)
+        super().__init__([ModelStep.respond(self._respond)] * 64, emit_traces=True)
         self._script = script
 
     def _respond(self, call):
@@ -141,7 +141,7 @@ async def play_bridge(world):
     async def run(conversation):
         session = SQLiteSession(conversation.session)
         _, agent = agents_of(world, conversation.script, tools)
-        options = {"session": session, "hooks": Callbacks(world)}
+        options = {"session": session, "hooks": Callbacks(world), "max_turns": None}
         if world.streamed:
             result = await bridge.run_streamed(agent, conversation.prompt, **options)
             await show(world, result)
@@ -188,7 +188,12 @@ async def play_own(world):
         session = SQLiteSession(conversation.session)
         _, agent = agents_of(world, conversation.script, tools)
         agent.hooks = None if is_plain else RedactAnswers(world)
-        options = {"session": session, "run_config": config, "hooks": Callbacks(world)}
+        options = {
+            "session": session,
+            "run_config": config,
+            "hooks": Callbacks(world),
+            "max_turns": None,
+        }
         if world.streamed:
             result = Runner.run_streamed(agent, conversation.prompt, **options)
             await show(world, result)

@@ -34,7 +34,7 @@ except ImportError as error:
 
 from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.openai_agents_calls import JudgedTool, call_of, spec_of
-from toolbus.bridges.openai_agents_runs import CURRENT, BridgedModel, BridgedProvider, BridgedRun
+from toolbus.bridges.openai_agents_runs import CURRENT, JudgedModel, JudgedProvider, JudgedRun
 from toolbus.bridges.threads import run_for_thread
 from toolbus.errors import RegistrationError
 from toolbus.messages.ids import new_id
@@ -80,7 +80,7 @@ class OpenAIAgentsBridge:
         self.paused: dict[str, ToolCall] = {}
         self._partial = options.get("partial", False)
         self._classes: dict[type[Agent[Any]], type[Agent[Any]]] = {}
-        self._outside: BridgedRun | None = None
+        self._outside: JudgedRun | None = None
         self._ends: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -106,10 +106,10 @@ class OpenAIAgentsBridge:
 
         Raises `InputGuardrailTripwireTriggered` for a denied prompt.
         """
-        run, given, options = await self._begin(agent, input, options)
+        run, user_input, options = await self._begin(agent, input, options)
         token = CURRENT.set(run)
         try:
-            result = await Runner.run(self.wrap(agent), given, **options)
+            result = await Runner.run(self.wrap(agent), user_input, **options)
         except BaseException as error:
             await run.fail(error)
             raise
@@ -125,10 +125,10 @@ class OpenAIAgentsBridge:
         **options: Any,
     ) -> RunResultStreaming:
         """Start a run as `Runner.run_streamed` does, after its prompt has passed the handlers."""
-        run, given, options = await self._begin(agent, input, options)
+        run, user_input, options = await self._begin(agent, input, options)
         token = CURRENT.set(run)
         try:
-            result = Runner.run_streamed(self.wrap(agent), given, **options)
+            result = Runner.run_streamed(self.wrap(agent), user_input, **options)
         except BaseException as error:
             await run.fail(error)
             raise
@@ -145,38 +145,38 @@ class OpenAIAgentsBridge:
         return result
 
     async def _begin(
-        self, agent: Agent[Any], given: Any, options: dict[str, Any]
-    ) -> tuple[BridgedRun, Any, dict[str, Any]]:
+        self, agent: Agent[Any], user_input: Any, options: dict[str, Any]
+    ) -> tuple[JudgedRun, Any, dict[str, Any]]:
         config = options.get("run_config") or RunConfig()
         config = RunConfig(**config) if isinstance(config, dict) else config
         outer = CURRENT.get()
         if outer is not None and outer.bridge is self:
             run = outer.beside().open(agent.name)
         else:
-            run = BridgedRun(self, self.host.session(_conversation(options, config)))
-        if isinstance(given, RunState):
-            for item in given.get_interruptions():
+            run = JudgedRun(self, self.host.session(_conversation(options, config)))
+        if isinstance(user_input, RunState):
+            for item in user_input.get_interruptions():
                 call_id = getattr(item.raw_item, "call_id", None)
                 if call_id and item.tool_name:
                     call = call_of(call_id, item.tool_name, item.arguments or "")
                     self.paused.setdefault(call_id, call)
         else:
-            given = await run.begin(given)
+            user_input = await run.begin(user_input)
         # The model's own spans would hold the original answer, so the provider is wrapped too.
-        model = BridgedModel(config.model) if isinstance(config.model, Model) else config.model
-        provider = BridgedProvider(config.model_provider)
+        model = JudgedModel(config.model) if isinstance(config.model, Model) else config.model
+        provider = JudgedProvider(config.model_provider)
         config = replace(config, model=model, model_provider=provider)
-        return run, given, {**options, "run_config": config}
+        return run, user_input, {**options, "run_config": config}
 
     # --- agents ----------------------------------------------------------------------------------
 
     def wrap(self, agent: A) -> A:
         """Return *agent*, whose tools and handoffs now pass the components.
 
-        The agent is changed, not copied, because `Agent.as_tool` and `handoff` keep the agent that
-        they were given; its clones are wrapped too. Its sub-agents are wrapped before each turn.
+        The agent is changed, not copied, because `Agent.as_tool` and `handoff` keep a reference to
+        it; its clones are wrapped too. Its sub-agents are wrapped before each turn.
         """
-        kind = type(agent)
+        kind: type[Agent[Any]] = type(agent)
         if self._classes.get(kind) is not kind:
             agent.__class__ = self._class_of(kind)
         return agent
@@ -198,19 +198,19 @@ class OpenAIAgentsBridge:
             self._classes[kind] = self._classes[made] = made
         return made
 
-    def current(self, agent: str) -> BridgedRun:
+    def current(self, agent: str) -> JudgedRun:
         """Return the run in which *agent* runs."""
-        run = self.found()
+        run = self.active()
         if run is not None:
             return run
         if not self._partial:
             reason = "its bridge has not seen the prompt; use `bridge.run`, not `Runner.run`"
             raise RegistrationError(f"agent {agent!r}", reason)
         if self._outside is None:
-            self._outside = BridgedRun(self, self.host.session())
+            self._outside = JudgedRun(self, self.host.session())
         return self._outside
 
-    def found(self) -> BridgedRun | None:
+    def active(self) -> JudgedRun | None:
         """Return the current run of this bridge, or None."""
         run = CURRENT.get()
         return run if run is not None and run.bridge is self else self._outside
@@ -226,8 +226,8 @@ class OpenAIAgentsBridge:
         if unseen and not self._partial:
             reason = f"its tools {', '.join(unseen)} pass no component; make them function tools"
             raise RegistrationError(f"agent {agent.name!r}", reason)
-        if isinstance(agent.model, Model) and not isinstance(agent.model, BridgedModel):
-            agent.model = BridgedModel(agent.model)
+        if isinstance(agent.model, Model) and not isinstance(agent.model, JudgedModel):
+            agent.model = JudgedModel(agent.model)
         agent.handoffs[:] = [self._handoff(each) for each in agent.handoffs]
         functions = {each.qualified_name: each for each in tools if isinstance(each, FunctionTool)}
         for each in functions.values():
@@ -235,7 +235,7 @@ class OpenAIAgentsBridge:
             if isinstance(each._agent_instance, Agent):  # noqa: SLF001
                 self.wrap(each._agent_instance)  # noqa: SLF001
         offered = specs = {name: spec_of(each) for name, each in functions.items()}
-        run = self.found()
+        run = self.active()
         judged = {name: JudgedTool(self, each, specs[name]) for name, each in functions.items()}
         if run is not None:
             # Without a run the framework only restores a state.
@@ -250,7 +250,7 @@ class OpenAIAgentsBridge:
         original = item if isinstance(item, Handoff) else handoff(item)
 
         async def invoke(context: RunContextWrapper[Any], arguments: str) -> AgentBase[Any]:
-            run = self.found()
+            run = self.active()
             if run is None:
                 return await original.on_invoke_handoff(context, arguments)
             return await self._hand_over(run, original, context, arguments)
@@ -261,7 +261,7 @@ class OpenAIAgentsBridge:
         return judged
 
     async def _hand_over(
-        self, run: BridgedRun, original: Handoff[Any, Any], context: Any, raw: str
+        self, run: JudgedRun, original: Handoff[Any, Any], context: Any, raw: str
     ) -> AgentBase[Any]:
         """Return the agent that takes over; the same agent, with the reason, if that is denied."""
         targets: list[Agent[Any]] = []
@@ -290,7 +290,7 @@ class JudgedHandoff(Handoff[Any, Any]):
         return run.transfer if run is not None else super().get_transfer_message(agent)
 
 
-async def _end_streamed(run: BridgedRun, result: RunResultStreaming) -> None:
+async def _end_streamed(run: JudgedRun, result: RunResultStreaming) -> None:
     """Wait for a streamed run, and put its end on the bus."""
     loop = result.run_loop_task
     assert loop is not None  # noqa: S101 - `run_streamed` starts it

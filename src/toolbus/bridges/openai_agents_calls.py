@@ -17,7 +17,6 @@ from agents.tool import (
     maybe_invoke_function_tool_failure_error_function,
     set_function_tool_failure_error_function,
 )
-from pydantic import ValidationError
 
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from toolbus.bridges.openai_agents import OpenAIAgentsBridge
-    from toolbus.bridges.openai_agents_runs import BridgedRun
+    from toolbus.bridges.openai_agents_runs import JudgedRun
     from toolbus.bridges.session import CallEnd
     from toolbus.events.catalogue import Ask, Deny
     from toolbus.messages.records import ToolResponse
 
 
-class PausedError(Exception):
+class AwaitsApprovalError(Exception):
     """The framework waits for its user's approval, and makes the call again afterwards."""
 
 
@@ -82,8 +81,8 @@ class JudgedTool:
             call = JudgedCall(self, run, call_of(call_id, self.name, json.dumps(parameters)))
             run.calls[call_id] = call
         if not await call.is_asked():
-            own = self.tool.needs_approval
-            needs = own(context, parameters, call_id) if callable(own) else own
+            setting = self.tool.needs_approval
+            needs = setting(context, parameters, call_id) if callable(setting) else setting
             if call.work.done() or not (await needs if isawaitable(needs) else needs):
                 return False
             await call.pause()
@@ -101,7 +100,7 @@ class JudgedTool:
         self.bridge.paused.pop(call_id, None)
         try:
             end = await call.end(context, arguments)
-        except PausedError:
+        except AwaitsApprovalError:
             # A sub-agent's call waits: the framework looks for that itself.
             run.pause(call.call)
             return None
@@ -147,7 +146,7 @@ class JudgedTool:
                 function_tool=self._inner, context=context, arguments=arguments
             )
         if below.is_paused:
-            raise PausedError
+            raise AwaitsApprovalError
         return output
 
     def problem(self, arguments: Mapping[str, Any]) -> str | None:
@@ -160,7 +159,7 @@ class JudgedTool:
             model(**arguments)
         except AttributeError:
             return None
-        except ValidationError:
+        except ValueError:
             return problem
         # The framework converts some values, such as "2" for an integer.
         return None
@@ -172,7 +171,7 @@ class JudgedCall:
     output: Any = None
     is_paused = False
 
-    def __init__(self, tool: JudgedTool, run: BridgedRun, call: ToolCall) -> None:
+    def __init__(self, tool: JudgedTool, run: JudgedRun, call: ToolCall) -> None:
         self.call, self._tool, self._text = call, tool, ""
         loop = asyncio.get_running_loop()
         self._approved: bool | None = None
@@ -180,7 +179,7 @@ class JudgedCall:
         self._started: asyncio.Future[tuple[ToolContext[Any], Context] | None]
         self._started = loop.create_future()
         ask = self._ask if tool.bridge.pauses else None
-        check, passes = tool.problem, (PausedError,)
+        check, passes = tool.problem, (AwaitsApprovalError,)
         self.work: asyncio.Task[CallEnd] = asyncio.create_task(
             run.session.call(call, tool.spec, self._run, ask=ask, check=check, passes=passes)
         )
@@ -192,18 +191,19 @@ class JudgedCall:
 
     async def is_asked(self) -> bool:
         """Wait for the guards; return whether a guard asks."""
-        await asyncio.wait({self.work, self._asked}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {self.work, self._asked}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not (self._asked.done() and self._asked.result()):
             return False
-        with suppress(PausedError):
+        with suppress(AwaitsApprovalError):
             await self.work
         return True
 
     async def pause(self) -> None:
         """Leave the call open, for its next process perhaps."""
         self.is_paused = True
-        self._started.set_exception(PausedError())
-        with suppress(PausedError):
+        self._started.set_exception(AwaitsApprovalError())
+        with suppress(AwaitsApprovalError):
             await self.work
 
     async def end(self, context: ToolContext[Any], text: str) -> CallEnd:
@@ -231,7 +231,7 @@ class JudgedCall:
         if not self._asked.done():
             self.is_paused = True
             self._asked.set_result(True)
-            raise PausedError
+            raise AwaitsApprovalError
         return self._approved
 
     async def _run(self, arguments: dict[str, Any]) -> ToolResponse:

@@ -17,23 +17,22 @@ from agents import (
     ModelProvider,
     ModelTracing,
 )
-from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from toolbus.bridges.openai_agents_calls import JudgedCall, JudgedTool, call_of
 from toolbus.bridges.session import PromptDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
+from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from agents import Agent, ModelResponse
-    from agents.result import RunResultBase
+    from agents import Agent, ModelResponse, RunResult, RunResultStreaming
 
     from toolbus.bridges.openai_agents import OpenAIAgentsBridge
     from toolbus.bridges.session import BridgeSession
     from toolbus.messages.records import ToolCall
 
-CURRENT: ContextVar[BridgedRun | None] = ContextVar("toolbus_openai_agents_run", default=None)
+CURRENT: ContextVar[JudgedRun | None] = ContextVar("toolbus_openai_agents_run", default=None)
 """The run of the code that runs now; inside a tool, that of the sub-agents which it may run."""
 
 _FURTHER = frozenset(
@@ -51,25 +50,31 @@ _FURTHER = frozenset(
 _SIGNATURE = signature(Model.get_response)  # That of `stream_response` is the same.
 
 
-class BridgedRun:
-    """A run of an agent in a *session*, or below the call *call_id* of the run *above*."""
+class JudgedRun:
+    """A run of an agent in a *session*, or below the call *call_id* of the run *above*.
+
+    A run that the bridge starts is *managed*: its end is known.
+    """
 
     agent: Agent[Any]
     transfer = ""
-    is_ended = is_paused = False
+    is_paused = _is_answered = False
 
     def __init__(
         self,
         bridge: OpenAIAgentsBridge,
         session: BridgeSession | None = None,
         *,
-        above: BridgedRun | None = None,
+        above: JudgedRun | None = None,
         call_id: str = "",
+        is_managed: bool = True,
     ) -> None:
         self.bridge, self._session, self._above, self._call_id = bridge, session, above, call_id
+        self._is_managed = is_managed
         self.judged: dict[str, JudgedTool] = {}
         self.calls: dict[str, JudgedCall] = {}
         self.handoff_ids: dict[str, str] = {}
+        self._ids: set[str] = set()
         self._prompts: dict[str, str] = {}
 
     @property
@@ -78,20 +83,20 @@ class BridgedRun:
         assert self._session is not None  # noqa: S101 - `open` is called before each turn
         return self._session
 
-    def open(self, agent: str) -> BridgedRun:
+    def open(self, agent: str) -> JudgedRun:
         """Open the session for *agent*, unless it is open; return this run."""
         if self._session is None and self._above is not None:
             host = self.bridge.host
             self._session = host.session_below(self._above.session, agent, self._call_id)
         return self
 
-    def below(self, call_id: str) -> BridgedRun:
-        """Return the run of sub-agents of the call *call_id*."""
-        return BridgedRun(self.bridge, above=self, call_id=call_id)
+    def below(self, call_id: str) -> JudgedRun:
+        """Return the run of sub-agents of the call *call_id*, whose runs the program starts."""
+        return JudgedRun(self.bridge, above=self, call_id=call_id, is_managed=False)
 
-    def beside(self) -> BridgedRun:
+    def beside(self) -> JudgedRun:
         """Return a further run in the place of this one."""
-        return BridgedRun(self.bridge, above=self._above or self, call_id=self._call_id)
+        return JudgedRun(self.bridge, above=self._above or self, call_id=self._call_id)
 
     @property
     def changes_answers(self) -> bool:
@@ -100,7 +105,7 @@ class BridgedRun:
         return any(not each.roles or "assistant" in each.roles for each in handlers)
 
     @contextmanager
-    def current(self) -> Iterator[BridgedRun]:
+    def current(self) -> Iterator[JudgedRun]:
         """Make this the run of the code in the block."""
         token = CURRENT.set(self)
         try:
@@ -115,12 +120,12 @@ class BridgedRun:
 
     # --- its prompt and its end ------------------------------------------------------------------
 
-    async def begin(self, given: Any) -> Any:
-        """Put the prompt in *given*, the input of a run, on the bus; return the changed input.
+    async def begin(self, user_input: Any) -> Any:
+        """Put the prompt in *user_input*, the input of a run, on the bus; return the changed input.
 
         Raises the framework's own exception for a denied prompt.
         """
-        prompt = _prompt_of(given)
+        prompt = _prompt_of(user_input)
         try:
             self._prompts[prompt] = await self.session.begin(prompt)
         except PromptDenied as denied:
@@ -129,27 +134,26 @@ class BridgedRun:
             raise InputGuardrailTripwireTriggered(
                 InputGuardrailResult(guardrail=guardrail, output=result)
             ) from denied
-        return self._changed(given)
+        return self._changed(user_input)
 
-    async def end(self, result: RunResultBase) -> None:
+    async def end(self, result: RunResult | RunResultStreaming) -> None:
         """Put the end of the run on the bus, unless it only pauses."""
         await self._drop_calls()
-        if result.interruptions or self.is_ended:
+        if result.interruptions:
             return
-        # Such an answer is the result of a tool, see `Agent.tool_use_behavior`.
-        self.is_ended = True
-        given = result.final_output
-        text = "" if given is None else str(given)
-        answer = await self.session.finish(text)
-        if answer != text:
-            result.final_output = answer
+        output = result.final_output
+        if output is not None and not self._is_answered:
+            # The result of a tool, see `Agent.tool_use_behavior`.
+            text = str(output)
+            answer = await self.session.answer(text)
+            if answer != text:
+                result.final_output = answer
+        await self.session.end()
 
     async def fail(self, error: BaseException) -> None:
         """Put the failure of the run on the bus."""
         await self._drop_calls()
-        if not self.is_ended:
-            self.is_ended = True
-            await self.session.fail(error)
+        await self.session.fail(error)
 
     async def _drop_calls(self) -> None:
         while self.calls:
@@ -158,15 +162,15 @@ class BridgedRun:
 
     # --- its model -------------------------------------------------------------------------------
 
-    async def request(self, given: Any) -> Any:
+    async def request(self, user_input: Any) -> Any:
         """Return the input of a request as the model may read it."""
-        if self._above is not None and _prompt_of(given) not in self._prompts:
+        if not self._is_managed and _prompt_of(user_input) not in self._prompts:
             # A sub-agent that the program runs inside a tool.
-            await self.begin(given)
-        for item in given if isinstance(given, list) else ():
+            await self.begin(user_input)
+        for item in user_input if isinstance(user_input, list) else ():
             if item.get("type") == "function_call_output":
                 await self._end_unrun(item["call_id"], str(item["output"]))
-        return self._changed(given)
+        return self._changed(user_input)
 
     async def answer(self, output: list[Any], request: dict[str, Any]) -> None:
         """Change *output*, the model's answer to *request*, as handlers leave it.
@@ -175,6 +179,11 @@ class BridgedRun:
         """
         tools: list[Any] = request["tools"]
         calls = [item for item in output if item.type == "function_call"]
+        for call in calls:
+            if call.call_id in self._ids:
+                # 0.24.0: the runner ends the run for an id that a call had before.
+                call.call_id = new_id()
+            self._ids.add(call.call_id)
         self.handoff_ids = {call.name: call.call_id for call in reversed(calls)}
         known = {getattr(tool, "name", "") for tool in tools}
         known |= {each.tool_name for each in request["handoffs"]}
@@ -187,14 +196,14 @@ class BridgedRun:
         # 0.24.0: the runner resolves the answer with this very list, and ends the run for a name
         # that is not there.
         tools.extend(map(self._unknown, sorted(names - known)))
-        if any(item.type in _FURTHER for item in output):
-            return
-        self.is_ended = True
+        self._is_answered = all(item.type not in _FURTHER for item in output)
         text = _answer_in(output)
-        answer = await self.session.finish(text)
-        if answer != text:
-            for number, part in enumerate(_parts_in(output)):
+        if self._is_answered or text:
+            answer = await self.session.answer(text)
+            for number, part in enumerate(_parts_in(output) if answer != text else ()):
                 part.text = "" if number else answer
+        if self._is_answered and not self._is_managed:
+            await self.session.end()
 
     def _unknown(self, name: str) -> FunctionTool:
         async def fail(*_: object) -> str:
@@ -216,13 +225,13 @@ class BridgedRun:
         if waiting is not None:
             await waiting.refuse(text)
 
-    def _changed(self, given: Any) -> Any:
-        if isinstance(given, str):
-            return self._prompts.get(given, given)
-        return [_with_text(item, self._prompts) for item in given]
+    def _changed(self, user_input: Any) -> Any:
+        if isinstance(user_input, str):
+            return self._prompts.get(user_input, user_input)
+        return [_with_text(item, self._prompts) for item in user_input]
 
 
-class BridgedModel(Model):
+class JudgedModel(Model):
     """A model whose requests and answers pass the components of the current run."""
 
     def __init__(self, model: Model) -> None:
@@ -281,7 +290,7 @@ class BridgedModel(Model):
             yield event
 
 
-class BridgedProvider(ModelProvider):
+class JudgedProvider(ModelProvider):
     """A provider of bridged models."""
 
     def __init__(self, provider: ModelProvider) -> None:
@@ -289,14 +298,14 @@ class BridgedProvider(ModelProvider):
 
     def get_model(self, model_name: str | None) -> Model:
         """Return the model, bridged."""
-        return BridgedModel(self._provider.get_model(model_name))
+        return JudgedModel(self._provider.get_model(model_name))
 
     async def aclose(self) -> None:
         """Close the provider."""
         await self._provider.aclose()
 
 
-async def _pass_request(run: BridgedRun | None, request: dict[str, Any]) -> None:
+async def _pass_request(run: JudgedRun | None, request: dict[str, Any]) -> None:
     """Put a prompt in *request*, the arguments of a model, on the bus, and change it there."""
     if run is None:
         return
@@ -306,21 +315,20 @@ async def _pass_request(run: BridgedRun | None, request: dict[str, Any]) -> None
         request["tracing"] = ModelTracing.ENABLED_WITHOUT_DATA
 
 
-def _parts_in(output: list[Any]) -> list[ResponseOutputText]:
-    messages = [item for item in output if isinstance(item, ResponseOutputMessage)]
-    parts = [part for item in messages for part in item.content]
-    return [part for part in parts if isinstance(part, ResponseOutputText)]
+def _parts_in(output: list[Any]) -> list[Any]:
+    parts = [part for item in output if item.type == "message" for part in item.content]
+    return [part for part in parts if part.type == "output_text"]
 
 
 def _answer_in(output: list[Any]) -> str:
     return "".join(part.text for part in _parts_in(output))
 
 
-def _prompt_of(given: Any) -> str:
-    """Return the text of the last message of the user in *given*, the input of a run."""
-    if isinstance(given, str):
-        return given
-    texts = [_text_of(item) for item in given if _is_of_user(item)]
+def _prompt_of(user_input: Any) -> str:
+    """Return the text of the last message of the user in *user_input*, the input of a run."""
+    if isinstance(user_input, str):
+        return user_input
+    texts = [_text_of(item) for item in user_input if _is_of_user(item)]
     return texts[-1] if texts else ""
 
 
