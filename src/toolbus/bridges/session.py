@@ -148,11 +148,17 @@ class BridgeSession:
 
     # --- its tools and calls ---------------------------------------------------------------------
 
-    async def adapt_tools(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """Return *specs*, all tools of the agent, as handlers show them to the model."""
+    async def adapt_tools(
+        self, specs: Sequence[ToolSpec], added: Sequence[ToolSpec] = ()
+    ) -> tuple[ToolSpec, ...]:
+        """Return *specs*, all tools of the agent, as handlers show them to the model.
+
+        *added* are tools of components, for a framework that can offer them: it passes their calls
+        as those of unknown tools.
+        """
         await self._open_host()
         self._specs, self._advertised = {}, AdvertisedTools(())
-        return await self._provide(tuple(specs))
+        return await self._provide(tuple(specs), tuple(added))
 
     async def call(
         self,
@@ -289,9 +295,11 @@ class BridgeSession:
         if spec is not None and self._specs.get(call.name) != spec:
             await self._provide((spec,))
 
-    async def _provide(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    async def _provide(
+        self, specs: tuple[ToolSpec, ...], added: tuple[ToolSpec, ...] = ()
+    ) -> tuple[ToolSpec, ...]:
         self._specs = {**self._specs, **{spec.name: spec for spec in specs}}
-        context = await self.host.bus.apply(TOOLS_PROVIDE, specs, scope=self.scope)
+        context = await self.host.bus.apply(TOOLS_PROVIDE, (*specs, *added), scope=self.scope)
         self._advertised = self._advertised.joined(AdvertisedTools.of(context))
         return () if context.denied else context.value
 
