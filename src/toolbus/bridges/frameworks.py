@@ -144,13 +144,19 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="strands",
             title="Strands Agents",
             package="strands-agents",
-            versions=("1.62.0", "1.62.0"),
+            versions=("1.43.0", "1.62.0"),
             abilities={
                 "model_calls": "no",
                 "answer_errors": "no",
                 "sub_agents": "wrapped",
                 "hosted_tools": "no",
             },
+            notes=(
+                "the span of a run holds the prompt as it was given, before any hook",
+                "the framework itself answers calls whose name is malformed, unseen",
+                "`agent.structured_output()`, which is deprecated, shows its prompt to no hook",
+                "a call that another hook cancels is not seen",
+            ),
         ),
         Framework(
             name="google_adk",
