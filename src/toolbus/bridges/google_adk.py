@@ -15,7 +15,7 @@ try:
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
 
-    from toolbus.bridges.google_adk_calls import CURRENT, AdkCall, guard
+    from toolbus.bridges.google_adk_calls import CURRENT, AdkCall, guard, run_task
     from toolbus.bridges.google_adk_values import (
         as_object,
         judges_answers,
@@ -32,8 +32,10 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from google.adk.agents.base_agent import BaseAgent
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.agents.invocation_context import InvocationContext
+    from google.adk.events.event import Event
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from google.adk.runners import Runner
@@ -74,6 +76,8 @@ class GoogleADKBridge(BasePlugin):
         self._confirms = approver is None
         self._host = BridgeHost("google_adk", components, approver=approver, **options)
         self._runs: dict[str, _Run] = {}
+        # By call id, why a delegated task may not run, or None.
+        self._tasks: dict[str, str | None] = {}
 
     @property
     def delivers(self) -> Mapping[Ability, Delivery]:
@@ -124,10 +128,7 @@ class GoogleADKBridge(BasePlugin):
         self, *, invocation_context: InvocationContext
     ) -> types.Content | None:
         """End the run of a denied prompt."""
-        denied = self._run(invocation_context).denied
-        if denied is None:
-            return None
-        return types.Content(role="model", parts=[types.Part(text=denied)])
+        return _answer(self._run(invocation_context).denied)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -170,6 +171,17 @@ class GoogleADKBridge(BasePlugin):
             return None
         return llm_response.model_copy(update={"content": with_text(content, read)})
 
+    async def on_event_callback(
+        self, *, invocation_context: InvocationContext, event: Event
+    ) -> Event | None:
+        """Judge results that came without a call of a tool: of tasks, and of earlier plugins."""
+        run, content = self._run(invocation_context), event.content
+        ids = {str(response.id) for response in event.get_function_responses()}
+        if content is None or ids <= run.seen:
+            return None
+        read = await read_late_results(run.session, content, run.seen)
+        return event.model_copy(update={"content": read})
+
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Put the end of a run on the bus, unless the run waits for its user."""
         run = self._runs.pop(invocation_context.invocation_id, None)
@@ -204,6 +216,7 @@ class GoogleADKBridge(BasePlugin):
         """Guard the tool, which runs after the callbacks and the confirmation of the framework."""
         session, above = self._session(tool_context), CURRENT.get()
         call = AdkCall(session, tool, tool_context, above=above, confirms=self._confirms)
+        self._runs[tool_context.invocation_id].seen.add(call.call_id)
         # The call of an unknown tool has a plain `BaseTool`, which cannot run (google-adk 2.13).
         if type(tool) is BaseTool:
             return as_object(await call.end(tool_args, None))
@@ -243,6 +256,22 @@ class GoogleADKBridge(BasePlugin):
 
         return as_object(await call.run(run_async, tool_args))
 
+    async def before_agent_callback(
+        self, *, agent: BaseAgent, callback_context: CallbackContext
+    ) -> types.Content | None:
+        """Judge the call that gives *agent* a task, of which no callback of tools tells (2.13).
+
+        A call that may not run ends the run with the reason.
+        """
+        call_id, calls = callback_context.isolation_scope, list[types.FunctionCall]()
+        for event in callback_context.session.events if call_id else ():
+            calls += [call for call in event.get_function_calls() if call.id == call_id]
+        if call_id is None or not calls or calls[-1].name != agent.name:
+            return None
+        if call_id not in self._tasks:
+            self._tasks[call_id] = await run_task(self._session(callback_context), calls[-1])
+        return _answer(self._tasks[call_id])
+
     def _session(self, context: CallbackContext) -> BridgeSession:
         return self._session_of(context.session, context.agent_name)
 
@@ -256,10 +285,14 @@ class GoogleADKBridge(BasePlugin):
 
 
 class _Run:
-    """A run in *session*; *denied* is the reason if its prompt was denied."""
+    """A run in *session*, with the ids of *seen* calls; *denied*: why its prompt was denied."""
 
     denied: str | None = None
     is_paused = False
 
     def __init__(self, session: BridgeSession) -> None:
-        self.session = session
+        self.session, self.seen = session, set[str]()
+
+
+def _answer(reason: str | None) -> types.Content | None:
+    return None if reason is None else types.Content(role="model", parts=[types.Part(text=reason)])

@@ -13,28 +13,29 @@ from google.adk.workflow._errors import NodeInterruptedError
 
 from toolbus.bridges.google_adk_values import (
     as_object,
+    call_of,
     read_late_result,
     response_of,
     result_of,
     spec_of,
 )
-from toolbus.errors import FreezeError, ToolbusError
+from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.codec import encode
 from toolbus.messages.ids import new_id
-from toolbus.messages.records import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.tool_context import ToolContext
+    from google.genai import types
 
     from toolbus.bridges.bridged_call import RunTool
     from toolbus.bridges.session import BridgeSession, CallEnd
     from toolbus.events.catalogue import Ask
-    from toolbus.messages.records import ToolResponse
+    from toolbus.messages.records import ToolCall, ToolResponse
 
 CONFIRMATION = "adk_request_confirmation"
 """The name of the call by which the framework asks its user about another call."""
@@ -125,12 +126,8 @@ class AdkCall:
         self, arguments: dict[str, Any], spec: ToolSpec | None, run: RunTool | None = None
     ) -> Any:
         """Take the call to its end; return the result. Without *spec* the tool is unknown."""
-        try:
-            call = ToolCall(id=self.call_id, name=self.tool.name, arguments=arguments)
-        except FreezeError as error:
-            return {"error": f"invalid arguments: {error}"}
         end = await self.session.call(
-            call,
+            call_of(self.call_id, self.tool.name, arguments),
             spec,
             run or _run_unknown,
             ask=self._ask if self._can_ask else None,
@@ -228,6 +225,20 @@ def guard(tool: BaseTool) -> None:
     """Let the call of its task run *tool*."""
     if not isinstance(vars(tool).get("run_async"), _GuardedRun):
         vars(tool)["run_async"] = _GuardedRun(tool)
+
+
+async def run_task(session: BridgeSession, call: types.FunctionCall) -> str | None:
+    """Take a call that delegates a task through the handlers; return why it may not run."""
+    arguments = call.args or {}
+
+    async def run(final: dict[str, Any]) -> ToolResponse:
+        if final != arguments:
+            raise FailedToolError("a task is delegated with the arguments of the model alone")
+        return response_of("the task begins")
+
+    task = call_of(str(call.id), str(call.name), arguments)
+    end = await session.call(task, ToolSpec(name=task.name), run)
+    return None if end.status == "ok" else end.response.text
 
 
 async def _run_unknown(_: dict[str, Any]) -> ToolResponse:

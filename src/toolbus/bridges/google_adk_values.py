@@ -9,13 +9,16 @@ from google.genai import types
 from pydantic_core import to_jsonable_python
 
 from toolbus.components.adapter_handlers import AdapterHandler
+from toolbus.errors import FreezeError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.ids import new_id
-from toolbus.messages.immutable import thaw
-from toolbus.messages.records import ToolMessage, ToolResponse
+from toolbus.messages.immutable import replace_surrogates, thaw
+from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from toolbus.bridges.session import BridgeSession
     from toolbus.bus.bus import EventBus
 
@@ -36,6 +39,15 @@ def _spec_of(encoded: str) -> ToolSpec:
         schema = {"type": "object"}
     name, description = declaration.name or "", declaration.description or ""
     return ToolSpec(name=name, description=description, input_schema=schema)
+
+
+def call_of(call_id: str, name: str, arguments: dict[str, Any]) -> ToolCall:
+    """Return a call of the model; arguments that no record can hold become its raw text."""
+    try:
+        return ToolCall(id=call_id, name=name, arguments=arguments)
+    except FreezeError:
+        raw, read = str(arguments), replace_surrogates
+        return ToolCall(id=read(call_id), name=read(name), raw=read(raw))
 
 
 def redeclare(declaration: types.FunctionDeclaration, shown: ToolSpec) -> types.FunctionDeclaration:
@@ -84,21 +96,22 @@ async def read_late_result(session: BridgeSession, name: str, call_id: str, resu
     return result_of(read.tool_response or ToolResponse.from_text(read.text))
 
 
-async def read_late_results(session: BridgeSession, content: types.Content) -> types.Content:
-    """Return *content* with the late results in it as handlers of results leave them."""
-    parts = []
-    for part in content.parts or []:
-        response = part.function_response
-        # The framework's own questions have names of this form.
-        if response is not None and not str(response.name).startswith("adk_request_"):
-            read = await read_late_result(
-                session, str(response.name), response.id or new_id(), response.response
-            )
-            changed = response.model_copy(update={"response": as_object(read)})
-            parts.append(part.model_copy(update={"function_response": changed}))
-        else:
-            parts.append(part)
+async def read_late_results(
+    session: BridgeSession, content: types.Content, seen: Collection[str] = ()
+) -> types.Content:
+    """Return *content* with its results, but for those of *seen* calls, as handlers leave them."""
+    parts = [await _read_part(session, part, seen) for part in content.parts or []]
     return content.model_copy(update={"parts": parts})
+
+
+async def _read_part(session: BridgeSession, part: types.Part, seen: Collection[str]) -> types.Part:
+    late = part.function_response
+    # The framework's own questions have names of this form.
+    if late is None or late.id in seen or str(late.name).startswith("adk_request_"):
+        return part
+    read = await read_late_result(session, str(late.name), late.id or new_id(), late.response)
+    changed = late.model_copy(update={"response": as_object(read)})
+    return part.model_copy(update={"function_response": changed})
 
 
 def texts_of(content: types.Content | None) -> list[str]:
