@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
-from inspect import isasyncgen, isawaitable
+from inspect import isasyncgen, isasyncgenfunction, isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from google.adk.tools.function_tool import FunctionTool
 
 # A sub-agent in a tool pauses by this error, which has no public module (google-adk 2.13).
 from google.adk.workflow._errors import NodeInterruptedError
 
-from toolbus.bridges.google_adk_values import (
+from toolbus.bridges.google_adk.contents import (
     as_object,
     call_of,
     read_late_result,
@@ -54,7 +56,7 @@ class FailedToolError(ToolbusError):
     """The failure of a tool, as handlers left it."""
 
 
-class AdkCall:
+class GuardedCall:
     """The call of *tool* in *context*, in *session*.
 
     *above* is the call that ran when it came: of another agent, or the same call in another bridge
@@ -70,7 +72,7 @@ class AdkCall:
         tool: BaseTool,
         context: ToolContext,
         *,
-        above: AdkCall | None,
+        above: GuardedCall | None,
         confirms: bool,
     ) -> None:
         self.session, self.tool, self.context = session, tool, context
@@ -81,6 +83,14 @@ class AdkCall:
         self._can_ask = confirms and not (
             (above is not None and above.context.invocation_id != context.invocation_id)
             or context.get_invocation_context().live_request_queue is not None
+        )
+
+    @property
+    def runs_later(self) -> bool:
+        """Whether the framework first says that the tool runs: a generator in a live run does."""
+        is_live = self.context.get_invocation_context().live_request_queue is not None
+        return (
+            is_live and isinstance(self.tool, FunctionTool) and isasyncgenfunction(self.tool.func)
         )
 
     def waits_in(self, context: ToolContext) -> bool:
@@ -195,7 +205,7 @@ class AdkCall:
         return ""
 
 
-CURRENT: ContextVar[AdkCall | None] = ContextVar("toolbus_google_adk_call", default=None)
+CURRENT: ContextVar[GuardedCall | None] = ContextVar("toolbus_google_adk_call", default=None)
 """The call of this task, in which the framework runs the callbacks of a tool and the tool."""
 
 

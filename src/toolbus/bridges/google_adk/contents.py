@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any
 from google.genai import types
 from pydantic_core import to_jsonable_python
 
-from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.errors import FreezeError
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, ToolSpec
+from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import replace_surrogates, thaw
-from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
+from toolbus.messages.records import ToolCall, ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from toolbus.bridges.session import BridgeSession
-    from toolbus.bus.bus import EventBus
 
 
 def spec_of(declaration: types.FunctionDeclaration) -> ToolSpec:
@@ -84,16 +82,9 @@ def as_object(result: Any) -> dict[str, Any]:
 
 async def read_late_result(session: BridgeSession, name: str, call_id: str, result: Any) -> Any:
     """Return *result*, which came after the end of its call, as handlers of results leave it."""
-    message = ToolMessage(
-        id=new_id(), tool_call_id=call_id, tool_name=name, tool_response=response_of(result)
-    )
-    context = await session.host.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=session.scope)
-    if context.denied is not None:
-        return {"error": context.denied.reason}
-    read = context.value
-    if read is message or not isinstance(read, ToolMessage):
-        return result
-    return result_of(read.tool_response or ToolResponse.from_text(read.text))
+    response = response_of(result)
+    read = await session.judge_result(call_id, name, response)
+    return result if read is response else result_of(read)
 
 
 async def read_late_results(
@@ -130,13 +121,3 @@ def with_text(content: types.Content, text: str) -> types.Content:
             is_placed = True
             parts.append(part.model_copy(update={"text": text}))
     return content.model_copy(update={"parts": parts})
-
-
-def judges_answers(bus: EventBus) -> bool:
-    """Return whether a handler may change or deny an answer of the model."""
-    infos, functions = bus.handlers(MESSAGE_APPEND_BEFORE), bus.functions(MESSAGE_APPEND_BEFORE)
-    return any(
-        # Adapters change results alone.
-        (not info.roles or "assistant" in info.roles) and not isinstance(function, AdapterHandler)
-        for info, function in zip(infos, functions, strict=True)
-    )

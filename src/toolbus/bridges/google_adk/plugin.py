@@ -1,4 +1,4 @@
-"""The bridge to Google ADK: a plugin of its `Runner` that takes calls through components."""
+"""The plugin of a `Runner` that takes its prompts, calls and answers through components."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ try:
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
 
-    from toolbus.bridges.google_adk_calls import CURRENT, AdkCall, guard, run_task
-    from toolbus.bridges.google_adk_values import (
+    from toolbus.bridges.google_adk.contents import (
         as_object,
-        judges_answers,
         read_late_results,
         redeclare,
         spec_of,
         texts_of,
         with_text,
     )
+    from toolbus.bridges.google_adk.guarded_call import CURRENT, GuardedCall, guard, run_task
 except ImportError as error:
     msg = needs_extra("the bridge to Google ADK needs its library", "google-adk")
     raise ImportError(msg, name="google.adk") from error
@@ -163,7 +162,7 @@ class GoogleADKBridge(BasePlugin):
         if content is None or not texts:
             return None
         if llm_response.partial:
-            is_held = judges_answers(self._host.bus)
+            is_held = self._host.judges("assistant")
             return llm_response.model_copy(update={"content": None}) if is_held else None
         text = "".join(texts)
         read = await self._session(callback_context).answer(text)
@@ -215,7 +214,7 @@ class GoogleADKBridge(BasePlugin):
     ) -> dict[str, Any] | None:
         """Guard the tool, which runs after the callbacks and the confirmation of the framework."""
         session, above = self._session(tool_context), CURRENT.get()
-        call = AdkCall(session, tool, tool_context, above=above, confirms=self._confirms)
+        call = GuardedCall(session, tool, tool_context, above=above, confirms=self._confirms)
         self._runs[tool_context.invocation_id].seen.add(call.call_id)
         # The call of an unknown tool has a plain `BaseTool`, which cannot run (google-adk 2.13).
         if type(tool) is BaseTool:
@@ -229,7 +228,7 @@ class GoogleADKBridge(BasePlugin):
     ) -> dict[str, Any] | None:
         """Judge a result that another callback gave in place of the tool's."""
         call = CURRENT.get()
-        if call is None or not call.waits_in(tool_context):
+        if call is None or not call.waits_in(tool_context) or call.runs_later:
             return None
         if call.is_paused:
             self._runs[tool_context.invocation_id].is_paused = True
@@ -276,12 +275,8 @@ class GoogleADKBridge(BasePlugin):
         return self._session_of(context.session, context.agent_name)
 
     def _session_of(self, session: Session, agent: str) -> BridgeSession:
-        """Return the session of a conversation, or that of a sub-agent below the running call."""
-        above = CURRENT.get()
-        if above is not None and above.session.host is self._host and above.is_running:
-            return self._host.session_below(above.session, agent, above.call_id)
         names = (session.app_name, session.user_id, session.id)
-        return self._host.session("/".join([quote(name, safe="") for name in names]))
+        return self._host.session_here("/".join([quote(name, safe="") for name in names]), agent)
 
 
 class _Run:
