@@ -193,10 +193,14 @@ FRAMEWORKS: Mapping[str, Framework] = {
             package="agent-hooks-sdk",
             versions=("0.1.0b3", "0.1.0b3"),
             abilities={
-                "model_calls": "no",
-                "answer_errors": "no",
+                "retry": "no",
+                "change_tools": "no",
                 "add_tools": "no",
+                "answer_errors": "no",
+                "sub_agents": "wrapped",
+                "handoffs": "wrapped",
                 "hosted_tools": "no",
+                "clean_traces": "no",
             },
         ),
     )

@@ -1,0 +1,193 @@
+"""The interceptor: our components in every host that speaks agent-hooks.
+
+    guard = AgentHooksInterceptor([RedactSecrets(), Policy("policy.toml")], store=store)
+    agent = Agent(client, tools=tools, middleware=[create_agent_hooks_middleware([guard])])
+
+This is Microsoft's agent-framework; other hosts take the same object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from toolbus.bridges.agent_hooks.hosted_session import CallRefusal, HostedSession
+from toolbus.bridges.agent_hooks.mapping import (
+    ALLOW,
+    ContractError,
+    Transform,
+    Verdict,
+    transformed,
+)
+from toolbus.bridges.agent_hooks.result_texts import results_in, text_place, with_results
+from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.session import PromptDenied
+from toolbus.events.catalogue import Deny, ToolSpec
+from toolbus.messages.codec import changed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.components.adapters import ToolAdapter
+    from toolbus.components.components import AgentComponent
+
+DENIED = "toolbus:denied"
+"""The machine's reason of each denial; its message is the handler's reason."""
+
+
+class AgentHooksInterceptor:
+    """One interceptor with *components*, for each host of agent-hooks; see `BridgeHost`.
+
+    Register it after all others: a later one could rewrite a call that guards have judged. With
+    *host_asks* the host's resolver decides the questions of guards, as liftable denials; else the
+    approver does, within the host's timeout for interceptors.
+    """
+
+    def __init__(
+        self,
+        components: Iterable[AgentComponent | ToolAdapter] = (),
+        *,
+        host_asks: bool = False,
+        **options: Any,
+    ) -> None:
+        self.host, self._host_asks = BridgeHost("agent_hooks", components, **options), host_asks
+        self._sessions: dict[str, HostedSession] = {}
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability, in a host with all points."""
+        return self.host.delivers
+
+    async def intercept(self, context: dict[str, Any], /) -> dict[str, Any]:
+        """Return the verdict of the components on *context*; raises for an unknown point."""
+        point = context["interception_point"]
+        if point not in self._points:
+            raise ContractError("context_invalid", f"unknown point {point!r}")
+        session = self._session_of(context)
+        verdict = await self._points[point](self, session, context)
+        return verdict.to_wire()
+
+    async def aclose(self) -> None:
+        """End all open calls, and close the components."""
+        for session in tuple(self._sessions.values()):
+            await session.close("cancelled")
+        self._sessions.clear()
+        await self.host.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.host.ready()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _session_of(self, context: dict[str, Any]) -> HostedSession:
+        key = context["session"]["id"]
+        if key not in self._sessions:
+            framework = context["agent"]["framework"]
+            session = HostedSession(self.host.session(key), framework, self._host_asks)
+            self._sessions[key] = session
+        return self._sessions[key]
+
+    # --- the points ------------------------------------------------------------------------------
+
+    async def _on_agent_startup(self, _: HostedSession, __: dict[str, Any]) -> Verdict:
+        await self.host.ready()
+        return ALLOW
+
+    async def _on_input(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+        path, prompt = text_place(context["input"]["content"], "user")
+        try:
+            entered = await session.begin(prompt)
+        except PromptDenied as error:
+            return denial(error.reason)
+        if entered != prompt and not path:
+            return denial("a handler changed a prompt without text")
+        return replacement(path, prompt, entered)
+
+    async def _on_pre_model_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+        messages = context["messages"]
+        await session.settle(results_in(messages))
+        await session.provide([spec_of(tool) for tool in context.get("tools") or ()])
+        shown = with_results(messages, session.results)
+        request = await session.request(context["model"]["id"], shown)
+        if isinstance(request, Deny):
+            return denial(request.reason)
+        return replacement("$target", messages, request)
+
+    async def _on_post_model_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+        calls, text = context["response"]["tool_calls"], context["response"]["content"]
+        session.announce(calls)
+        if not calls or not isinstance(text, str):
+            return ALLOW  # A final answer is judged at `output`.
+        spoken = await session.say(text)
+        if isinstance(spoken, Deny):
+            return denial(spoken.reason)
+        return replacement("$target.content", text, spoken)
+
+    async def _on_pre_tool_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+        call = context["tool_call"]
+        judged = await session.judge(call)
+        if isinstance(judged, CallRefusal):
+            return denial(judged.reason, {} if judged.is_question else None)
+        return replacement("$target", call["args"], judged)
+
+    async def _on_post_tool_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+        result = context["tool_result"]
+        end = await session.end_call(context["tool_call"], result)
+        if end is None or not end.is_changed:
+            return ALLOW
+        if end.response.is_error and not result["is_error"]:
+            return denial(end.response.text)
+        value = session.value_of(end, result["value"])
+        return replacement("$target", result["value"], value)
+
+    async def _on_output(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+        content = context["output"]["content"]
+        await session.settle(results_in(content))
+        path, answer = text_place(content, "assistant")
+        finished = await session.finish(answer)
+        if finished != answer and not path:
+            return denial("a handler changed an answer without text")
+        if finished != answer:
+            context = transformed(context, Transform(path, finished))
+        shown = with_results(context["output"]["content"], session.results)
+        return replacement("$target.content", content, shown)
+
+    async def _on_agent_shutdown(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+        self._sessions.pop(context["session"]["id"], None)
+        await session.close(context["summary"]["reason"])
+        return ALLOW
+
+    _points: ClassVar[Mapping[str, Callable[..., Awaitable[Verdict]]]] = {
+        "agent_startup": _on_agent_startup,
+        "input": _on_input,
+        "pre_model_call": _on_pre_model_call,
+        "post_model_call": _on_post_model_call,
+        "pre_tool_call": _on_pre_tool_call,
+        "post_tool_call": _on_post_tool_call,
+        "output": _on_output,
+        "agent_shutdown": _on_agent_shutdown,
+    }
+
+
+def denial(reason: str, approval: dict[str, Any] | None = None) -> Verdict:
+    """Return the denial for *reason*, which is for the model."""
+    return Verdict("deny", DENIED, reason, approval=approval)
+
+
+def replacement(path: str, before: Any, after: Any) -> Verdict:
+    """Return the verdict that puts *after* in place of *before* at *path*."""
+    if not changed(before, after):
+        return ALLOW
+    return Verdict("transform", transform=Transform(path, after))
+
+
+def spec_of(tool: dict[str, Any]) -> ToolSpec:
+    """Return the spec of *tool*, as a host declares it; hosts may leave out its schema."""
+    schema = tool.get("schema")
+    return ToolSpec(
+        name=tool["name"],
+        description=tool.get("description") or "",
+        input_schema=schema if isinstance(schema, dict) else {"type": "object"},
+    )

@@ -1,0 +1,170 @@
+"""Our records in the wire form of the contract, and back."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolbus.bridges.agent_hooks.mapping import ContractError
+from toolbus.bridges.agent_hooks.result_texts import result_text, results_in
+from toolbus.messages.codec import encode
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.messages.records import Message
+
+_EMPTY = ToolResponse()
+
+
+def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return *messages* for `pre_model_call`."""
+    return [_wire_message(message) for message in messages]
+
+
+def _wire_message(message: Message) -> dict[str, Any]:
+    wire: dict[str, Any] = {"role": message.role, "content": message.text}
+    match message:
+        case UserMessage(content=tuple(parts)):
+            wire["content"] = msgspec.to_builtins(parts)
+        case ToolMessage():
+            wire |= {"tool_call_id": message.tool_call_id, "name": message.tool_name}
+        case AssistantMessage(tool_calls=calls) if calls:
+            wire["tool_calls"] = [wire_call(call) for call in calls]
+    return wire
+
+
+def read_messages(after: Any, before: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages of *after*, a replaced target; unchanged ones are those of *before*.
+
+    Raises `ContractError` for what no message can be.
+    """
+    rest = [(_wire_message(message), message) for message in before]
+    messages: list[Message] = []
+    for wire in _list_of(after):
+        matched = next((place for place, (known, _) in enumerate(rest) if known == wire), None)
+        if matched is not None:
+            messages.append(rest[matched][1])
+            del rest[: matched + 1]
+        elif rest and not any(other == rest[0][0] for other in after):
+            messages.append(_reworded(rest.pop(0)[1], wire))
+        else:
+            messages.append(_reworded(None, wire))
+    return tuple(messages)
+
+
+def _reworded(message: Message | None, wire: Any) -> Message:
+    """Return *message* with the text of *wire*, or a new one."""
+    match wire:
+        case {"role": str(role), "content": str(text)}:
+            if message is not None and message.role == role:
+                return message.with_text(text)
+            if role in {"user", "external"}:
+                return UserMessage(content=text)
+            if role == "system":
+                return SystemMessage(content=text)
+            if role == "assistant":
+                return AssistantMessage(content=text)
+    raise ContractError("transform_invalid", "a message that cannot be sent")
+
+
+def wire_call(call: ToolCall) -> dict[str, Any]:
+    """Return *call* with its arguments, as the model wrote them if they are no valid JSON here."""
+    arguments: Any = thaw(call.arguments)
+    if call.raw is not None:
+        # Among them are integers beyond 64 bits, which our records refuse.
+        try:
+            arguments = json.loads(call.raw)
+        except ValueError:
+            arguments = None
+        if not isinstance(arguments, dict):
+            arguments = {"raw_arguments": call.raw}
+    return {"id": call.id, "name": call.name, "args": arguments}
+
+
+def wire_answer(message: AssistantMessage, finish_reason: str | None = None) -> dict[str, Any]:
+    """Return *message* for `post_model_call`."""
+    calls = [wire_call(call) for call in message.tool_calls]
+    default = "tool_calls" if calls else "stop"
+    wire = {
+        "content": message.content or (None if calls else ""),
+        "tool_calls": calls,
+        "finish_reason": finish_reason or message.stop_reason or default,
+    }
+    return wire | ({"reasoning": message.reasoning_text} if message.reasoning else {})
+
+
+def read_answer(after: Any, message: AssistantMessage) -> AssistantMessage:
+    """Return *message* as the replaced target *after* has it; raises `ContractError`."""
+    before = wire_answer(message)
+    match after:
+        case {"content": str() | None as content, "tool_calls": list(calls)}:
+            pass
+        case _:
+            raise ContractError("transform_invalid", "an answer that is none")
+    known = {call.id: call for call in message.tool_calls}
+    if calls != before["tool_calls"]:
+        read = tuple([read_call(wire, known.get(_id_of(wire))) for wire in calls])
+        message = msgspec.structs.replace(message, tool_calls=read)
+    return message if content == before["content"] else message.with_text(content or "")
+
+
+def read_call(wire: Any, call: ToolCall | None = None) -> ToolCall:
+    """Return the call in *wire*, which is *call* if nothing differs; raises `ContractError`."""
+    match wire:
+        case {"name": str(name), "args": dict(arguments)}:
+            if call is not None and wire_call(call) == wire:
+                return call
+            if call is not None and call.name == name:
+                return call.with_arguments(arguments)
+            call_id = _id_of(wire)
+            identity = {"id": call_id} if call_id else {}
+            return ToolCall(name=name, arguments=arguments, **identity)
+    raise ContractError("transform_invalid", "a call without a name or arguments")
+
+
+def wire_value(response: ToolResponse) -> Any:
+    """Return the value of *response* for `post_tool_call`."""
+    return response.text if response.structured is None else thaw(response.structured)
+
+
+def read_value(value: Any, response: ToolResponse = _EMPTY) -> ToolResponse:
+    """Return *response* with *value* in place of its own."""
+    if isinstance(value, str):
+        return response.with_text(value)
+    if value is None:
+        return response.with_text("")
+    parts = response.with_text(encode(value).decode())
+    return msgspec.structs.replace(parts, structured=value)
+
+
+def read_message(wire: Any) -> Message:
+    """Return the message in *wire*, of a host's request, for handlers to read."""
+    role, text = str(wire["role"]), result_text(wire["content"])
+    if role == "tool":
+        call_id = next(iter(results_in([wire])), "")
+        return ToolMessage(content=text, tool_call_id=call_id, tool_name=str(wire.get("name", "")))
+    if role == "assistant":
+        return AssistantMessage(content=text)
+    return SystemMessage(content=text) if role == "system" else UserMessage(content=text)
+
+
+def _id_of(wire: Any) -> str:
+    return str(wire.get("id", "")) if isinstance(wire, dict) else ""
+
+
+def _list_of(value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise ContractError("transform_invalid", "expected a list")
+    return list(value)
