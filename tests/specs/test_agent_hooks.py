@@ -1,13 +1,31 @@
 """The scenarios of `specs/agent_hooks.md`."""
 
 import asyncio
+import json
+import subprocess
+import venv
 from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from toolbus import AgentComponent, Ask, Deny, ToolResponse, guard, on
-from toolbus.bridges.agent_hooks import AgentHooksInterceptor
-from toolbus.errors import RegistrationError
+from toolbus import (
+    Agent,
+    AgentComponent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    ToolCall,
+    ToolResponse,
+    guard,
+    on,
+    tool,
+)
+from toolbus.bridges.agent_hooks import AgentHooksComponent, AgentHooksInterceptor
+from toolbus.bridges.agent_hooks.identities import canonical_json
+from toolbus.bridges.agent_hooks.mapping import POINTS, ContractError
+from toolbus.errors import ModelError, RegistrationError
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
@@ -17,10 +35,13 @@ from toolbus.events import (
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
     TOOLS_PROVIDE,
+    ModelDelta,
     Retry,
 )
+from toolbus.models import ScriptedModel
 from toolbus.store import MemoryStore
 
+ROOT = Path(__file__).parents[2]
 SECRET, HIDDEN = "tok-" + "5e7a1c90", "[secret]"
 
 
@@ -151,6 +172,12 @@ class Seen(AgentComponent):
     @guard(TOOL_CALL_BEFORE)
     def judge(self, ctx):
         self.calls.append(dict(ctx.value.arguments))
+
+
+def calls(name, **arguments):
+    """Return the answers of a model that calls the tool *name* once."""
+    call = ToolCall(id="c1", name=name, arguments=arguments)
+    return [AssistantMessage(tool_calls=(call,))]
 
 
 def value_of(verdict):
@@ -428,3 +455,485 @@ async def test_a_failed_run_has_an_end():
         await Host(interceptor, session="other").input("third")
 
     assert watch.runs == ["error", "cancelled", "cancelled"]
+
+
+# --- interceptors around our agent ----------------------------------------------------------------
+
+
+class Script:
+    """An interceptor that returns the verdict of a point, and keeps each context."""
+
+    def __init__(self, verdicts=(), **points):
+        self.verdicts, self.seen = {**dict(verdicts), **points}, []
+
+    def intercept(self, context):
+        self.seen.append(context)
+        verdict = self.verdicts.get(context["interception_point"], {"decision": "allow"})
+        return verdict(context) if callable(verdict) else verdict
+
+    @property
+    def points(self):
+        return [context["interception_point"] for context in self.seen]
+
+    def at(self, point):
+        return [context for context in self.seen if context["interception_point"] == point]
+
+
+class Resolver:
+    """A resolver that gives a fixed answer."""
+
+    def __init__(self, outcome, verdict=None, identity=None):
+        self.outcome, self.verdict, self.identity = outcome, verdict, identity
+
+    def resolve(self, request):
+        if self.outcome == "raise":
+            raise ValueError("broken")
+        identity = self.identity or request.context_identity
+        return SimpleNamespace(
+            outcome=self.outcome, verdict=self.verdict, context_identity=identity
+        )
+
+
+def deny(reason="no", **more):
+    return {"decision": "deny", "reason": reason, **more}
+
+
+def transform(path, value):
+    return {"decision": "transform", "transform": {"path": path, "value": value}}
+
+
+ALLOWED = {"decision": "allow"}
+LIFTABLE = deny("ask", approval={})
+ORDER = [
+    *("agent_startup", "input", "pre_model_call", "post_model_call", "pre_tool_call"),
+    *("post_tool_call", "pre_model_call", "post_model_call", "output"),
+]
+
+
+class World:
+    """An agent that calls `read` once, with *interceptors* around it."""
+
+    def __init__(self, *interceptors, components=(), answers=None, **options):
+        self.ran = []
+        self.hooks = AgentHooksComponent(interceptors, **options)
+        answers = answers or [*calls("read", path="a"), "done"]
+
+        @tool
+        async def read(path: str) -> str:
+            """Read a file."""
+            self.ran.append(path)
+            return f"it is {SECRET} in {path}"
+
+        self.model = ScriptedModel(answers)
+        self.agent = Agent(self.model, tools=[read], components=[*components, self.hooks])
+
+    async def run(self, prompt="go"):
+        async with self.agent:
+            result = await self.agent.run(prompt)
+        self.texts = {each.role: each.text for each in self.agent.messages}
+        return result
+
+    def record(self, point):
+        return next(each for each in self.hooks.records if each["interception_point"] == point)
+
+
+async def test_eight_points_come_in_order():
+    script = Script()
+    world = World(script, answers=[*calls("read", path="a"), "done", "again"])
+
+    async with world.agent as agent:
+        await agent.run("go")
+        await agent.run("more")
+    ledger = [entry.name for record in agent.ledger for entry in record.entries]
+
+    again = ["input", "pre_model_call", "post_model_call", "output", "agent_shutdown"]
+    assert script.points == [*ORDER, *again]
+    assert [context["sequence"] for context in script.seen] == [*range(len(script.seen))]
+    assert script.seen[0]["agent_init"] == {"tools_registered": ["read"]}
+    assert script.seen[-1]["summary"] == {"reason": "completed"}
+    assert "Script" in ledger
+
+
+async def test_interceptors_see_what_handlers_left():
+    class Early(AgentComponent):
+        @on(TOOL_CALL_BEFORE, priority=-2_500_000)
+        def rewrite(self, ctx):
+            return ctx.value.merge_arguments({"path": "b"})
+
+    seen = Seen()
+    script = Script(pre_tool_call=transform("$target.path", "c"))
+    world = World(script, components=[Early(), Redact(), seen])
+
+    await world.run()
+
+    (call,), (result,) = script.at("pre_tool_call"), script.at("post_tool_call")
+    assert call["target"] == {"path": "b"}
+    assert result["target"] == f"it is {HIDDEN} in c"
+    assert seen.calls == [{"path": "c"}]
+    assert world.ran == ["c"]
+
+
+@pytest.mark.parametrize("verdict", [ALLOWED, LIFTABLE])
+async def test_a_guard_outweighs_an_interceptor(verdict):
+    class Never(AgentComponent):
+        @guard(TOOL_CALL_BEFORE)
+        def judge(self, ctx):
+            return Deny("never")
+
+    resolver = Resolver("approve", ALLOWED)
+    world = World(Script(pre_tool_call=verdict), components=[Never()], resolver=resolver)
+
+    await world.run()
+
+    assert world.ran == []
+    assert world.texts["tool"] == "never"
+    assert world.record("pre_tool_call")["verdict"]["decision"] == "allow"
+
+
+@pytest.mark.parametrize("point", POINTS[:-1])
+async def test_a_denial_stops_its_action(point):
+    script = Script({point: deny("not now")})
+    world = World(script)
+
+    result = await world.run()
+
+    at_tool = point in {"pre_tool_call", "post_tool_call"}
+    assert (result.status, result.reason) == (("ok", None) if at_tool else ("denied", "not now"))
+    assert script.points[: ORDER.index(point) + 1] == ORDER[: ORDER.index(point) + 1]
+    assert script.points[-1] == "agent_shutdown"
+    if at_tool:
+        assert world.texts["tool"] == "not now"
+        assert world.ran == (["a"] if point == "post_tool_call" else [])
+        assert script.points.count("post_tool_call") == len(world.ran)
+    else:
+        assert script.points.count(point) == 1
+        assert len(script.points) == ORDER.index(point) + 2
+
+
+@pytest.mark.parametrize(
+    ("point", "path", "value"),
+    [
+        ("input", "$target.content", "new"),
+        ("pre_model_call", "$target[0].content", "new"),
+        ("post_model_call", "$target.tool_calls[0].args.path", "new"),
+        ("pre_tool_call", "$target.path", "new"),
+        ("post_tool_call", "$target", "new"),
+        ("output", "$target.content", "new"),
+    ],
+)
+async def test_a_transform_takes_effect(point, path, value):
+    def once(context):
+        has_place = point != "post_model_call" or context["response"]["tool_calls"]
+        return transform(path, value) if has_place else ALLOWED
+
+    world = World(Script({point: once}))
+
+    result = await world.run()
+
+    request = world.model.requests[0]
+    effects = {
+        "input": world.texts["user"],
+        "pre_model_call": request.messages[0].text,
+        "post_model_call": world.ran[0],
+        "pre_tool_call": world.ran[0],
+        "post_tool_call": world.texts["tool"],
+        "output": result.text,
+    }
+    assert [name for name, text in effects.items() if text == "new"] == {
+        "input": ["input", "pre_model_call"],
+        "post_model_call": ["post_model_call", "pre_tool_call"],
+        "pre_tool_call": ["post_model_call", "pre_tool_call"],
+    }.get(point, [point])
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (lambda _: 1 / 0, "interceptor_failed"),
+        (lambda _: asyncio.sleep(30), "interceptor_timeout"),
+        (lambda _: True, "verdict_invalid"),
+        ({"decision": "transform"}, "verdict_invalid"),
+        ({"decision": "allow", "reason": "host_error:mine"}, "verdict_invalid"),
+        (transform("$target.nowhere", 1), "transform_invalid"),
+        (transform("$other", 1), "transform_target_forbidden"),
+        (transform("$target", "no object"), "context_invalid"),
+    ],
+)
+async def test_a_failing_interceptor_denies(returned, reason):
+    world = World(Script(pre_tool_call=returned), timeout=0.05)
+
+    result = await world.run()
+
+    assert result.text == "done"
+    assert world.ran == []
+    assert world.record("pre_tool_call")["verdict"]["reason"] == f"host_error:{reason}"
+
+
+async def test_sub_agents_have_sessions_of_their_own():
+    script = Script()
+
+    @tool
+    async def read(path: str) -> str:
+        """Read a file."""
+        return path
+
+    below = Agent(ScriptedModel([*calls("read", path="a"), "below"]), tools=[read])
+    model = ScriptedModel([*calls("helper", prompt="look"), "done"])
+    hooks = AgentHooksComponent([script])
+
+    async with Agent(model, tools=[below.as_tool("helper")], components=[hooks]) as agent:
+        await agent.run("go")
+
+    sessions = {context["session"]["id"] for context in script.seen}
+    (lower,) = sessions - {script.seen[0]["session"]["id"]}
+    points = [each["interception_point"] for each in script.seen if each["session"]["id"] == lower]
+    assert points == [*ORDER, "agent_shutdown"]
+
+
+def test_the_component_refuses_wrong_options():
+    with pytest.raises(RegistrationError, match="parallel/unanimous"):
+        AgentHooksComponent([Script()], composition="loudest")
+    with pytest.raises(RegistrationError, match="evaluate_only"):
+        AgentHooksComponent([Script()], mode="maybe")
+    with pytest.raises(RegistrationError, match=r"intercept\(context\)"):
+        AgentHooksComponent([lambda context: ALLOWED])
+    with pytest.raises(RegistrationError, match="jcs-sha256"):
+        AgentHooksComponent([Script()], identity="md5")
+
+
+A, B, C = (transform("$target.path", text) for text in "xyz")
+STOP, RESUME = {"on_approval": "stop"}, {"on_approval": "resume"}
+
+
+@pytest.mark.parametrize(
+    ("profile", "verdicts", "expected"),
+    [
+        ("sequential/first_deny", [A, B], ("transform", ["y"], 1)),
+        ("sequential/first_deny", [A, deny(), B], ("deny", [], 1)),
+        ({"profile": "sequential/first_deny", **STOP}, [LIFTABLE, B], ("allow", ["a"], 0)),
+        ({"profile": "sequential/first_deny", **RESUME}, [LIFTABLE, B], ("transform", ["y"], 1)),
+        ("sequential/run_all", [A, B, ALLOWED], ("transform", ["y"], 1)),
+        ("sequential/run_all", [LIFTABLE, A, deny()], ("deny", [], 2)),
+        ("sequential/run_all", [LIFTABLE, LIFTABLE], ("allow", ["a"], 0)),
+        ("parallel/strictest", [ALLOWED, A], ("transform", ["x"], 1)),
+        ("parallel/strictest", [A, B], ("deny", [], None)),
+        ("parallel/unanimous", [ALLOWED, ALLOWED], ("allow", ["a"], None)),
+        ("parallel/unanimous", [ALLOWED, A], ("deny", [], None)),
+        (
+            {"profile": "parallel/unanimous", "on_disagreement": "approval"},
+            [ALLOWED, deny()],
+            ("allow", ["a"], None),
+        ),
+    ],
+)
+async def test_each_profile_combines_as_written(profile, verdicts, expected):
+    scripts = [Script(pre_tool_call=verdict) for verdict in verdicts]
+    world = World(*scripts, composition=profile, resolver=Resolver("approve", ALLOWED))
+
+    await world.run()
+
+    record = world.record("pre_tool_call")
+    assert (record["verdict"]["decision"], world.ran, record["decided_by"]) == expected
+    is_parallel = record["composition"]["profile"].startswith("parallel")
+    paths = [
+        script.at("pre_tool_call")[0]["target"]["path"]
+        for script in scripts
+        if script.at("pre_tool_call")
+    ]
+    assert not is_parallel or set(paths) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("resolver", "ran", "reason", "resolved_by"),
+    [
+        (Resolver("approve", ALLOWED), ["a"], None, "approval"),
+        (Resolver("approve", A), ["x"], None, "approval"),
+        (Resolver("reject", deny("by Ann")), [], "by Ann", "rejection"),
+        (Resolver("unresolved"), [], "host_error:approval_unresolved", "rejection"),
+        (Resolver("raise"), [], "host_error:approval_resolver_failed", "rejection"),
+        (Resolver("approve", deny()), [], "host_error:verdict_invalid", "rejection"),
+        (
+            Resolver("approve", ALLOWED, "sha256:0"),
+            [],
+            "host_error:approval_identity_mismatch",
+            "rejection",
+        ),
+        (None, [], "ask", None),
+    ],
+)
+async def test_a_resolver_lifts_a_denial(resolver, ran, reason, resolved_by):
+    world = World(Script(pre_tool_call=LIFTABLE), resolver=resolver)
+
+    await world.run()
+
+    record = world.record("pre_tool_call")
+    assert world.ran == ran
+    assert record["verdict"].get("reason") == reason
+    assert record.get("resolved_by") == resolved_by
+
+
+async def test_evaluation_only_changes_nothing():
+    script = Script(input=deny(), pre_tool_call=A, output=deny())
+    world = World(script, mode="evaluate_only")
+
+    result = await world.run()
+
+    assert (result.text, world.ran) == ("done", ["a"])
+    decisions = {each["interception_point"]: each["verdict"] for each in world.hooks.records}
+    assert decisions["input"]["decision"] == decisions["output"]["decision"] == "deny"
+    record = world.record("pre_tool_call")
+    assert record["verdict"]["decision"] == "transform"
+    assert record["input_identity"] == record["enforced_identity"]
+
+
+async def test_a_record_holds_no_payload():
+    told = []
+    script = Script(pre_tool_call=transform("$target.path", "changed-path"))
+    world = World(script, sink=told.append)
+
+    await world.run()
+
+    record = world.record("pre_tool_call")
+    assert told == list(world.hooks.records)
+    assert "changed-path" not in json.dumps(record)
+    assert record["verdict"]["transform"] == {"path": "$target.path"}
+    assert record["verdicts"] == [{"index": 0, "decision": "transform"}]
+    assert record["composition"] == {"profile": "sequential/first_deny", "on_approval": "stop"}
+    assert record["input_identity"].startswith("sha256:")
+    assert record["input_identity"] != record["enforced_identity"]
+
+
+def test_identities_are_canonical():
+    numbers = [1e21, 1e20, 1e-7, 1e-6, 0.1, -0.0, 1.0, 4.5, 333333333.33333329, 5e-324, 2**53 - 1]
+    texts = {"\u20ac": 1, "\r": 2, "1": '\u20ac$\x0f\n\'B"\\\\"/', "😀": 3, "\ufb33": 4}
+
+    assert canonical_json(numbers) == (
+        "[1e+21,100000000000000000000,1e-7,0.000001,0.1,0,1,4.5,333333333.3333333,5e-324,"
+        "9007199254740991]"
+    )
+    assert [*json.loads(canonical_json(texts))] == ["\r", "1", "\u20ac", "😀", "\ufb33"]
+    assert "\\u000f\\n'B\\\"" in canonical_json(texts)
+    with pytest.raises(ContractError, match="context_invalid"):
+        canonical_json({"a": [2**53]})
+
+
+async def test_integers_beyond_64_bits_deny():
+    script = Script()
+    call = ToolCall(id="c1", name="read", raw='{"path": ' + "9" * 30 + "}")
+
+    world = World(script, answers=[AssistantMessage(tool_calls=(call,)), "done"])
+
+    result = await world.run()
+
+    assert result.status == "denied"
+    assert "post_model_call" not in script.points
+    record = world.record("post_model_call")
+    assert record["verdict"]["reason"] == "host_error:context_invalid"
+    assert record["input_identity"] is record["enforced_identity"] is None
+
+
+class Pieces(ScriptedModel):
+    """A model whose answer comes in pieces; it breaks off if the last one is an error."""
+
+    def __init__(self, *pieces):
+        super().__init__([])
+        self._pieces = pieces
+
+    async def stream(self, request):
+        for piece in self._pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield ModelDelta(kind="text", text=piece)
+        yield AssistantMessage(content="".join(self._pieces))
+
+
+async def stream(model, script, *, incremental):
+    """Return the shown text, the result or the error, and the component."""
+    hooks, shown = AgentHooksComponent([script], incremental=incremental), ""
+    async with Agent(model, components=[hooks]) as agent:
+        try:
+            async for piece in agent.stream("go"):
+                if isinstance(piece, ModelDelta) and piece.kind == "text":
+                    shown += piece.text
+        except ModelError as error:
+            piece = error
+    return shown, piece, hooks, [message.text for message in agent.messages]
+
+
+async def test_answers_are_held_by_default():
+    script = Script(post_model_call=deny())
+
+    shown, result, _, texts = await stream(Pieces("one ", "two"), script, incremental=False)
+
+    assert (shown, result.status, texts) == ("", "denied", ["go"])
+    assert script.points.count("post_model_call") == 1
+
+
+async def test_pieces_are_shown_once_judged():
+    def judge(context):
+        return deny() if "two" in context["response"]["content"] else ALLOWED
+
+    script = Script(post_model_call=judge)
+
+    shown, result, _, texts = await stream(
+        Pieces("one ", "two ", "three"), script, incremental=True
+    )
+
+    assert (shown, result.status, texts) == ("one ", "denied", ["go"])
+    answers = [each["response"] for each in script.at("post_model_call")]
+    assert [each["content"] for each in answers] == ["one ", "one two "]
+    assert {each["finish_reason"] for each in answers} == {"incremental"}
+    assert "output" not in script.points
+
+
+async def test_broken_streams_show_nothing_unjudged():
+    model = Pieces("one ", "two", ModelError("m", "cut off"))
+
+    shown, error, hooks, texts = await stream(model, Script(), incremental=True)
+
+    assert (shown, str(error)[-7:], texts) == ("one ", "cut off", ["go"])
+    verdicts = [each["verdict"] for each in hooks.records if "post" in each["interception_point"]]
+    assert [each["decision"] for each in verdicts] == ["allow", "deny"]
+    assert verdicts[1]["reason"] == "host_error:streaming_unsupported"
+
+
+# --- the conformance kit --------------------------------------------------------------------------
+
+KIT, PINNED = Path(__file__).parents[1] / "bridges", "0.1.0b3"
+DECLARED: dict[str, str] = {}
+"""The vectors that contradict the design, with the reason; each of them must fail."""
+
+
+@pytest.fixture(scope="session")
+def kit_python(tmp_path_factory):
+    """Return the interpreter of an environment with the kit."""
+    folder = tmp_path_factory.mktemp("kit")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", "-e", ROOT, f"agent-hooks-sdk[ctk]=={PINNED}"]
+    subprocess.run(install, check=True)
+    return python
+
+
+def run_kit(python, name, *arguments):
+    """Return the JSON lines that the program *name* prints."""
+    command = [python, KIT / f"{name}.py", *arguments]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+@pytest.mark.full
+def test_all_undeclared_vectors_pass(kit_python):
+    results = {each["id"]: each for each in run_kit(kit_python, "agent_hooks_kit")}
+
+    assert len(results) == 75
+    unlike = [each for each in results.values() if each["status"] != "pass"]
+    assert [each for each in unlike if each["id"] not in DECLARED] == []
+    assert {each["id"] for each in unlike} == set(DECLARED)
+
+
+@pytest.mark.full
+def test_compositions_match_the_sdk_s(kit_python):
+    (summary,) = run_kit(kit_python, "agent_hooks_twin", "2000")
+
+    assert summary == {"emissions": 2000, "different": []}

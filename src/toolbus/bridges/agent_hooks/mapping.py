@@ -43,6 +43,17 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agent_shutdown": ("summary",),
 }
 """The member of a context that its `target` repeats, 4.3."""
+PARTS: dict[str, dict[str, type]] = {
+    "agent_init": {"tools_registered": list},
+    "input": {"content": object, "role": str},
+    "model": {"id": str},
+    "response": {"content": object, "tool_calls": list, "finish_reason": str},
+    "tool_call": {"id": str, "name": str, "args": dict},
+    "tool_result": {"value": object, "is_error": bool},
+    "output": {"content": object},
+    "summary": {"reason": str},
+}
+"""The required parts of the members of contexts, 4.2."""
 _SEALED = {"agent_startup", "agent_shutdown"}
 CAPABILITIES = frozenset(
     {
@@ -62,6 +73,7 @@ CAPABILITIES = frozenset(
 _PATH = re.compile(r"\$(?:target|policy_target)((?:\.[\w-]+|\[\d+\]|\[\"[\w-]+\"\])*)", re.ASCII)
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\"([\w-]+)\"\]", re.ASCII)
 _MAX_EVIDENCE, _MAX_TEXT = 10_240, 256
+"""The most bytes of evidence, and of a message in a record."""
 
 
 class ContractError(Exception):
@@ -129,21 +141,27 @@ class Verdict(_Closed, frozen=True):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the verdict as a plain dict; a transform always has its value."""
-        wire: dict[str, Any] = msgspec.to_builtins(self)
+        wire = self._to_json()
         if self.transform is not None:
             wire["transform"] = {"path": self.transform.path, "value": self.transform.value}
         return wire
 
     def for_record(self) -> dict[str, Any]:
         """Return the verdict without payload, 10.3: no value, no approval's parameters."""
-        wire: dict[str, Any] = msgspec.to_builtins(self)
+        wire = self._to_json()
         if self.transform is not None:
             wire["transform"] = {"path": self.transform.path}
         if self.approval is not None:
             wire["approval"] = {}
         for part in (wire, *wire.get("warnings", ())):
-            if len(message := part.get("message") or "") > _MAX_TEXT:
-                part["message"] = message[: _MAX_TEXT - 1] + "…"
+            text = (part.get("message") or "").encode()
+            if len(text) > _MAX_TEXT:
+                part["message"] = text[:_MAX_TEXT].decode(errors="ignore") + "…"
+        return wire
+
+    def _to_json(self) -> dict[str, Any]:
+        # With lists for arrays, as readers of JSON have them.
+        wire: dict[str, Any] = msgspec.json.decode(encode(self))
         return wire
 
 
@@ -206,6 +224,19 @@ def context_of(point: Point, scope: Scope, sequence: int, **members: Any) -> dic
         **members,
     }
     return with_target(context, target_of({**context, "target": None}))
+
+
+def check_context(context: Mapping[str, Any]) -> None:
+    """Raise `ContractError` if a member of *context* lacks a required part."""
+    for name in PARTS.keys() & context.keys():
+        member, parts = context[name], PARTS[name]
+        if not isinstance(member, dict) or not parts.keys() <= member.keys():
+            raise ContractError("context_invalid", name)
+        if not all(isinstance(member[part], kind) for part, kind in parts.items()):
+            raise ContractError("context_invalid", name)
+    for message in context.get("messages", ()):
+        if not isinstance(message, dict) or not message.keys() >= {"role", "content"}:
+            raise ContractError("context_invalid", "messages")
 
 
 def target_of(context: Mapping[str, Any]) -> Any:

@@ -23,9 +23,14 @@ from toolbus.messages.records import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.messages.records import Message
+    from toolbus.messages.records import Message, Part
 
 _EMPTY = ToolResponse()
+
+
+def wire_prompt(prompt: str | tuple[Part, ...]) -> Any:
+    """Return *prompt* for `input`: text, or a list of its parts."""
+    return prompt if isinstance(prompt, str) else msgspec.to_builtins(prompt)
 
 
 def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -36,8 +41,8 @@ def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def _wire_message(message: Message) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": message.role, "content": message.text}
     match message:
-        case UserMessage(content=tuple(parts)):
-            wire["content"] = msgspec.to_builtins(parts)
+        case UserMessage():
+            wire["content"] = wire_prompt(message.content)
         case ToolMessage():
             wire |= {"tool_call_id": message.tool_call_id, "name": message.tool_name}
         case AssistantMessage(tool_calls=calls) if calls:

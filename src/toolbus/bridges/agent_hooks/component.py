@@ -1,0 +1,308 @@
+"""The component: interceptors of others around our agent.
+
+    hooks = AgentHooksComponent([EgressGuard()], composition="sequential/run_all")
+    agent = Agent(model, tools=tools, components=[hooks])
+
+All interceptors together are the last transformer of an event: they get values as every rewrite
+and redaction left them. Guards of the agent judge the outcome, and can only deny or ask.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from msgspec.structs import replace
+
+from toolbus.bridges.agent_hooks.composition import INTERCEPTION, Composition
+from toolbus.bridges.agent_hooks.emitter import MAX_RECORDS, HookEmitter, HostOptions
+from toolbus.bridges.agent_hooks.hooked_session import HookedSession
+from toolbus.bridges.agent_hooks.mapping import ContractError
+from toolbus.bridges.agent_hooks.seams import JCS, IdentityProvider, Seam, bind_all
+from toolbus.bridges.agent_hooks.wire_records import (
+    read_answer,
+    read_messages,
+    read_value,
+    wire_answer,
+    wire_messages,
+    wire_prompt,
+    wire_value,
+)
+from toolbus.components.components import LATE, AgentComponent
+from toolbus.components.marks import Mark, on
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    MODEL_CALL_BEFORE,
+    MODEL_CALL_ERROR,
+    RUN_AFTER,
+    RUN_BEFORE,
+    TOOL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+    Deny,
+)
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import AssistantMessage, ToolMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bridges.agent_hooks.emitter import Record
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.subscriptions import HandlerOptions
+    from toolbus.components.components import Host
+    from toolbus.events.catalogue import (
+        ModelFailure,
+        ModelRequest,
+        RunResult,
+        RunStart,
+        Scope,
+        ToolCallOutcome,
+    )
+    from toolbus.messages.records import Message, ToolCall
+
+_LAST = 3 * LATE
+"""After every other handler, redactions included: interceptors are code of others."""
+_MAX_OUTCOMES = 1_000
+
+
+class AgentHooksComponent(AgentComponent):
+    """The *interceptors* of the agent-hooks contract around an agent.
+
+    Args:
+        interceptors: objects with `intercept(context)`, or a mapping from names to them.
+        composition: a profile's name, a dict of the contract, or the SDK's `CompositionConfig`.
+        mode: "enforce", or "evaluate_only": verdicts are only recorded.
+        resolver: decides liftable denials, by `resolve(request)`; without one they stand.
+        redactor: returns a context as the resolver may see it.
+        identity: "jcs-sha256", an `IdentityProvider`, or None for records without identities.
+        timeout: the maximum seconds of an interceptor or the resolver, None for no limit.
+        incremental: judge streamed answers piece by piece; else they are held until judged.
+        sink: gets each record at once, as a dict of the contract.
+        max_records: the most records in `records`, None for no limit.
+    """
+
+    def __init__(
+        self,
+        interceptors: Any = (),
+        *,
+        composition: Any = "sequential/first_deny",
+        mode: Literal["enforce", "evaluate_only"] = "enforce",
+        resolver: Any = None,
+        redactor: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        identity: IdentityProvider | str | None = JCS,
+        timeout: float | None = 5.0,
+        incremental: bool = False,
+        sink: Callable[[Record], object] | None = None,
+        max_records: int | None = MAX_RECORDS,
+    ) -> None:
+        super().__init__()
+        if mode not in {"enforce", "evaluate_only"}:
+            raise RegistrationError(f"mode {mode!r}", "expected 'enforce' or 'evaluate_only'")
+        if isinstance(identity, str) and identity != JCS:
+            raise RegistrationError(f"identity {identity!r}", f"expected {JCS!r} or a provider")
+        provider = IdentityProvider() if isinstance(identity, str) else identity
+        options = HostOptions(
+            interceptors=bind_all(interceptors, timeout),
+            composition=Composition.read(composition),
+            mode=mode,
+            seam=Seam(resolver, redactor, timeout, provider),
+            max_records=max_records,
+        )
+        self._configure(options, sink, incremental=incremental)
+
+    @classmethod
+    def from_declaration(
+        cls,
+        document: Any,
+        registry: Any,
+        *,
+        incremental: bool = False,
+        sink: Callable[[Record], object] | None = None,
+    ) -> Self:
+        """Return the component of *document*, a host declaration: a dict, JSON text or a path.
+
+        *registry* is the SDK's `HostRegistry`; raises its `DeclarationError`.
+        """
+        from toolbus.bridges.agent_hooks.declaration import declared_options  # noqa: PLC0415 - needs the SDK
+
+        component = cls()
+        component._configure(declared_options(document, registry), sink, incremental=incremental)
+        return component
+
+    def _configure(
+        self, options: HostOptions, sink: Callable[[Record], object] | None, *, incremental: bool
+    ) -> None:
+        self._emitter, self._incremental = HookEmitter(options, sink), incremental
+        self._sessions: dict[str, HookedSession] = {}
+        self._outcomes: dict[tuple[str, str], ToolCallOutcome] = {}
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The last records, as dicts of the contract."""
+        return tuple(self._emitter.records)
+
+    def subscribe(self, host: Host) -> None:
+        """Subscribe one handler for each interceptor, and the handler of answers."""
+        super().subscribe(host)
+        for bound in self._emitter.options.interceptors:
+            options: HandlerOptions = {
+                "name": bound.name or type(bound.interceptor).__name__,
+                "on_error": "closed",
+                "when": partial(self._emitter.is_asked, bound),
+            }
+            mark = Mark(INTERCEPTION, "on", options)
+            self.add_handler(mark, partial(self._emitter.hear, bound), restricted=False)
+        answers: HandlerOptions = {
+            "roles": "assistant",
+            "priority": _LAST,
+            "on_error": "closed",
+            "incremental": self._incremental,
+        }
+        self.add_handler(Mark(MESSAGE_APPEND_BEFORE, "on", answers), self.judge_answer)
+
+    async def close(self) -> None:
+        """Emit the shutdown of every session."""
+        for session in tuple(self._sessions.values()):
+            await self._shut_down(session)
+
+    # --- the points ------------------------------------------------------------------------------
+
+    @on(RUN_BEFORE, priority=_LAST, on_error="closed")
+    async def judge_prompt(self, ctx: EventContext[RunStart]) -> RunStart | Deny | None:
+        """Emit `input`."""
+        content = wire_prompt(ctx.value.prompt)
+        emitted = await self._session_of(ctx.scope).emit(
+            "input", input={"content": content, "role": "user"}
+        )
+        if isinstance(emitted, Deny) or emitted.target["content"] == content:
+            return emitted if isinstance(emitted, Deny) else None
+        return replace(ctx.value, prompt=_text_of(emitted.target["content"]))
+
+    @on(MODEL_CALL_BEFORE, priority=_LAST, on_error="closed")
+    async def judge_request(self, ctx: EventContext[ModelRequest]) -> ModelRequest | Deny | None:
+        """Emit `pre_model_call`."""
+        request, session = ctx.value, self._session_of(ctx.scope)
+        session.model = request.model
+        session.forget_answer()
+        messages = wire_messages(request.messages)
+        tools = [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "schema": thaw(spec.input_schema),
+            }
+            for spec in request.tools
+        ]
+        emitted = await session.emit(
+            "pre_model_call", model={"id": request.model}, messages=messages, tools=tools
+        )
+        if isinstance(emitted, Deny) or emitted.target == messages:
+            return emitted if isinstance(emitted, Deny) else None
+        return replace(request, messages=read_messages(emitted.target, request.messages))
+
+    async def judge_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
+        """Emit `post_model_call`, and for a final answer `output`."""
+        message, session = ctx.value, self._session_of(ctx.scope)
+        if not isinstance(message, AssistantMessage) or not ctx.scope.run_id:
+            return None  # The program itself made it.
+        if ctx.window is not None:
+            return await session.judge_growing(ctx.window)
+        if (refusal := session.take_refusal(message)) is not None:
+            return refusal
+        model, response = {"id": session.model}, wire_answer(message)
+        emitted = await self._session_of(ctx.scope).emit(
+            "post_model_call", model=model, response=response
+        )
+        if isinstance(emitted, Deny):
+            return emitted
+        if emitted.target != response:
+            message = read_answer(emitted.target, message)
+        return message if message.tool_calls else await self._judge_output(ctx, message)
+
+    async def _judge_output(
+        self, ctx: EventContext[Message], message: AssistantMessage
+    ) -> Message | Deny:
+        emitted = await self._session_of(ctx.scope).emit(
+            "output", output={"content": message.content}
+        )
+        if isinstance(emitted, Deny) or emitted.target["content"] == message.content:
+            return emitted if isinstance(emitted, Deny) else message
+        return message.with_text(_text_of(emitted.target["content"]))
+
+    @on(TOOL_CALL_BEFORE, priority=_LAST, on_error="closed")
+    async def judge_call(self, ctx: EventContext[ToolCall]) -> ToolCall | Deny | None:
+        """Emit `pre_tool_call`."""
+        call, arguments = ctx.value, thaw(ctx.value.arguments)
+        wire = {"id": call.id, "name": call.name, "args": arguments}
+        emitted = await self._session_of(ctx.scope).emit("pre_tool_call", tool_call=wire)
+        if isinstance(emitted, Deny) or emitted.target == arguments:
+            return emitted if isinstance(emitted, Deny) else None
+        return call.with_arguments(emitted.target)
+
+    @on(TOOL_CALL_AFTER)
+    def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
+        """Keep the outcome for the message that follows."""
+        self._outcomes[ctx.scope.session_id, ctx.value.requested.id] = ctx.value
+        while len(self._outcomes) > _MAX_OUTCOMES:
+            del self._outcomes[next(iter(self._outcomes))]
+
+    @on(MESSAGE_APPEND_BEFORE, roles="tool", priority=_LAST, on_error="closed")
+    async def judge_result(self, ctx: EventContext[Message]) -> Message | Deny | None:
+        """Emit `post_tool_call` for a call that ran, or was answered by a handler."""
+        message = ctx.value
+        if not isinstance(message, ToolMessage) or message.tool_response is None:
+            return None
+        response = message.tool_response
+        outcome = self._outcomes.pop((ctx.scope.session_id, message.tool_call_id), None)
+        if outcome is None or (outcome.executed is None and outcome.status != "answered"):
+            return None
+        call = outcome.executed or outcome.requested
+        emitted = await self._session_of(ctx.scope).emit(
+            "post_tool_call",
+            tool_call={"id": call.id, "name": call.name, "args": thaw(call.arguments)},
+            tool_result={
+                "value": wire_value(response),
+                "is_error": response.is_error,
+                "duration_ms": outcome.duration_ns / 1e6,
+            },
+        )
+        if isinstance(emitted, Deny) or emitted.target == wire_value(response):
+            return emitted if isinstance(emitted, Deny) else None
+        return message.with_tool_response(read_value(emitted.target, response))
+
+    @on(RUN_AFTER)
+    async def end_run(self, ctx: EventContext[RunResult]) -> None:
+        """Keep the end of the run; the session of a sub-agent ends with it."""
+        session, status = self._session_of(ctx.scope), ctx.value.status
+        session.reason = {"ok": "completed", "cancelled": "cancelled"}.get(status, "error")
+        if ctx.scope.lineage:
+            await self._shut_down(session)
+
+    @on(MODEL_CALL_ERROR)
+    def note_failure(self, ctx: EventContext[ModelFailure]) -> None:
+        """Record that the rest of a broken stream was never judged, and is not released."""
+        self._session_of(ctx.scope).break_off()
+
+    # --- sessions --------------------------------------------------------------------------------
+
+    async def _shut_down(self, session: HookedSession) -> None:
+        """End *session*, once."""
+        if self._sessions.pop(session.scope.session_id, None) is not None:
+            await session.end()
+
+    def _session_of(self, scope: Scope) -> HookedSession:
+        if self.host is None:
+            raise self._refusal("it is not installed")
+        session = self._sessions.get(scope.session_id)
+        if session is None:
+            session = HookedSession(self._emitter, self.host)
+            self._sessions[scope.session_id] = session
+        session.scope = scope
+        return session
+
+
+def _text_of(content: Any) -> str:
+    if not isinstance(content, str):
+        raise ContractError("transform_invalid", "expected text")
+    return content
