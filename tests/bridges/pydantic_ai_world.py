@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.models.instrumented import InstrumentationSettings
+from pydantic_ai.usage import UsageLimits
 from world import IDEMPOTENT, World
 
 from toolbus.bridges.pydantic_ai import PydanticAIBridge
@@ -249,6 +250,7 @@ class Agents:
             conversation_id=conversation.session,
             message_history=self.histories.get(conversation.session),
             event_stream_handler=self.show if self.world.streamed else None,
+            usage_limits=UsageLimits(request_limit=None),
         )
         self.histories[conversation.session] = result.all_messages()
         return result.output

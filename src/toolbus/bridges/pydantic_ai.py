@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.bridges.host import BridgeHost
+from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.settings.extras import needs_extra
 
@@ -33,7 +34,14 @@ try:
     from pydantic_core import ValidationError
 
     from toolbus.bridges.pydantic_ai_calls import CALLER, BridgedToolset, RunCalls
-    from toolbus.bridges.pydantic_ai_values import InvalidArguments
+    from toolbus.bridges.pydantic_ai_values import (
+        InvalidArguments,
+        prompt_in,
+        text_of,
+        unanswered,
+        with_prompt,
+        with_text,
+    )
 except ImportError as error:
     msg = needs_extra("the bridge to Pydantic AI needs its library", "pydantic-ai")
     raise ImportError(msg, name="pydantic_ai") from error
@@ -95,6 +103,7 @@ class _BridgedRun(AbstractCapability[Any]):
     def __init__(self, session: BridgeSession) -> None:
         self._session, self.calls = session, RunCalls(session)
         self._prompt: Any = None
+        self._is_resumed = False
         self._is_judged = False
 
     def get_ordering(self) -> CapabilityOrdering:
@@ -105,11 +114,13 @@ class _BridgedRun(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         """Judge the prompt; put the end of the run on the bus."""
-        self.calls.waiting |= _unanswered(ctx.messages)
-        if (prompt := ctx.prompt) is not None:
-            text = _text_of(prompt)
+        self.calls.waiting |= unanswered(ctx.messages)
+        self._is_resumed = ctx.prompt is None
+        prompt = prompt_in(ctx.messages) if self._is_resumed else ctx.prompt
+        if prompt is not None:
+            text = text_of(prompt)
             read = await self._session.begin(text)
-            self._prompt = prompt if read == text else _with_text(prompt, read)
+            self._prompt = prompt if read == text else with_text(prompt, read)
         try:
             result = await handler()
         except BaseException as error:
@@ -126,9 +137,13 @@ class _BridgedRun(AbstractCapability[Any]):
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Judge results from outside of the run; judge the answer before any trace has it."""
         self._is_judged = False
+        if self._prompt is not None and self._is_resumed:
+            request = with_prompt(ctx.messages[-1], self._prompt)
+            ctx.messages[-1] = request_context.messages[-1] = request
+            self._prompt = None
         if self.calls.waiting and ctx.messages:
-            ctx.messages[-1] = request = await self._judge_outside(ctx.messages)
-            request_context.messages[-1] = request
+            request = await self._judge_outside(ctx.messages)
+            ctx.messages[-1] = request_context.messages[-1] = request
         request_context.model = _BridgedModel(request_context.model, self)
         return request_context
 
@@ -202,6 +217,8 @@ class _BridgedRun(AbstractCapability[Any]):
                 raise
             self.calls.problems[call.tool_call_id] = error
             return InvalidArguments(args)
+        if not valid.keys() <= tool_def.parameters_json_schema.get("properties", {}).keys():
+            self.calls.originals[call.tool_call_id] = InvalidArguments(args)
         if tool_def.kind == "external":
             await self.calls.defer(call, valid)
         return valid
@@ -236,8 +253,13 @@ class _BridgedRun(AbstractCapability[Any]):
     @property
     def holds_answers(self) -> bool:
         """Whether a handler may change an answer, so that a stream must wait for its end."""
-        handlers = self._session.host.bus.handlers(MESSAGE_APPEND_BEFORE)
-        return any(not info.roles or "assistant" in info.roles for info in handlers)
+        bus, event = self._session.host.bus, MESSAGE_APPEND_BEFORE
+        return any(
+            (not info.roles or "assistant" in info.roles)
+            # Adapters change results of tools only.
+            and not isinstance(function, AdapterHandler)
+            for info, function in zip(bus.handlers(event), bus.functions(event), strict=True)
+        )
 
 
 class _BridgedModel(WrapperModel):
@@ -277,24 +299,3 @@ class _BridgedAgent(WrapperAgent[Any, Any]):
     def iter(self, *args: Any, capabilities: Sequence[Any] | None = None, **options: Any) -> Any:
         """Run the agent with the bridge."""
         return super().iter(*args, capabilities=[*(capabilities or ()), self._bridge], **options)
-
-
-def _text_of(prompt: Any) -> str:
-    """Return the text of a prompt, without its images and files."""
-    items = [prompt] if isinstance(prompt, str) else prompt
-    texts = [item if isinstance(item, str) else getattr(item, "content", None) for item in items]
-    return "\n".join([text for text in texts if isinstance(text, str)])
-
-
-def _with_text(prompt: Any, text: str) -> Any:
-    """Return *prompt* with *text* in place of its own texts."""
-    if isinstance(prompt, str):
-        return text
-    return [text, *[item for item in prompt if not _text_of([item])]]
-
-
-def _unanswered(history: list[Any]) -> set[str]:
-    """Return the ids of the calls in *history* that have no result."""
-    parts = [part for message in history for part in message.parts]
-    answered = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart)}
-    return {part.tool_call_id for part in parts if isinstance(part, ToolCallPart)} - answered

@@ -57,13 +57,15 @@ CALLER: ContextVar[Caller | None] = ContextVar("toolbus_pydantic_ai_caller", def
 class RunCalls:
     """The calls of one run, taken through the components of *session*.
 
-    *problems* are the errors of the framework's validation by call id; *waiting* are the ids of
-    calls whose results come from outside of the run.
+    By call id, *problems* are the errors of the framework's validation, and *originals* the model's
+    own arguments where the function has other names for them; *waiting* are the ids of calls whose
+    results come from outside of the run.
     """
 
     def __init__(self, session: BridgeSession) -> None:
         self.session = session
         self.problems: dict[str, Exception] = {}
+        self.originals: dict[str, InvalidArguments] = {}
         self.waiting: set[str] = set()
         self._tools: Tools = {}
         self._specs: dict[str, ToolSpec] = {}
@@ -183,11 +185,9 @@ class RunCalls:
         self, args: dict[str, Any], ctx: RunContext[Any], name: str, inner: Callable[..., Any]
     ) -> Any:
         """Take one call of the tool *name* through the handlers; *inner* runs it."""
-        call_id, tool = ctx.tool_call_id or "", self._tools[name]
-        asked = AskedCall(
-            call_of(call_id, name, args), args, self.problems.pop(call_id, None), tool, ctx
-        )
-        ended = _ToolEnd()
+        call_id, tool, ended = ctx.tool_call_id or "", self._tools[name], _ToolEnd()
+        call = call_of(call_id, name, self.originals.pop(call_id, args))
+        asked = AskedCall(call, args, self.problems.pop(call_id, None), tool, ctx)
 
         async def run(arguments: dict[str, Any]) -> ToolResponse:
             values = await asked.values(arguments)

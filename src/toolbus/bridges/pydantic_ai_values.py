@@ -1,4 +1,4 @@
-"""The values of Pydantic AI as ours, and back: calls, arguments, tools, results."""
+"""The values of Pydantic AI as ours, and back: calls, tools, results, prompts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import ModelRetry
-from pydantic_ai.messages import MULTI_MODAL_CONTENT_TYPES, ToolReturn
+from pydantic_ai.messages import (
+    MULTI_MODAL_CONTENT_TYPES,
+    ToolCallPart,
+    ToolReturn,
+    UserPromptPart,
+)
 from pydantic_core import ValidationError, to_jsonable_python
 
 from toolbus.errors import FreezeError
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class InvalidArguments(dict[str, Any]):
-    """The model's own arguments; *raw* is its text if that is no JSON object."""
+    """The model's own arguments; *raw* is its text unless that is a JSON object."""
 
     def __init__(self, args: str | dict[str, Any] | None) -> None:
         value: Any = args or {}
@@ -134,3 +139,49 @@ def problem_text(error: Exception) -> str:
         return str(error)
     places = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
     return "; ".join([f"{place}: {reason}" if place else reason for place, reason in places])
+
+
+def prompt_in(history: list[Any]) -> Any:
+    """Return the prompt at the end of *history*, for a run without one of its own, or None."""
+    parts = history[-1].parts if history else ()
+    prompts = [part.content for part in parts if isinstance(part, UserPromptPart)]
+    if not prompts[1:]:
+        return prompts[0] if prompts else None
+    return [item for each in prompts for item in ([each] if isinstance(each, str) else each)]
+
+
+def with_prompt(request: Any, prompt: Any) -> Any:
+    """Return the *request* with *prompt* in place of its own."""
+    first = next(part for part in request.parts if isinstance(part, UserPromptPart))
+    parts = [
+        replace(part, content=prompt) if part is first else part
+        for part in request.parts
+        if part is first or not isinstance(part, UserPromptPart)
+    ]
+    return replace(request, parts=parts)
+
+
+def text_of(prompt: Any) -> str:
+    """Return the text of a prompt, without its images and files."""
+    items = [prompt] if isinstance(prompt, str) else prompt
+    texts = [item if isinstance(item, str) else getattr(item, "content", None) for item in items]
+    return "\n".join([text for text in texts if isinstance(text, str)])
+
+
+def with_text(prompt: Any, text: str) -> Any:
+    """Return *prompt* with *text* in place of its own texts."""
+    if isinstance(prompt, str):
+        return text
+    return [text, *[item for item in prompt if not text_of([item])]]
+
+
+def unanswered(history: list[Any]) -> set[str]:
+    """Return the ids of the calls in *history* that have no result."""
+    parts = [part for message in history for part in message.parts]
+    # pydantic-ai 2.28: a result that asks the model to try again is a part of another type.
+    ids = [getattr(part, "tool_call_id", None) for part in parts if not _is_call(part)]
+    return {part.tool_call_id for part in parts if _is_call(part)} - {*ids}
+
+
+def _is_call(part: Any) -> bool:
+    return isinstance(part, ToolCallPart)
