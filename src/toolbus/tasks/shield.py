@@ -35,6 +35,9 @@ async def outlast(
         except asyncio.CancelledError as error:
             cancelled = error
             on_cancel()
+            # A cancelled scope of anyio cancels its task anew in each turn of the loop.
+            if end.done():
+                break
     return cancelled
 
 

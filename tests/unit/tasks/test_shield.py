@@ -4,6 +4,7 @@ import asyncio
 from contextvars import ContextVar
 from functools import partial
 
+import anyio
 import pytest
 
 from toolbus.tasks.shield import ContainedTask, outlast, shield_until_done
@@ -118,6 +119,19 @@ async def test_each_cancellation_of_the_waiting_task_is_told():
 
     assert (await task).args == ("second",)
     assert told == ["cancelled", "cancelled"]
+
+
+async def test_a_cancelled_scope_of_anyio_waits_for_the_end():
+    told = []
+
+    async def work():
+        await asyncio.sleep(0.02)
+        told.append("ended")
+
+    with anyio.move_on_after(0):
+        await shield_until_done(work)
+
+    assert told == ["ended"]
 
 
 @pytest.mark.parametrize("begins", [True, False])
