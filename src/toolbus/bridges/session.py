@@ -320,7 +320,10 @@ class BridgeSession:
 
 
 def _stop(bridged: BridgedCall, runner: ToolRunner, work: ContainedTask[CallEnd]) -> None:
-    bridged.is_stopped = True
-    runner.stop()
+    # Once: a scope of anyio cancels its task again in each turn of the loop, and a stop that is
+    # renewed each time would never come to its end.
+    if not bridged.is_stopped:
+        bridged.is_stopped = True
+        runner.stop()
     if not bridged.has_begun:
         work.cancel()  # A handler of its message may hang.
