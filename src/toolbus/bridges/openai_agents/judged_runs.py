@@ -1,10 +1,10 @@
-"""A run of the OpenAI Agents SDK on the bus, and its model, which sees prompt and answer first."""
+"""A run of the OpenAI Agents SDK on the bus: its prompt, its model's requests and answers, its end.
+
+Facts about the framework are from runs with openai-agents 0.24.0.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from contextvars import ContextVar
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from agents import (
@@ -13,27 +13,18 @@ from agents import (
     InputGuardrail,
     InputGuardrailResult,
     InputGuardrailTripwireTriggered,
-    Model,
-    ModelProvider,
-    ModelTracing,
 )
 
-from toolbus.bridges.openai_agents_calls import JudgedCall, JudgedTool, call_of
+from toolbus.bridges.openai_agents.judged_calls import JudgedCall, JudgedTool, call_of
 from toolbus.bridges.session import PromptDenied
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
 from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from agents import Agent, RunResult, RunResultStreaming
 
-    from agents import Agent, ModelResponse, RunResult, RunResultStreaming
-
-    from toolbus.bridges.openai_agents import OpenAIAgentsBridge
+    from toolbus.bridges.openai_agents.runner import OpenAIAgentsBridge
     from toolbus.bridges.session import BridgeSession
     from toolbus.messages.records import ToolCall
-
-CURRENT: ContextVar[JudgedRun | None] = ContextVar("toolbus_openai_agents_run", default=None)
-"""The run of the code that runs now; inside a tool, that of the sub-agents which it may run."""
 
 _FURTHER = frozenset(
     {
@@ -47,13 +38,12 @@ _FURTHER = frozenset(
     }
 )
 """The items of an answer after which the model is called again."""
-_SIGNATURE = signature(Model.get_response)  # That of `stream_response` is the same.
 
 
 class JudgedRun:
-    """A run of an agent in a *session*, or below the call *call_id* of the run *above*.
+    """A run of an agent, in the conversation *key* or below the call whose tool runs it.
 
-    A run that the bridge starts is *managed*: its end is known.
+    A run that the bridge has started is *managed*: its end is known.
     """
 
     agent: Agent[Any]
@@ -61,16 +51,10 @@ class JudgedRun:
     is_paused = _is_answered = False
 
     def __init__(
-        self,
-        bridge: OpenAIAgentsBridge,
-        session: BridgeSession | None = None,
-        *,
-        above: JudgedRun | None = None,
-        call_id: str = "",
-        is_managed: bool = True,
+        self, bridge: OpenAIAgentsBridge, key: str = "", *, is_managed: bool = True
     ) -> None:
-        self.bridge, self._session, self._above, self._call_id = bridge, session, above, call_id
-        self._is_managed = is_managed
+        self.bridge, self._key, self._is_managed = bridge, key, is_managed
+        self._session: BridgeSession | None = None
         self.judged: dict[str, JudgedTool] = {}
         self.calls: dict[str, JudgedCall] = {}
         self.handoff_ids: dict[str, str] = {}
@@ -85,33 +69,9 @@ class JudgedRun:
 
     def open(self, agent: str) -> JudgedRun:
         """Open the session for *agent*, unless it is open; return this run."""
-        if self._session is None and self._above is not None:
-            host = self.bridge.host
-            self._session = host.session_below(self._above.session, agent, self._call_id)
+        if self._session is None:
+            self._session = self.bridge.host.session_here(self._key, agent)
         return self
-
-    def below(self, call_id: str) -> JudgedRun:
-        """Return the run of sub-agents of the call *call_id*, whose runs the program starts."""
-        return JudgedRun(self.bridge, above=self, call_id=call_id, is_managed=False)
-
-    def beside(self) -> JudgedRun:
-        """Return a further run in the place of this one."""
-        return JudgedRun(self.bridge, above=self._above or self, call_id=self._call_id)
-
-    @property
-    def changes_answers(self) -> bool:
-        """Whether a handler takes messages of the model."""
-        handlers = self.bridge.host.bus.handlers(MESSAGE_APPEND_BEFORE)
-        return any(not each.roles or "assistant" in each.roles for each in handlers)
-
-    @contextmanager
-    def current(self) -> Iterator[JudgedRun]:
-        """Make this the run of the code in the block."""
-        token = CURRENT.set(self)
-        try:
-            yield self
-        finally:
-            CURRENT.reset(token)
 
     def pause(self, call: ToolCall) -> None:
         """Note that *call* waits for the framework's approval."""
@@ -188,6 +148,9 @@ class JudgedRun:
         known = {getattr(tool, "name", "") for tool in tools}
         known |= {each.tool_name for each in request["handoffs"]}
         names = {call.name for call in calls if not call.namespace}
+        if request["output_schema"] is not None:
+            # Some providers return a structured answer by such a call.
+            names.discard("json_tool_call")
         broken = {call.name for call in calls if call_of("c", "", call.arguments).raw is not None}
         for index, tool in enumerate(tools):
             # 0.24.0: a broken call would pause the run, because `needs_approval` is a function.
@@ -197,7 +160,7 @@ class JudgedRun:
         # that is not there.
         tools.extend(map(self._unknown, sorted(names - known)))
         self._is_answered = all(item.type not in _FURTHER for item in output)
-        text = _answer_in(output)
+        text = answer_in(output)
         if self._is_answered or text:
             answer = await self.session.answer(text)
             for number, part in enumerate(_parts_in(output) if answer != text else ()):
@@ -231,96 +194,13 @@ class JudgedRun:
         return [_with_text(item, self._prompts) for item in user_input]
 
 
-class JudgedModel(Model):
-    """A model whose requests and answers pass the components of the current run."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    def __getattr__(self, name: str) -> Any:
-        # The runner looks for optional attributes, such as support of a prompt cache.
-        return getattr(self._model, name)
-
-    async def close(self) -> None:
-        """Close the model."""
-        await self._model.close()
-
-    def get_retry_advice(self, request: Any) -> Any:
-        """Return the model's advice."""
-        return self._model.get_retry_advice(request)
-
-    async def _cleanup_on_run_end(self, owner: object) -> None:
-        await self._model._cleanup_on_run_end(owner)  # noqa: SLF001 - it is ours to pass on
-
-    async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
-        """Return the model's answer, as handlers left it."""
-        run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
-        await _pass_request(run, request.arguments)
-        response = await self._model.get_response(*request.args[1:], **request.kwargs)
-        if run is not None:
-            await run.answer(response.output, request.arguments)
-        return response
-
-    async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        """Yield the events of the model's answer, with its text as handlers left it.
-
-        If a handler takes answers, all from the first text on is held back until the end.
-        """
-        run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
-        await _pass_request(run, request.arguments)
-        is_holding = run is not None and run.changes_answers
-        held: list[Any] = []
-        items: list[Any] = []
-        async for event in self._model.stream_response(*request.args[1:], **request.kwargs):
-            if event.type == "response.output_item.done":
-                items.append(event.item)
-            if run is not None and event.type == "response.completed":
-                # Some models give the items only one by one.
-                event.response.output = output = event.response.output or items
-                text = _answer_in(output)
-                await run.answer(output, request.arguments)
-                changed = _answer_in(output)
-                if changed != text:
-                    held = [held[0].model_copy(update={"delta": changed})] if held else []
-                for each in held:
-                    yield each
-            elif is_holding and (held or event.type == "response.output_text.delta"):
-                held.append(event)
-                continue
-            yield event
-
-
-class JudgedProvider(ModelProvider):
-    """A provider of bridged models."""
-
-    def __init__(self, provider: ModelProvider) -> None:
-        self._provider = provider
-
-    def get_model(self, model_name: str | None) -> Model:
-        """Return the model, bridged."""
-        return JudgedModel(self._provider.get_model(model_name))
-
-    async def aclose(self) -> None:
-        """Close the provider."""
-        await self._provider.aclose()
-
-
-async def _pass_request(run: JudgedRun | None, request: dict[str, Any]) -> None:
-    """Put a prompt in *request*, the arguments of a model, on the bus, and change it there."""
-    if run is None:
-        return
-    request["input"] = await run.request(request["input"])
-    if request["tracing"] is ModelTracing.ENABLED:
-        # The model writes its span before handlers have seen the answer.
-        request["tracing"] = ModelTracing.ENABLED_WITHOUT_DATA
-
-
 def _parts_in(output: list[Any]) -> list[Any]:
     parts = [part for item in output if item.type == "message" for part in item.content]
     return [part for part in parts if part.type == "output_text"]
 
 
-def _answer_in(output: list[Any]) -> str:
+def answer_in(output: list[Any]) -> str:
+    """Return all text in *output*, an answer of the model."""
     return "".join(part.text for part in _parts_in(output))
 
 

@@ -1,11 +1,14 @@
-"""One call of the OpenAI Agents SDK: judged before its approval, run after that."""
+"""One call of the OpenAI Agents SDK: judged before its approval, run after that.
+
+Facts about the framework are from runs with openai-agents 0.24.0.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from copy import copy
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
@@ -18,10 +21,12 @@ from agents.tool import (
     set_function_tool_failure_error_function,
 )
 
+from toolbus.bridges.bridged_call import RUNNING
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolCall
+from toolbus.tasks.loops import set_context
 from toolbus.tools.calls.execution import failure, to_response
 
 if TYPE_CHECKING:
@@ -31,11 +36,15 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper
     from agents.tool_context import ToolContext
 
-    from toolbus.bridges.openai_agents import OpenAIAgentsBridge
-    from toolbus.bridges.openai_agents_runs import JudgedRun
+    from toolbus.bridges.openai_agents.judged_runs import JudgedRun
+    from toolbus.bridges.openai_agents.runner import OpenAIAgentsBridge
     from toolbus.bridges.session import CallEnd
     from toolbus.events.catalogue import Ask, Deny
     from toolbus.messages.records import ToolResponse
+
+
+CURRENT: ContextVar[JudgedRun | None] = ContextVar("toolbus_openai_agents_run", default=None)
+"""The run of the code that runs now; inside a tool, that of the sub-agents which it may run."""
 
 
 class AwaitsApprovalError(Exception):
@@ -141,7 +150,8 @@ class JudgedTool:
         """Return the tool's own result; raises its failure."""
         context = copy(context)
         context.tool_arguments = arguments
-        with self.bridge.current(self.name).below(context.tool_call_id).current() as below:
+        below = self.bridge.run_below()
+        with set_context(CURRENT, below):
             output = await invoke_function_tool(
                 function_tool=self._inner, context=context, arguments=arguments
             )
@@ -241,6 +251,7 @@ class JudgedCall:
         if started is None:
             return failure(self._text, "denied")
         context, variables = started
+        variables.run(RUNNING.set, RUNNING.get())
         text = self._text if arguments == self.call.arguments else json.dumps(arguments)
         work = self._tool.run_tool(context, text)
         self.output = await asyncio.create_task(work, context=variables)

@@ -1,0 +1,104 @@
+"""Models of the OpenAI Agents SDK whose requests and answers pass the components."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from agents import Model, ModelProvider, ModelTracing
+
+from toolbus.bridges.openai_agents.judged_calls import CURRENT
+from toolbus.bridges.openai_agents.judged_runs import answer_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from agents import ModelResponse
+
+    from toolbus.bridges.openai_agents.judged_runs import JudgedRun
+
+_SIGNATURE = signature(Model.get_response)  # That of `stream_response` is the same.
+
+
+class JudgedModel(Model):
+    """A model whose requests and answers pass the components of the current run."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        # The runner looks for optional attributes, such as support of a prompt cache.
+        return getattr(self._model, name)
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self._model.close()
+
+    def get_retry_advice(self, request: Any) -> Any:
+        """Return the model's advice."""
+        return self._model.get_retry_advice(request)
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await self._model._cleanup_on_run_end(owner)  # noqa: SLF001 - it is ours to pass on
+
+    async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
+        """Return the model's answer, as handlers left it."""
+        run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
+        await _pass_request(run, request.arguments)
+        response = await self._model.get_response(*request.args[1:], **request.kwargs)
+        if run is not None:
+            await run.answer(response.output, request.arguments)
+        return response
+
+    async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        """Yield the events of the model's answer, with its text as handlers left it.
+
+        If a handler takes answers, all from the first text on is held back until the end.
+        """
+        run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
+        await _pass_request(run, request.arguments)
+        is_holding = run is not None and run.bridge.host.judges("assistant")
+        held: list[Any] = []
+        items: list[Any] = []
+        async for event in self._model.stream_response(*request.args[1:], **request.kwargs):
+            if event.type == "response.output_item.done":
+                items.append(event.item)
+            if run is not None and event.type == "response.completed":
+                # Some models give the items only one by one.
+                event.response.output = output = event.response.output or items
+                text = answer_in(output)
+                await run.answer(output, request.arguments)
+                changed = answer_in(output)
+                if changed != text:
+                    held = [held[0].model_copy(update={"delta": changed})] if held else []
+                for each in held:
+                    yield each
+            elif is_holding and (held or event.type == "response.output_text.delta"):
+                held.append(event)
+                continue
+            yield event
+
+
+class JudgedProvider(ModelProvider):
+    """A provider of bridged models."""
+
+    def __init__(self, provider: ModelProvider) -> None:
+        self._provider = provider
+
+    def get_model(self, model_name: str | None) -> Model:
+        """Return the model, bridged."""
+        return JudgedModel(self._provider.get_model(model_name))
+
+    async def aclose(self) -> None:
+        """Close the provider."""
+        await self._provider.aclose()
+
+
+async def _pass_request(run: JudgedRun | None, request: dict[str, Any]) -> None:
+    """Put a prompt in *request*, the arguments of a model, on the bus, and change it there."""
+    if run is None:
+        return
+    request["input"] = await run.request(request["input"])
+    if request["tracing"] is ModelTracing.ENABLED:
+        # The model writes its span before handlers have seen the answer.
+        request["tracing"] = ModelTracing.ENABLED_WITHOUT_DATA

@@ -1,0 +1,190 @@
+"""The bridge into the OpenAI Agents SDK, which runs agents in the place of its `Runner`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+try:
+    from agents import Model, RunConfig, Runner, RunState
+except ImportError as error:
+    from toolbus.settings.extras import needs_extra
+
+    raise ImportError(needs_extra("the bridge needs openai-agents", "openai-agents")) from error
+
+from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.openai_agents.judged_calls import CURRENT, call_of
+from toolbus.bridges.openai_agents.judged_models import JudgedModel, JudgedProvider
+from toolbus.bridges.openai_agents.judged_runs import JudgedRun
+from toolbus.bridges.openai_agents.wrapped_agents import WrappedAgents
+from toolbus.bridges.threads import run_for_thread
+from toolbus.errors import RegistrationError
+from toolbus.tasks.loops import set_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from agents import Agent, RunResult, RunResultStreaming
+
+    from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.components.adapters import ToolAdapter
+    from toolbus.components.components import AgentComponent
+    from toolbus.messages.records import ToolCall
+
+A = TypeVar("A", bound="Agent[Any]")
+
+
+class OpenAIAgentsBridge:
+    """The components of toolbus in the runs of the OpenAI Agents SDK.
+
+        bridge = OpenAIAgentsBridge([RedactSecrets(), Policy("policy.toml")], store=store)
+        result = await bridge.run(agent, "Who is on call?", session=session)
+
+    `run`, `run_streamed` and `run_sync` take the arguments of `Runner`. They put the prompt and the
+    answer on the bus, and wrap the agent with all agents that it hands over to or has as tools. An
+    agent that runs inside a tool is wrapped by the program: `Runner.run(bridge.wrap(agent), …)`, or
+    it is run by the bridge as well. The session of a run has the id of the framework's.
+
+    A guard that asks pauses the run, as `needs_approval` does, unless there is an *approver*. The
+    options are those of `BridgeHost`; with `partial` agents may also run without a run of the
+    bridge, and their prompts and answers are not seen then.
+    """
+
+    def __init__(
+        self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
+    ) -> None:
+        self.host = BridgeHost("openai_agents", components, **options)
+        self.pauses = options.get("approver") is None
+        self.paused: dict[str, ToolCall] = {}
+        self.partial = options.get("partial", False)
+        self._agents = WrappedAgents(self)
+        self._outside: JudgedRun | None = None
+        self._ends: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability in the OpenAI Agents SDK."""
+        return self.host.delivers
+
+    async def aclose(self) -> None:
+        """Wait for the ends of streamed runs, write the last records and close the components."""
+        await asyncio.gather(*self._ends)
+        await self.host.aclose()
+
+    # --- runs ------------------------------------------------------------------------------------
+
+    async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
+        """Run *agent* as `Runner.run` does.
+
+        Raises `InputGuardrailTripwireTriggered` for a denied prompt.
+        """
+        run, user_input, options = await self._begin(agent, input, options)
+        try:
+            with set_context(CURRENT, run):
+                result = await Runner.run(self.wrap(agent), user_input, **options)
+        except BaseException as error:
+            await run.fail(error)
+            raise
+        await run.end(result)
+        return result
+
+    async def run_streamed(
+        self,
+        agent: Agent[Any],
+        input: Any,  # noqa: A002
+        **options: Any,
+    ) -> RunResultStreaming:
+        """Start a run as `Runner.run_streamed` does, after its prompt has passed the handlers."""
+        run, user_input, options = await self._begin(agent, input, options)
+        try:
+            with set_context(CURRENT, run):
+                result = Runner.run_streamed(self.wrap(agent), user_input, **options)
+        except BaseException as error:
+            await run.fail(error)
+            raise
+        end = asyncio.create_task(_end_streamed(run, result))
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
+        return result
+
+    def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
+        """Run *agent* as `run` does, from a thread without an event loop."""
+        result: RunResult = run_for_thread(lambda _: self.run(agent, input, **options))
+        return result
+
+    async def _begin(
+        self, agent: Agent[Any], user_input: Any, options: dict[str, Any]
+    ) -> tuple[JudgedRun, Any, dict[str, Any]]:
+        config = options.get("run_config") or RunConfig()
+        config = RunConfig(**config) if isinstance(config, dict) else config
+        run = JudgedRun(self, _conversation(options, config)).open(agent.name)
+        if isinstance(user_input, RunState):
+            for item in user_input.get_interruptions():
+                call_id = getattr(item.raw_item, "call_id", None)
+                if call_id and item.tool_name:
+                    call = call_of(call_id, item.tool_name, item.arguments or "")
+                    self.paused.setdefault(call_id, call)
+        else:
+            user_input = await run.begin(user_input)
+        # The model's own spans would hold the original answer, so the provider is wrapped too.
+        model = JudgedModel(config.model) if isinstance(config.model, Model) else config.model
+        provider = JudgedProvider(config.model_provider)
+        config = replace(config, model=model, model_provider=provider)
+        return run, user_input, {**options, "run_config": config}
+
+    # --- agents ----------------------------------------------------------------------------------
+
+    def wrap(self, agent: A) -> A:
+        """Return *agent*, whose tools and handoffs now pass the components.
+
+        The agent is changed, not copied, because `Agent.as_tool` and `handoff` keep a reference to
+        it; its clones are wrapped too. Its sub-agents are wrapped before each turn.
+        """
+        self._agents.wrap(agent)
+        return agent
+
+    def current(self, name: str) -> JudgedRun:
+        """Return the run in which the agent or tool *name* runs."""
+        run = self.active()
+        if run is not None:
+            return run
+        if not self.partial:
+            reason = "its bridge has not seen the prompt; use `bridge.run`, not `Runner.run`"
+            raise RegistrationError(f"{name!r}", reason)
+        self._outside = self.run_below().open(name)
+        return self._outside
+
+    def run_below(self) -> JudgedRun:
+        """Return the run of the sub-agents that a tool may run."""
+        return JudgedRun(self, is_managed=False)
+
+    def active(self) -> JudgedRun | None:
+        """Return the current run of this bridge, or None."""
+        run = CURRENT.get()
+        return run if run is not None and run.bridge is self else self._outside
+
+
+async def _end_streamed(run: JudgedRun, result: RunResultStreaming) -> None:
+    """Wait for a streamed run, and put its end on the bus."""
+    loop = result.run_loop_task
+    assert loop is not None  # noqa: S101 - `run_streamed` starts it
+    await asyncio.wait({loop})
+    error = asyncio.CancelledError() if loop.cancelled() else loop.exception()
+    if error is None:
+        await run.end(result)
+    else:
+        await run.fail(error)
+
+
+def _conversation(options: dict[str, Any], config: RunConfig) -> str:
+    """Return the framework's id of the conversation, "" without one."""
+    session = options.get("session")
+    known = None if session is None else session.session_id
+    return known or options.get("conversation_id") or config.group_id or ""
