@@ -136,9 +136,18 @@ FRAMEWORKS: Mapping[str, Framework] = {
             abilities={
                 "model_calls": "no",
                 "answer_errors": "no",
-                "sub_agents": "wrapped",
+                "handoffs": "wrapped",
                 "hosted_tools": "no",
             },
+            notes=(
+                "a call of a sub-agent that is not wrapped is denied if a handler rewrites it",
+                "unknown tools and answers of a sub-agent that is not wrapped are not seen",
+                "a sub-agent with callbacks of its own is not seen unless it is wrapped",
+                "the first checkpoint of a run holds the original prompt",
+                "the trace of a request to the model holds its original answer",
+                "texts that a tool itself streams, and artifacts that are not JSON, are not seen",
+                "a structured answer is not seen",
+            ),
         ),
         Framework(
             name="strands",

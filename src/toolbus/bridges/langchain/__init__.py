@@ -1,0 +1,3 @@
+"""The bridge into LangChain and LangGraph."""
+
+from toolbus.bridges.langchain.bridge import LangChainBridge as LangChainBridge

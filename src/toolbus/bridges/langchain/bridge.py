@@ -1,0 +1,384 @@
+"""The bridge into LangChain and LangGraph: a middleware whose tools pass our components.
+
+Facts about the framework are from runs with langchain 1.5.2 and langgraph 1.2.24.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from weakref import WeakKeyDictionary
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, hook_config
+    from langchain.agents.middleware.types import AgentState, OmitFromSchema
+    from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+    from langchain_core.runnables.config import set_config_context
+    from langchain_core.tools import BaseTool
+    from langgraph.config import get_config
+    from langgraph.constants import TAG_NOSTREAM
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.prebuilt import ToolNode
+    from langgraph.pregel import Pregel
+except ImportError as error:
+    from toolbus.settings.extras import needs_extra
+
+    raise ImportError(needs_extra("the bridge needs langchain", "langchain")) from error
+
+from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.langchain.callbacks import agent_of
+from toolbus.bridges.langchain.results import message_of
+from toolbus.bridges.langchain.tools import SESSION, GuardedTool, guarded
+from toolbus.bridges.session import PromptDenied
+from toolbus.bridges.threads import run_for_thread
+from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+    from contextvars import Context
+
+    from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
+    from langgraph.runtime import Runtime
+    from langgraph.types import Command
+
+    from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.bridges.session import BridgeSession
+    from toolbus.components.adapters import ToolAdapter
+    from toolbus.components.components import AgentComponent
+    from toolbus.events.catalogue import ToolSpec
+
+T = TypeVar("T")
+
+_MAX_TOOLS = 1_000
+"""The most tools that stay guarded, for programs that make new ones in each run."""
+
+
+class BridgeState(AgentState[Any]):
+    """The state of an agent with a bridge: the key of its session in a run without a thread."""
+
+    toolbus_session: Annotated[str, OmitFromSchema(input=True, output=True)]
+
+
+class LangChainBridge(AgentMiddleware):
+    """The components of toolbus as the middleware of a LangChain agent.
+
+        bridge = LangChainBridge([RedactSecrets(), Policy("policy.toml")], store=store)
+        agent = create_agent(model, tools, middleware=[bridge])
+
+    It belongs at the end of *middleware*, so that it judges what other middleware changed. The
+    thread of a run is its session. *raises* lets the exception of a failed tool leave the run, as
+    LangChain does, if no handler has replaced it; by default the model reads it. The other options
+    are those of `BridgeHost`.
+    """
+
+    state_schema = BridgeState
+
+    def __init__(
+        self,
+        components: Iterable[AgentComponent | ToolAdapter] = (),
+        *,
+        raises: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.host = BridgeHost("langchain", components, **options)
+        self.raises = raises
+        # Without an approver a question pauses the run, if it can be paused.
+        self.pauses = options.get("approver") is None
+        # By session, the run (`Scope.run_id`) whose end is on the bus already.
+        self._ended: WeakKeyDictionary[BridgeSession, str | None] = WeakKeyDictionary()
+        # By the `id` of a tool, kept with the tool so that no other gets its id.
+        self._guarded: dict[int, tuple[BaseTool, GuardedTool]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability in LangChain."""
+        return self.host.delivers
+
+    async def aclose(self) -> None:
+        """Write the last records and close the components."""
+        await self.host.aclose()
+
+    def wrap(self, target: T) -> T:
+        """Return *target*, a tool or an agent of another maker, whose calls pass the components.
+
+        The tools of an agent are replaced in it. An agent that is made here takes the bridge as
+        its middleware instead, so that calls of unknown tools are judged too.
+        """
+        match target:
+            case BaseTool():
+                return self.guard_tool(target)
+            case Pregel(nodes=nodes):
+                for node in nodes.values():
+                    if isinstance(node.bound, ToolNode):
+                        tools = node.bound.tools_by_name
+                        tools |= {name: self.guard_tool(tool) for name, tool in tools.items()}
+            case _:
+                raise TypeError(f"expected a tool or a compiled graph, got {target!r}")
+        return target
+
+    def guard_tool(self, tool: BaseTool) -> GuardedTool:
+        """Return *tool* guarded, the same object each time."""
+        entry = self._guarded.get(id(tool))
+        if entry is None:
+            if len(self._guarded) >= _MAX_TOOLS:
+                self._guarded.clear()
+            entry = self._guarded[id(tool)] = tool, guarded(tool, self)
+        return entry[1]
+
+    def tool_node(self, tools: Sequence[BaseTool | Callable[..., Any]], **options: Any) -> ToolNode:
+        """Return the node of *tools* for a graph without `create_agent`; *options* are its own."""
+        wrappers = {"wrap_tool_call": self.wrap_tool_call, "awrap_tool_call": self.awrap_tool_call}
+        return ToolNode(tools, **wrappers, **options)
+
+    def session_of(self, config: Mapping[str, Any], key: str = "") -> BridgeSession:
+        """Return the session of the run with *config*: its thread's, or *key*'s.
+
+        A run inside of a guarded tool is that of a sub-agent.
+        """
+        thread = config.get("configurable", {}).get("thread_id")
+        agent = agent_of(config.get("metadata", {})) or "sub-agent"
+        return self.host.session_here(str(thread or key), agent)
+
+    # --- a run: its prompt, its answer and its end -----------------------------------------------
+
+    @hook_config(can_jump_to=["end"])
+    def before_agent(self, state: BridgeState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Put the prompt on the bus."""
+        return in_thread(self.abefore_agent(state, runtime))
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_agent(
+        self,
+        state: BridgeState,
+        runtime: Runtime[Any],  # noqa: ARG002 - as in `AgentMiddleware`
+    ) -> dict[str, Any] | None:
+        """Put the prompt on the bus."""
+        key = new_id()
+        session = self.session_of(get_config(), key)
+        changes: dict[str, Any] = {"toolbus_session": key}
+        prompts = [*takewhile(_is_prompt, reversed(state["messages"]))][::-1]
+        if not prompts:
+            return changes
+        text = "\n".join([message.text for message in prompts])
+        try:
+            entered = await session.begin(text)
+        except PromptDenied as denied:
+            self._ended[session] = session.scope.run_id
+            removed = [RemoveMessage(id=str(message.id)) for message in prompts]
+            messages = [*removed, AIMessage(denied.reason)]
+            return {**changes, "messages": messages, "jump_to": "end"}
+        if entered != text:
+            removed = [RemoveMessage(id=str(message.id)) for message in prompts[:-1]]
+            changes["messages"] = [*removed, _with_text(prompts[-1], entered)]
+        return changes
+
+    def after_agent(self, state: BridgeState, runtime: Runtime[Any]) -> None:
+        """Put the end of the run on the bus."""
+        in_thread(self.aafter_agent(state, runtime))
+
+    async def aafter_agent(
+        self,
+        state: BridgeState,
+        runtime: Runtime[Any],  # noqa: ARG002 - as in `AgentMiddleware`
+    ) -> None:
+        """Put the end of the run on the bus."""
+        session = self.session_of(get_config(), state.get("toolbus_session", ""))
+        if not self._has_ended(session):
+            await session.end()
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Show the model the tools as handlers left them, and the user its answer."""
+        session = self.session_of(get_config(), request.state.get("toolbus_session", ""))
+        try:
+            request = in_thread(self._adapt(session, request))
+            with self._shown_late() as context:
+                response = context.run(handler, request)
+        except BaseException as error:
+            in_thread(self._fail(session, error))
+            raise
+        return in_thread(self._answer(session, response))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Show the model the tools as handlers left them, and the user its answer."""
+        session = self.session_of(get_config(), request.state.get("toolbus_session", ""))
+        try:
+            request = await self._adapt(session, request)
+            with self._shown_late() as context:
+                response = await asyncio.create_task(_awaited(handler, request), context=context)
+        except BaseException as error:
+            await self._fail(session, error)
+            raise
+        return await self._answer(session, response)
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def wrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+    ) -> ToolMessage | Command[Any]:
+        """Run the tool guarded."""
+        session = self._session_for(request)
+        if request.tool is None:
+            call = _call_of(request)
+            return message_of(session.call_sync(call, None, _no_tool).response, call)
+        token = SESSION.set(session)
+        try:
+            return handler(request.override(tool=self.guard_tool(request.tool)))
+        except BaseException as error:
+            in_thread(self._fail(session, error))
+            raise
+        finally:
+            SESSION.reset(token)
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        """Run the tool guarded."""
+        session = self._session_for(request)
+        if request.tool is None:
+            call = _call_of(request)
+            return message_of((await session.call(call, None, _no_tool)).response, call)
+        token = SESSION.set(session)
+        try:
+            return await handler(request.override(tool=self.guard_tool(request.tool)))
+        except BaseException as error:
+            await self._fail(session, error)
+            raise
+        finally:
+            SESSION.reset(token)
+
+    # --- parts of these ---------------------------------------------------------------------------
+
+    def _session_for(self, request: ToolCallRequest) -> BridgeSession:
+        state = request.state
+        key = state.get("toolbus_session", "") if isinstance(state, dict) else ""
+        return self.session_of(request.runtime.config, key)
+
+    async def _adapt(self, session: BridgeSession, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        tools = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
+        specs = {name: self.guard_tool(tool).spec for name, tool in tools.items()}
+        added = [tool.spec for tool in self.host.tools if tool.spec.name not in tools]
+        adapted = await session.adapt_tools([*specs.values()], added)
+        if adapted != tuple(specs.values()):
+            hosted = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
+            offered = [
+                tools[spec.name] if spec == specs.get(spec.name) else _shown(spec)
+                for spec in adapted
+            ]
+            request = request.override(tools=[*offered, *hosted])
+        return request
+
+    @contextmanager
+    def _shown_late(self) -> Iterator[Context]:
+        """Give the context of a request whose answer is streamed when handlers have judged it.
+
+        The "messages" stream shows a model's tokens at once, unless the request has this tag; then
+        it shows the message that leaves the node.
+        """
+        config = get_config()
+        tags = [*(config.get("tags") or ()), *([TAG_NOSTREAM] * self.host.judges("assistant"))]
+        with set_config_context({**config, "tags": tags}) as context:
+            yield context
+
+    async def _answer(
+        self, session: BridgeSession, response: ModelResponse[Any]
+    ) -> ModelResponse[Any]:
+        messages = [await _judged(session, message) for message in response.result]
+        return replace(response, result=messages)
+
+    def _has_ended(self, session: BridgeSession) -> bool:
+        return self._ended.get(session, "") == session.scope.run_id
+
+    async def _fail(self, session: BridgeSession, error: BaseException) -> None:
+        """Put the failed end of the run on the bus, once for parallel calls."""
+        if not (isinstance(error, GraphBubbleUp) or self._has_ended(session)):
+            self._ended[session] = session.scope.run_id
+            await session.fail(error)
+
+
+async def _judged(session: BridgeSession, message: Any) -> Any:
+    """Return *message* of the model with the text that handlers left."""
+    if not isinstance(message, AIMessage) or (message.tool_calls and not message.text):
+        return message
+    text = await session.answer(message.text)
+    return message if text == message.text else _with_text(message, text)
+
+
+def in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of *work*, for a thread without an event loop."""
+    result: T = run_for_thread(lambda _: work)
+    return result
+
+
+async def _awaited(handler: Callable[[Any], Awaitable[T]], request: Any) -> T:
+    return await handler(request)
+
+
+def _is_prompt(message: Any) -> bool:
+    return isinstance(message, HumanMessage)
+
+
+def _with_text(message: Any, text: str) -> Any:
+    """Return *message* with *text* in place of its texts; other blocks, such as images, stay."""
+    content: Any = text
+    if not isinstance(message.content, str):
+        others = [block for block in message.content if not _is_text(block)]
+        content = [{"type": "text", "text": text}, *others]
+    return message.model_copy(update={"content": content})
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, str) or block.get("type") not in {
+        "image",
+        "image_url",
+        "audio",
+        "file",
+    }
+
+
+def _call_of(request: ToolCallRequest) -> ToolCall:
+    call = request.tool_call
+    return ToolCall(id=call["id"] or new_id(), name=call["name"], arguments=call["args"])
+
+
+def _no_tool(_: dict[str, Any]) -> Any:
+    raise LookupError("an unknown tool cannot run")
+
+
+def _shown(spec: ToolSpec) -> dict[str, Any]:
+    """Return *spec* in the form that `bind_tools` of every model takes."""
+    function = {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": thaw(spec.input_schema),
+    }
+    return {"type": "function", "function": function}
