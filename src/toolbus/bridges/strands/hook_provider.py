@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.session import PromptDenied
-from toolbus.bridges.strands_records import (
+from toolbus.bridges.strands.tool_results import (
     call_of,
     check_of,
     is_prompt,
@@ -38,7 +38,7 @@ try:
     from strands.interrupt import InterruptException
     from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
-    from toolbus.bridges.strands_calls import Guarded, Paused, RunningTool, StrandsRun
+    from toolbus.bridges.strands.running_tools import Guarded, Paused, RunningTool, StrandsRun
 except ImportError as error:
     msg = needs_extra("components in agents of Strands need its library", "strands")
     raise ImportError(msg, name="strands") from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
 from toolbus.bridges.bridged_call import RUNNING
-from toolbus.bridges.strands_records import response_of
+from toolbus.bridges.strands.tool_results import response_of
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.loops import set_context
 
