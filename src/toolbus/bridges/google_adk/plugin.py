@@ -247,7 +247,8 @@ class GoogleADKBridge(BasePlugin):
         call = CURRENT.get()
         if isinstance(error, asyncio.CancelledError):
             await self._fail(tool_context.invocation_id, error)
-        if call is None or not call.waits_in(tool_context) or not isinstance(error, Exception):
+            return None
+        if call is None or not call.waits_in(tool_context):
             return None
 
         async def run_async(**_: Any) -> Any:
@@ -262,7 +263,8 @@ class GoogleADKBridge(BasePlugin):
 
         A call that may not run ends the run with the reason.
         """
-        call_id, calls = callback_context.isolation_scope, list[types.FunctionCall]()
+        scope = callback_context.get_invocation_context().isolation_scope
+        call_id, calls = scope, list[types.FunctionCall]()
         for event in callback_context.session.events if call_id else ():
             calls += [call for call in event.get_function_calls() if call.id == call_id]
         if call_id is None or not calls or calls[-1].name != agent.name:
