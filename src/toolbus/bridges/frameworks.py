@@ -171,13 +171,20 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="google_adk",
             title="Google ADK",
             package="google-adk",
-            versions=("2.13.0", "2.13.0"),
-            abilities={
-                "model_calls": "no",
-                "answer_errors": "no",
-                "add_tools": "no",
-                "hosted_tools": "no",
-            },
+            versions=("2.11.0", "2.13.0"),
+            abilities={"model_calls": "no", "answer_errors": "no", "hosted_tools": "no"},
+            notes=(
+                (
+                    "a Runner that a tool makes has no plugins of its own: give it the bridge too, or "
+                    "wrap it"
+                ),
+                "spans of model calls hold the model's own answer if they capture messages",
+                "prompts and answers of live runs (`run_live`) are not seen; their calls are",
+                (
+                    "a task that is given to an agent runs with the model's own arguments, and one "
+                    "that is denied ends the run"
+                ),
+            ),
         ),
         Framework(
             name="fastmcp",

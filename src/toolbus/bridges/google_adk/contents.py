@@ -16,7 +16,9 @@ from toolbus.messages.immutable import replace_surrogates, thaw
 from toolbus.messages.records import ToolCall, ToolResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
+
+    from google.adk.models.llm_request import LlmRequest
 
     from toolbus.bridges.session import BridgeSession
 
@@ -48,8 +50,54 @@ def call_of(call_id: str, name: str, arguments: dict[str, Any]) -> ToolCall:
         return ToolCall(id=read(call_id), name=read(name), raw=read(raw))
 
 
-def redeclare(declaration: types.FunctionDeclaration, shown: ToolSpec) -> types.FunctionDeclaration:
-    """Return *declaration* with the description and parameters of *shown*."""
+def declared_specs(request: LlmRequest) -> dict[str, ToolSpec]:
+    """Return the tools of the agent in *request*, by name."""
+    declared = [each for tool in _tools(request) for each in tool.function_declarations or []]
+    return {spec.name: spec for spec in map(spec_of, declared)}
+
+
+def show_tools(request: LlmRequest, shown: Sequence[ToolSpec]) -> None:
+    """Let *request* have the tools *shown*: the agent's, perhaps changed, and new ones."""
+    specs, offered = declared_specs(request), {spec.name: spec for spec in shown}
+    for name in specs.keys() - offered.keys():
+        request.tools_dict.pop(name, None)
+    tools, other = _tools(request), request.config.tools or []
+    for tool in tools:
+        tool.function_declarations = [
+            _redeclared(each, offered[str(each.name)])
+            for each in tool.function_declarations or []
+            if each.name in offered
+        ]
+    new = [_declaration_of(spec) for name, spec in offered.items() if name not in specs]
+    if new:
+        # Models take functions in one tool.
+        target = next((tool for tool in tools if tool.function_declarations), types.Tool())
+        target.function_declarations = [*(target.function_declarations or []), *new]
+        other = other if target in other else [*other, target]
+    # They refuse a tool without any declaration.
+    request.config.tools = [tool for tool in other if not _is_empty(tool)] or None
+
+
+def _is_empty(tool: Any) -> bool:
+    fields = tool.model_dump(exclude_none=True) if isinstance(tool, types.Tool) else {"": tool}
+    return not any(fields.values())
+
+
+def _tools(request: LlmRequest) -> list[types.Tool]:
+    return [tool for tool in request.config.tools or [] if isinstance(tool, types.Tool)]
+
+
+def _declaration_of(spec: ToolSpec) -> types.FunctionDeclaration:
+    return types.FunctionDeclaration(
+        name=spec.name,
+        description=spec.description,
+        parameters_json_schema=thaw(spec.input_schema),
+    )
+
+
+def _redeclared(
+    declaration: types.FunctionDeclaration, shown: ToolSpec
+) -> types.FunctionDeclaration:
     spec, changes = spec_of(declaration), dict[str, Any]()
     if shown.description != spec.description:
         changes["description"] = shown.description

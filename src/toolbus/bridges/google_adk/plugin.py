@@ -17,9 +17,9 @@ try:
 
     from toolbus.bridges.google_adk.contents import (
         as_object,
+        declared_specs,
         read_late_results,
-        redeclare,
-        spec_of,
+        show_tools,
         texts_of,
         with_text,
     )
@@ -133,25 +133,11 @@ class GoogleADKBridge(BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
         """Show the model the tools as handlers left them."""
-        tools = [tool for tool in llm_request.config.tools or [] if isinstance(tool, types.Tool)]
-        declared = [each for tool in tools for each in tool.function_declarations or []]
-        specs = {spec.name: spec for spec in map(spec_of, declared)}
+        specs = declared_specs(llm_request)
+        # The framework passes the calls of a component's tools as those of unknown tools.
+        added = [tool.spec for tool in self._host.tools if tool.spec.name not in specs]
         session = self._session(callback_context)
-        shown = {spec.name: spec for spec in await session.adapt_tools([*specs.values()])}
-        for name in specs.keys() - shown.keys():
-            llm_request.tools_dict.pop(name, None)
-        for tool in tools:
-            tool.function_declarations = [
-                redeclare(each, shown[each.name])
-                for each in tool.function_declarations or []
-                if each.name in shown
-            ] or None
-        # Models refuse a tool without any declaration.
-        llm_request.config.tools = [
-            tool
-            for tool in llm_request.config.tools or []
-            if not isinstance(tool, types.Tool) or tool.model_dump(exclude_none=True)
-        ] or None
+        show_tools(llm_request, await session.adapt_tools([*specs.values()], added))
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
