@@ -1,0 +1,246 @@
+"""The bridge to FastMCP: a middleware that takes a server's calls through components."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
+
+from toolbus.bridges.host import BridgeHost
+from toolbus.errors import ToolbusError
+from toolbus.events.catalogue import MCP_REQUEST_BEFORE, McpRequest, ToolSpec
+from toolbus.messages.ids import new_id
+from toolbus.messages.records import ToolCall
+from toolbus.settings.extras import needs_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from fastmcp import FastMCP
+    from fastmcp.prompts.base import PromptResult
+    from fastmcp.resources.base import ResourceResult
+    from fastmcp.server.context import Context
+    from fastmcp.server.middleware import CallNext, MiddlewareContext
+    from fastmcp.tools.base import Tool, ToolResult
+    from mcp_types import (
+        CallToolRequestParams,
+        GetPromptRequestParams,
+        ListToolsRequest,
+        ReadResourceRequestParams,
+    )
+
+    from toolbus.bridges.fastmcp.server_call import CallContext
+    from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.bridges.session import BridgeSession
+    from toolbus.components.adapters import ToolAdapter
+    from toolbus.components.components import AgentComponent
+
+try:
+    from fastmcp.exceptions import FastMCPError, PromptError, ResourceError, ToolError
+    from fastmcp.server.middleware import Middleware
+    from fastmcp.server.providers.addressing import parse_hashed_backend_name
+    from fastmcp.server.sessions import current_principal
+    from fastmcp.tools.base import InputRequiredToolResult
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    from toolbus.bridges.fastmcp import results
+    from toolbus.bridges.fastmcp.failures import FailureShield
+    from toolbus.bridges.fastmcp.server_call import (
+        ClientPauseError,
+        PausedCall,
+        ServerCall,
+        cancelled_once,
+        server_context,
+    )
+except ImportError as error:
+    msg = needs_extra("the bridge to FastMCP needs its library", "fastmcp")
+    raise ImportError(msg, name="fastmcp") from error
+
+_MAX_PAUSED = 10_000
+"""The most forms without an answer; the answer to an older one asks again."""
+
+_IDENTITY = ("authorization", "user-agent", "forwarded", "x-forwarded-for")
+"""The headers that tell clients without a session apart, beside the address."""
+
+_SECRET = secrets.token_bytes(32)
+
+
+class FastMCPBridge(Middleware):
+    """A middleware with *components* for a FastMCP server.
+
+        server.add_middleware(FastMCPBridge([RedactSecrets(), Policy("policy.toml")]))
+
+    Add it after all other middleware: they then see nothing that handlers hide, and guards judge
+    the call that runs. *ids* returns the id of a new call, as the protocol has none. *options* are
+    those of `BridgeHost`. Without an approver questions are put to the client's user, if the client
+    shows forms.
+    """
+
+    def __init__(
+        self,
+        components: Iterable[AgentComponent | ToolAdapter] = (),
+        *,
+        ids: Callable[[], str] = new_id,
+        **options: Any,
+    ) -> None:
+        self._host = BridgeHost("fastmcp", components, **options)
+        # The owner of a server with an approver does not let the client's user approve.
+        self._asks_client = options.get("approver") is None
+        self._ids, self._shield = ids, FailureShield()
+        self._paused: OrderedDict[str, PausedCall] = OrderedDict()
+        self._specs: dict[str, tuple[Tool, ToolSpec]] = {}
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability."""
+        return self._host.delivers
+
+    async def aclose(self) -> None:
+        """Write the last records and close the components."""
+        await self._host.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *args: object) -> None:
+        await self.aclose()
+
+    # --- the framework's hooks -------------------------------------------------------------------
+
+    async def on_call_tool(
+        self, context: CallContext, call_next: CallNext[CallToolRequestParams, ToolResult]
+    ) -> ToolResult:
+        """Take a call through the components."""
+        server, request = server_context(context).fastmcp, context.message
+        self._shield.install(server)
+        paused = self._paused.pop(request.request_state or "", None)
+        session = self._session(context) if paused is None else paused.session
+        tool, spec = await self._find(server, request.name)
+        bridged = ServerCall(context, call_next, tool, paused)
+        ask = bridged.ask if self._asks_client and bridged.asks_client else None
+        call_id = self._ids() if paused is None else paused.call_id
+        try:
+            call = ToolCall(id=call_id, name=request.name, arguments=request.arguments or {})
+            work = session.call(call, spec, bridged.run, ask=ask, check=bridged.check)
+            end = await cancelled_once(work)
+        except ClientPauseError as pause:
+            self._paused[pause.state] = PausedCall(session, call_id, bridged.members)
+            if len(self._paused) > _MAX_PAUSED:
+                self._paused.popitem(last=False)
+            return InputRequiredToolResult(pause.question)
+        except (ToolbusError, ValueError) as error:
+            raise ToolError(f"the call was not made: {error}") from error
+        return bridged.result_of(end, spec)
+
+    async def on_list_tools(
+        self,
+        context: MiddlewareContext[ListToolsRequest],
+        call_next: CallNext[ListToolsRequest, Sequence[Tool]],
+    ) -> Sequence[Tool]:
+        """Return the tools as handlers show them, with those of components."""
+        tools = await call_next(context)
+        # Of several versions of a tool handlers see the first.
+        before = {tool.name: results.spec_of(tool) for tool in reversed(tools)}
+        added = [spec for spec in self._host.tools.specs if spec.name not in before]
+        adapted = await self._session(context).adapt_tools([*before.values()], added)
+        after = {spec.name: spec for spec in adapted}
+        listed = [
+            results.adapted_tool(tool, before[tool.name], after[tool.name])
+            for tool in tools
+            if tool.name in after
+        ]
+        return listed + [
+            results.listed_tool(after[each.name]) for each in added if each.name in after
+        ]
+
+    async def on_read_resource(
+        self,
+        context: MiddlewareContext[ReadResourceRequestParams],
+        call_next: CallNext[ReadResourceRequestParams, ResourceResult],
+    ) -> ResourceResult:
+        """Judge the reading of a resource, and show handlers its contents."""
+        uri = str(context.message.uri)
+        call = ToolCall(id=new_id(), name="resources/read", arguments={"uri": uri})
+        if reason := await self._refusal(context, call):
+            raise ResourceError(reason)
+        result = await super().on_read_resource(context, call_next)
+        before = results.resource_response(result, uri)
+        after = await self._session(context).judge_result(call.id, call.name, before)
+        if after is before:
+            return result
+        if after.is_error:
+            raise ResourceError(after.text)
+        return results.resource_result(after, result)
+
+    async def on_get_prompt(
+        self,
+        context: MiddlewareContext[GetPromptRequestParams],
+        call_next: CallNext[GetPromptRequestParams, PromptResult],
+    ) -> PromptResult:
+        """Judge the use of a prompt of the server, and show handlers its messages."""
+        arguments = {"name": context.message.name, "arguments": context.message.arguments or {}}
+        call = ToolCall(id=new_id(), name="prompts/get", arguments=arguments)
+        if reason := await self._refusal(context, call):
+            raise PromptError(reason)
+        result = await call_next(context)
+        before = results.prompt_response(result)
+        after = await self._session(context).judge_result(call.id, call.name, before)
+        if after is before:
+            return result
+        if after.is_error:
+            raise PromptError(after.text)
+        return results.prompt_result(after, result)
+
+    # --- the parts of these ----------------------------------------------------------------------
+
+    def _session(self, context: MiddlewareContext[Any]) -> BridgeSession:
+        return self._host.session(session_key(server_context(context)))
+
+    async def _find(self, server: FastMCP, name: str) -> tuple[Tool | None, ToolSpec | None]:
+        """Return the tool *name* of *server*, and its spec; two None for an unknown tool."""
+        try:
+            tool = await server.get_tool(name)
+        except FastMCPError:
+            # The server will refuse the call by the same error.
+            return None, ToolSpec(name=name)
+        if tool is None and (hashed := parse_hashed_backend_name(name)) is not None:
+            # A tool that is callable by the server's own pages: FastMCP 4.2, `FastMCP.call_tool`.
+            tool = await server.get_tool_by_hash(*hashed)
+        if tool is None:
+            return None, None
+        known = self._specs.get(name)
+        if known is None or known[0] is not tool:
+            known = self._specs[name] = (tool, replace(results.spec_of(tool), name=name))
+        return known
+
+    async def _refusal(self, context: MiddlewareContext[Any], call: ToolCall) -> str:
+        """Return the reason why a guard refuses the request of *call*, or ""."""
+        await self._host.ready()
+        asked = McpRequest(method=call.name, params=call.arguments)
+        scope = self._session(context).scope
+        judged = await self._host.bus.apply(MCP_REQUEST_BEFORE, asked, scope=scope)
+        if judged.denied is not None:
+            return judged.denied.reason
+        return "" if judged.asked is None else f"approval required: {judged.asked.prompt}"
+
+
+def session_key(context: Context) -> str:
+    """Return the key of the client's session, "" if the process has one client.
+
+    Since MCP 2026-07-28 a client has no session, and FastMCP 4.2 gives each request a new id.
+    """
+    request = context.request_context
+    if request is None:
+        return ""
+    if request.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return context.session_id
+    if (principal := current_principal()) is not None:
+        return f"user-{blake2b(principal.encode(), digest_size=16).hexdigest()}"
+    if (sent := request.request) is None:
+        return ""
+    facts = [sent.client.host if sent.client else "", *map(sent.headers.get, _IDENTITY)]
+    digest = blake2b(repr(facts).encode(), digest_size=16, key=_SECRET)
+    return f"client-{digest.hexdigest()}"

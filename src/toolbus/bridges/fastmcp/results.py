@@ -1,0 +1,247 @@
+"""The results of a FastMCP server as responses, and back: tools, resources and prompts."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import mcp_types
+from fastmcp.prompts.base import Message, PromptResult
+from fastmcp.resources.base import ResourceContent, ResourceResult
+from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
+from msgspec import to_builtins
+from pydantic import TypeAdapter
+
+from toolbus.events.catalogue import ToolSpec
+from toolbus.messages import schemas
+from toolbus.messages.immutable import EMPTY, replace_surrogates_in, thaw
+from toolbus.messages.parts import join_text
+from toolbus.messages.records import (
+    AudioPart,
+    ImagePart,
+    Part,
+    Resource,
+    ResourcePart,
+    TextPart,
+    ToolResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WRAPPED = {"fastmcp": {"wrap_result": True}}
+"""The `_meta` of a result whose value is the member `result` of an object."""
+
+
+def spec_of(tool: Tool) -> ToolSpec:
+    """Return the spec of *tool*."""
+    hints: dict[str, Any] = {}
+    if tool.annotations is not None:
+        hints = tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if tool.title:
+        hints["title"] = tool.title
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description or "",
+        input_schema=tool.parameters,
+        output_schema=tool.output_schema,
+        annotations=hints or EMPTY,
+    )
+
+
+def adapted_tool(tool: Tool, before: ToolSpec, after: ToolSpec) -> Tool:
+    """Return *tool* with the changes between its specs."""
+    new: dict[str, Any] = {}
+    if after.description != before.description:
+        new["description"] = after.description
+    if after.input_schema != before.input_schema:
+        new["parameters"] = thaw(after.input_schema)
+    if after.output_schema != before.output_schema:
+        new["output_schema"] = thaw(after.output_schema)
+    return tool.model_copy(update=new) if new else tool
+
+
+def listed_tool(spec: ToolSpec) -> Tool:
+    """Return a tool for the list of the server; only a component can run it."""
+    return Tool(
+        name=spec.name,
+        description=spec.description,
+        parameters=thaw(spec.input_schema),
+        output_schema=thaw(spec.output_schema),
+    )
+
+
+# --- results of tools -----------------------------------------------------------------------------
+
+
+def response_of(result: Any) -> ToolResponse:
+    """Return *result*; handlers see a question to the client, or a task, as JSON.
+
+    Raises `FreezeError` for values that are not JSON.
+    """
+    if isinstance(result, InputRequiredToolResult):
+        return ToolResponse(structured=_json_of(result.input_required))
+    if not isinstance(result, ToolResult):
+        return ToolResponse(structured=_json_of(result))
+    return ToolResponse(
+        content=tuple([_part(block) for block in result.content]),
+        structured=replace_surrogates_in(result.structured_content),
+        is_error=result.is_error,
+    )
+
+
+def result_of(response: ToolResponse, original: Any, spec: ToolSpec | None) -> Any:
+    """Return the result for *response*, which handlers have changed, or which is theirs.
+
+    *original* is the result of the tool, None if it did not run or failed.
+    """
+    if isinstance(original, InputRequiredToolResult):
+        return _other_result(response, original.input_required)
+    if original is not None and not isinstance(original, ToolResult):
+        return _other_result(response, original)
+    blocks, schema = _blocks(response, original), None if spec is None else spec.output_schema
+    if response.is_error or schema is None:
+        structured = None if response.is_error else thaw(response.structured)
+        is_error = response.is_error
+    else:
+        structured = thaw(response.structured) or _structured(response.text, thaw(schema))
+        # A client refuses a result without the structure that its tool declares.
+        is_error = structured is None
+    if original is not None:
+        update = {"content": blocks, "structured_content": structured, "is_error": is_error}
+        # The copy keeps the class and the private fields: FastMCP 4.2, `ToolResult.to_mcp_result`.
+        return original.model_copy(update=update)
+    structured = structured if isinstance(structured, dict) else None
+    meta = _WRAPPED if _is_wrapped(schema) and structured is not None else None
+    return ToolResult(blocks, structured, meta=meta, is_error=is_error)
+
+
+def _other_result(response: ToolResponse, body: Any) -> Any:
+    """Return *body*, a question or a task, as *response* has it, or an error without its form."""
+    if response.structured is None or response.is_error:
+        return ToolResult(content=response.text, is_error=True)
+    try:
+        changed = type(body).model_validate(thaw(response.structured))
+    except ValueError:
+        return ToolResult(content="a handler made the result invalid", is_error=True)
+    is_question = isinstance(changed, mcp_types.InputRequiredResult)
+    return InputRequiredToolResult(changed) if is_question else changed
+
+
+def _structured(text: str, schema: dict[str, Any]) -> Any:
+    """Return *text*, or the JSON in it, as a value of the output *schema*, or None."""
+    values: list[Any] = [text]
+    with suppress(ValueError):
+        values.append(json.loads(text))
+    for value in values:
+        structured = {"result": value} if _is_wrapped(schema) else value
+        if schemas.problem(schema, structured) is None:
+            return structured
+    return None
+
+
+def _is_wrapped(schema: Any) -> bool:
+    return schema is not None and bool(schema.get("x-fastmcp-wrap-result"))
+
+
+# --- results of resources and prompts -------------------------------------------------------------
+
+
+def resource_response(result: ResourceResult, uri: str) -> ToolResponse:
+    """Return the contents of a resource as a response."""
+    parts = []
+    for each in result.contents:
+        held: dict[str, str] = (
+            {"text": each.content}
+            if isinstance(each.content, str)
+            else {"blob": b64encode(each.content).decode()}
+        )
+        resource = Resource(uri=uri, mime_type=each.mime_type, **held)
+        parts.append(ResourcePart(resource=resource))
+    return ToolResponse(content=tuple(parts))
+
+
+def resource_result(response: ToolResponse, original: ResourceResult) -> ResourceResult:
+    """Return the resource for *response*, which handlers have changed."""
+    contents = []
+    for part, base in _paired(response.content, original.contents):
+        resource = part.resource if isinstance(part, ResourcePart) else None
+        blob = None if resource is None else resource.blob
+        text = join_text((part,)) if resource is None else resource.text
+        content = text or "" if blob is None else b64decode(blob)
+        mime_type = None if base is None else base.mime_type
+        meta = None if base is None else base.meta
+        contents.append(ResourceContent(content, mime_type=mime_type, meta=meta))
+    return original.model_copy(update={"contents": contents})
+
+
+def prompt_response(result: PromptResult) -> ToolResponse:
+    """Return the messages of a prompt as a response."""
+    description = {"description": result.description} if result.description else None
+    parts = tuple([_part(message.content) for message in result.messages])
+    return ToolResponse(content=parts, structured=description)
+
+
+def prompt_result(response: ToolResponse, original: PromptResult) -> PromptResult:
+    """Return the prompt for *response*, which handlers have changed."""
+    messages = [
+        Message(_block(part), role="user" if base is None else base.role)
+        for part, base in _paired(response.content, original.messages)
+    ]
+    structured = response.structured
+    description = structured.get("description") if isinstance(structured, dict) else None
+    return original.model_copy(update={"messages": messages, "description": description})
+
+
+# --- blocks and parts -----------------------------------------------------------------------------
+
+
+def _part(block: Any) -> Part:
+    match block:
+        case mcp_types.TextContent():
+            return TextPart(text=replace_surrogates_in(block.text))
+        case mcp_types.ImageContent():
+            return ImagePart(data=block.data, mime_type=block.mime_type)
+        case mcp_types.AudioContent():
+            return AudioPart(data=block.data, mime_type=block.mime_type)
+        case mcp_types.EmbeddedResource(resource=mcp_types.TextResourceContents() as held):
+            resource = Resource(uri=held.uri, mime_type=held.mime_type, text=held.text)
+            return ResourcePart(resource=resource)
+        case mcp_types.EmbeddedResource(resource=mcp_types.BlobResourceContents() as held):
+            resource = Resource(uri=held.uri, mime_type=held.mime_type, blob=held.blob)
+            return ResourcePart(resource=resource)
+    # A link, as JSON text: a model can only follow a link that it can read.
+    return TextPart(text=block.model_dump_json(by_alias=True, exclude_none=True))
+
+
+def _blocks(response: ToolResponse, original: ToolResult | None) -> list[Any]:
+    """Return the blocks of *response*; unchanged ones are those of *original*."""
+    bases = [] if original is None else original.content
+    return [
+        base if base is not None and _part(base) == part else _block(part)
+        for part, base in _paired(response.content, bases)
+    ]
+
+
+def _block(part: Part) -> Any:
+    return _block_adapter().validate_python(to_builtins(part))
+
+
+@cache
+def _block_adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(mcp_types.ContentBlock)
+
+
+def _paired(parts: Sequence[Part], bases: Sequence[Any]) -> list[tuple[Part, Any]]:
+    """Return each part with the item of *bases* at its place, or None."""
+    padded = [*bases, *[None] * (len(parts) - len(bases))]
+    return [*zip(parts, padded, strict=False)]
+
+
+def _json_of(result: Any) -> Any:
+    if not hasattr(result, "model_dump"):
+        return replace_surrogates_in(result)
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
