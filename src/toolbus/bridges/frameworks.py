@@ -175,8 +175,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
             abilities={"model_calls": "no", "answer_errors": "no", "hosted_tools": "no"},
             notes=(
                 (
-                    "a Runner that a tool makes has no plugins of its own: give it the bridge too, or "
-                    "wrap it"
+                    "a Runner that a tool makes has no plugins of its own: give it the bridge "
+                    "too, or wrap it"
                 ),
                 "spans of model calls hold the model's own answer if they capture messages",
                 "prompts and answers of live runs (`run_live`) are not seen; their calls are",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolbus.approvals import StoredApprovals
 from toolbus.bridges.bridged_call import RUNNING
@@ -24,6 +24,7 @@ from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from toolbus.bridges.frameworks import Ability, Delivery
     from toolbus.components.adapters import ToolAdapter
@@ -116,7 +117,7 @@ class BridgeHost(Participant):
     def session_below(self, above: BridgeSession, agent: str, call_id: str = "") -> BridgeSession:
         """Return the session of the sub-agent *agent*, run by the call *call_id* of *above*."""
         scope = above.scope
-        session_id = f"{scope.session_id}/{call_id or agent}"
+        session_id = "/".join(filter(None, [scope.session_id, call_id, agent]))
         below = Scope(
             agent_id=agent,
             session_id=session_id,
@@ -194,3 +195,32 @@ class BridgeHost(Participant):
             # A question is stored where the framework has no approval of its own.
             if ability in needed and delivery == "no" and ability != "ask":
                 yield ability
+
+
+class Bridge:
+    """The face of a bridge to the framework *name*: an async context manager.
+
+    A class of a framework may be its second base. *components* and *options* are those of
+    `BridgeHost`.
+    """
+
+    def __init__(
+        self, name: str, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
+    ) -> None:
+        self.host = BridgeHost(name, components, **options)
+
+    @property
+    def delivers(self) -> Mapping[Ability, Delivery]:
+        """The delivery of each ability in the framework."""
+        return self.host.delivers
+
+    async def aclose(self) -> None:
+        """Write the last records, and close the components."""
+        await self.host.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.host.ready()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
