@@ -22,10 +22,10 @@ async def outlast(
 
     Each cancellation calls *on_cancel*, which must bring about the end: it cancels the work, and
     sets a time after which the work is left behind. Other tasks get a turn meanwhile, even if the
-    end has come already.
+    end has come already; a scope of anyio, which cancels in each turn, is not waited for then.
     """
     cancelled = None
-    while True:
+    while cancelled is None or not end.done():
         try:
             # Most work ends in its first step, for which one turn of the loop is enough.
             await asyncio.sleep(0)
@@ -35,9 +35,6 @@ async def outlast(
         except asyncio.CancelledError as error:
             cancelled = error
             on_cancel()
-            # A cancelled scope of anyio cancels its task anew in each turn of the loop.
-            if end.done():
-                break
     return cancelled
 
 
