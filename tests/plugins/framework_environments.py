@@ -154,7 +154,9 @@ def play(place: Place, folder: Path) -> dict[str, Any]:
     with Driver(python, place.leaf, folder.with_suffix(".log")) as driver:
         plays = {
             scenario.title: {
-                mode: driver.ask(scenario=scenario.title, mode=mode) for mode in place.modes
+                mode: driver.ask(scenario=scenario.title, mode=mode)
+                for mode in place.modes
+                if mode != "own" or not scenario.ours
             }
             for scenario in SCENARIOS
         }

@@ -29,8 +29,9 @@ def cell_text(scenario: Scenario, framework: str, seen: Mapping[str, Any]) -> st
     if bridge == NO and "outside" in deliveries:
         return UNASKED
     bridge = WRAPPED if bridge == YES and "wrapped" in deliveries else bridge
-    own = NO if scenario.problems(seen["own"], "own") else YES
-    return f"{UNASKED if scenario.ours else own} / {bridge}"
+    if scenario.ours:
+        return f"{UNASKED} / {bridge}"
+    return f"{NO if scenario.problems(seen['own'], 'own') else YES} / {bridge}"
 
 
 def measured_cells(seen: Mapping[str, Mapping[str, Any]]) -> Cells:

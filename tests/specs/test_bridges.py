@@ -45,7 +45,7 @@ class Cell(NamedTuple):
             return crashes
         bridged, missing = self.scenario.problems(self.seen["bridge"]), self.missing
         is_own = "own" in self.seen and not self.scenario.problems(self.seen["own"], "own")
-        if bridged and is_own and not self.scenario.ours:
+        if bridged and is_own:
             return [*bridged, "the framework's own hooks deliver it"]
         if bridged and not missing:
             return bridged
