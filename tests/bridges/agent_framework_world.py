@@ -1,15 +1,15 @@
-"""Microsoft's agent-framework plays the world: our interceptor, or middleware of its own."""
+"""Microsoft's agent-framework, a host of agent-hooks, plays the world: with our interceptor, or one
+written by hand.
+"""
 
 from agent_framework import (
     Agent,
-    AgentMiddleware,
     BaseChatClient,
     ChatMiddlewareLayer,
     ChatResponse,
     ChatResponseUpdate,
     Content,
     FunctionInvocationLayer,
-    FunctionMiddleware,
     FunctionTool,
     Message,
     ResponseStream,
@@ -22,8 +22,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from world import UndeliveredError, World
+from world_handlers import PromptRefusedError
 
 from toolbus.bridges.agent_hooks import AgentHooksInterceptor
+from toolbus.events import ToolSpec
 
 SPANS = InMemorySpanExporter()
 
@@ -92,44 +94,49 @@ def client_for(script):
     )
 
 
-class OwnCalls(FunctionMiddleware):
-    """What an expert writes for calls."""
+class OwnInterceptor:
+    """What an expert writes as an interceptor of the contract."""
 
     def __init__(self, hooks):
         self._hooks = hooks
 
-    async def process(self, context, call_next):
-        name, call_id = context.function.name, context.metadata.get("call_id", "")
-        arguments = dict(context.arguments)
-        before = await self._hooks.before_async(name, arguments, call_id)
-        if before.reply is not None:
-            context.result = before.reply
-            return
-        context.arguments = before.arguments
-        is_error = False
+    async def intercept(self, context):
+        judge = getattr(self, context["interception_point"], None)
+        return {"decision": "allow"} if judge is None else await judge(context)
+
+    async def input(self, context):
+        content = context["input"]["content"]
         try:
-            await call_next()
-            result = context.result
-        except Exception as error:  # noqa: BLE001 - the model may read another text
-            result, is_error = str(error), True
-        if isinstance(result, list):
-            result = "".join(content.text for content in result)
-        context.result = self._hooks.after(name, arguments, result, call_id, is_error=is_error)
+            return transform("$target.content", content, self._hooks.prompt(content))
+        except PromptRefusedError as error:
+            return {"decision": "deny", "reason": str(error)}
+
+    async def pre_tool_call(self, context):
+        call = context["tool_call"]
+        before = await self._hooks.before_async(call["name"], call["args"], call["id"])
+        if before.reply is not None:
+            return {"decision": "deny", "reason": "own:hook", "message": before.reply}
+        return transform("$target", call["args"], before.arguments)
+
+    async def post_tool_call(self, context):
+        call, result = context["tool_call"], context["tool_result"]
+        value, is_error = result["value"], result["is_error"]
+        after = self._hooks.after(call["name"], call["args"], value, call["id"], is_error=is_error)
+        return transform("$target", value, after)
+
+    async def output(self, context):
+        content = context["output"]["content"]
+        if isinstance(content, str):
+            return transform("$target.content", content, self._hooks.answer(content))
+        last = content[-1]["content"]
+        path = f"$target.content[{len(content) - 1}].content"
+        return transform(path, last, self._hooks.answer(last))
 
 
-class OwnRun(AgentMiddleware):
-    """What an expert writes for prompts and answers."""
-
-    def __init__(self, hooks):
-        self._hooks = hooks
-
-    async def process(self, context, call_next):
-        for message in context.messages:
-            message.contents = [Content.from_text(self._hooks.prompt(message.text))]
-        await call_next()
-        if not context.stream:
-            for content in context.result.messages[-1].contents:
-                content.text = self._hooks.answer(content.text)
+def transform(path, before, after):
+    if before == after:
+        return {"decision": "allow"}
+    return {"decision": "transform", "transform": {"path": path, "value": after}}
 
 
 class HooksOfSession:
@@ -154,20 +161,21 @@ class Player:
 
     def __init__(self, world):
         self._world, self._sessions = world, {}
-        self._interceptor = None
-        if world.mode == "bridge":
-            self._interceptor = AgentHooksInterceptor(world.components, **world.options)
         functions = world.tools.items()
         self._tools = [FunctionTool(name=name, func=function) for name, function in functions]
+        self._interceptor = OwnInterceptor(world.hooks) if world.mode == "own" else None
+        if world.mode == "bridge":
+            options = {name: value for name, value in world.options.items() if name != "timeout"}
+            specs = [ToolSpec(name=one.name, input_schema=one.parameters()) for one in self._tools]
+            self._interceptor = AgentHooksInterceptor(world.components, tools=specs, **options)
 
     def agent_for(self, script, session):
         client = client_for(script)
         return Agent(client, tools=self._tools, middleware=self._middleware_for(session))
 
     def _middleware_for(self, session):
-        hooks = self._world.hooks
         if self._interceptor is None:
-            return [OwnRun(hooks), OwnCalls(hooks)] if self._world.mode == "own" else []
+            return []
         if session not in self._sessions:
             self._sessions[session] = HooksOfSession(self._interceptor, session)
         return self._sessions[session].middleware
@@ -180,6 +188,8 @@ class Player:
         return (await agent.run(task)).text
 
     async def run(self, conversation):
+        if self._world.scenario.timeout is not None:
+            raise UndeliveredError("no verdict stops a tool that runs")
         if "handoffs" in self._world.scenario.needs:
             raise UndeliveredError("an agent of agent-framework has no handoff outside a workflow")
         agent = self.agent_for(conversation.script, conversation.session)
@@ -197,7 +207,7 @@ class Player:
         reason = "cancelled" if self._world.scenario.cancelled else reason
         for session in self._sessions.values():
             await session.end(reason)
-        if self._interceptor is not None:
+        if isinstance(self._interceptor, AgentHooksInterceptor):
             await self._interceptor.aclose()
 
 

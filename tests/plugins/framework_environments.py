@@ -25,7 +25,7 @@ WORLD = ROOT / "tests/bridges"
 OURS = "toolbus"
 HOSTS = {"agent_hooks": "agent_framework"}
 """The driver of what is a contract and no framework: a host that speaks it."""
-PACKAGES = {"agent_hooks": ("agent-framework-core",)}
+PACKAGES = {"agent_hooks": ("agent-framework-core", "opentelemetry-sdk")}
 """What a driver needs besides the extra."""
 MEASURED = {
     "rewrite": {"rewrite": "lookup", "set": {"key": "x"}},

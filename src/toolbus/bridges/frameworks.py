@@ -219,7 +219,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "add_tools": "no",
                 "answer_errors": "no",
                 "sub_agents": "wrapped",
-                "handoffs": "wrapped",
+                "handoffs": "outside",
                 "hosted_tools": "no",
                 "clean_traces": "no",
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from toolbus.events.catalogue import (
     ModelRequest,
     ToolSpec,
 )
+from toolbus.messages import schemas
 from toolbus.messages.records import AssistantMessage, ToolResponse
 
 if TYPE_CHECKING:
@@ -44,6 +46,13 @@ class CallRefusal(NamedTuple):
     is_question: bool = False
 
 
+class HostFacts(NamedTuple):
+    """The program's own facts about its host: the *specs* of tools, and whether the host asks."""
+
+    specs: Mapping[str, ToolSpec]
+    host_asks: bool
+
+
 class OpenCall:
     """One call that the host runs, while *task* takes it through the handlers.
 
@@ -51,15 +60,17 @@ class OpenCall:
     """
 
     def __init__(
-        self, session: BridgeSession, call: ToolCall, spec: ToolSpec, *, host_asks: bool
+        self, session: BridgeSession, call: ToolCall, spec: ToolSpec, facts: HostFacts
     ) -> None:
         loop = asyncio.get_running_loop()
         self.call = call
         self.stop: asyncio.Future[dict[str, Any] | Ask] = loop.create_future()
         self._decision: asyncio.Future[bool | Deny] = loop.create_future()
         self._result: asyncio.Future[ToolResponse] = loop.create_future()
-        self._host_asks = host_asks
-        self.task = loop.create_task(session.call(call, spec, self._run, ask=self._ask))
+        self._host_asks, known = facts.host_asks, facts.specs.get(call.name)
+        check = None if known is None else partial(schemas.problem, known.input_schema)
+        work = session.call(call, spec, self._run, ask=self._ask, check=check)
+        self.task = loop.create_task(work)
 
     async def _run(self, arguments: dict[str, Any]) -> ToolResponse:
         if not self.stop.done():
@@ -104,9 +115,9 @@ class HostedSession:
     *results* has, by call id, each text that the model may read in place of the host's.
     """
 
-    def __init__(self, session: BridgeSession, framework: str, host_asks: bool) -> None:  # noqa: FBT001
+    def __init__(self, session: BridgeSession, framework: str, facts: HostFacts) -> None:
         self.results: dict[str, str] = {}
-        self._session, self._host_asks = session, host_asks
+        self._session, self._facts = session, facts
         self._holds_failures = framework in LATE_FAILURES
         self._specs: dict[str, ToolSpec] = {}
         self._open: dict[str, OpenCall] = {}
@@ -147,8 +158,9 @@ class HostedSession:
     async def provide(self, specs: Sequence[ToolSpec]) -> None:
         """Put the tools of the next model call on the bus."""
         if specs:
-            self._specs = {spec.name: spec for spec in specs}
-            await self._session.adapt_tools(specs)
+            known = [self._facts.specs.get(spec.name, spec) for spec in specs]
+            self._specs = {spec.name: spec for spec in known}
+            await self._session.adapt_tools(known)
 
     async def request(self, model: str, messages: list[dict[str, Any]]) -> list[Any] | Deny:
         """Put a request to the model on the bus; return its messages, or a denial."""
@@ -222,7 +234,7 @@ class HostedSession:
         if (former := self._open.pop(call.id, None)) is not None:
             await former.cancel()
         spec = self._specs.get(call.name) or ToolSpec(name=call.name)
-        opened = OpenCall(self._session, call, spec, host_asks=self._host_asks)
+        opened = OpenCall(self._session, call, spec, self._facts)
         judged = await opened.judge()
         if isinstance(judged, dict | Ask):
             self._open[call.id] = opened

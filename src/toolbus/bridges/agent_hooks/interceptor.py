@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from toolbus.bridges.agent_hooks.hosted_session import CallRefusal, HostedSession
+from toolbus.bridges.agent_hooks.hosted_session import CallRefusal, HostedSession, HostFacts
 from toolbus.bridges.agent_hooks.mapping import (
     ALLOW,
     ContractError,
@@ -28,29 +28,57 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from toolbus.bridges.frameworks import Ability, Delivery
+    from toolbus.bus.bus import EventBus
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import CallGate
 
 DENIED = "toolbus:denied"
 """The machine's reason of each denial; its message is the handler's reason."""
 
 
 class AgentHooksInterceptor:
-    """One interceptor with *components*, for each host of agent-hooks; see `BridgeHost`.
+    """One interceptor with *components*, for each host of agent-hooks.
 
-    Register it after all others: a later one could rewrite a call that guards have judged. With
-    *host_asks* the host's resolver decides the questions of guards, as liftable denials; else the
-    approver does, within the host's timeout for interceptors.
+    Register it after all others: a later one could rewrite a call that guards have judged.
+
+    Args:
+        components: components and adapters, installed in this order.
+        tools: the specs of the host's tools, by which the model's arguments are validated; hosts
+            that declare tools without schemas validate arguments themselves, later.
+        host_asks: the host's resolver decides the questions of guards, as liftable denials; else
+            the approver does, within the host's timeout for interceptors.
+        store, approver, bus, agent_id, session_id, partial: as for every bridge; see `BridgeHost`.
+
+    Raises `RegistrationError` for a component that cannot work by this contract.
     """
 
     def __init__(
         self,
         components: Iterable[AgentComponent | ToolAdapter] = (),
         *,
+        tools: Iterable[ToolSpec] = (),
         host_asks: bool = False,
-        **options: Any,
+        store: Store | None = None,
+        approver: Approver | CallGate | None = None,
+        bus: EventBus | None = None,
+        agent_id: str = "agent",
+        session_id: str = "",
+        partial: bool = False,
     ) -> None:
-        self.host, self._host_asks = BridgeHost("agent_hooks", components, **options), host_asks
+        self.host = BridgeHost(
+            "agent_hooks",
+            components,
+            store=store,
+            approver=approver,
+            bus=bus,
+            agent_id=agent_id,
+            session_id=session_id,
+            partial=partial,
+        )
+        self._facts = HostFacts({spec.name: spec for spec in tools}, host_asks)
         self._sessions: dict[str, HostedSession] = {}
 
     @property
@@ -85,8 +113,7 @@ class AgentHooksInterceptor:
         key = context["session"]["id"]
         if key not in self._sessions:
             framework = context["agent"]["framework"]
-            session = HostedSession(self.host.session(key), framework, self._host_asks)
-            self._sessions[key] = session
+            self._sessions[key] = HostedSession(self.host.session(key), framework, self._facts)
         return self._sessions[key]
 
     # --- the points ------------------------------------------------------------------------------
