@@ -108,13 +108,21 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="pydantic_ai",
             title="Pydantic AI",
             package="pydantic-ai-slim",
-            versions=("2.66.0", "2.68.0"),
+            versions=("2.28.0", "2.68.0"),
             abilities={
                 "model_calls": "no",
                 "answer_errors": "no",
                 "sub_agents": "wrapped",
+                "handoffs": "wrapped",
                 "hosted_tools": "no",
             },
+            notes=(
+                "the framework itself answers calls of tools that are not loaded yet, unseen",
+                "so it does invalid calls of tools that require approval",
+                "realtime sessions show their calls, but no prompts, answers or unknown tools",
+                "`RunContext.prompt` has the prompt as it was given",
+                "a streamed answer arrives whole if a handler may change it",
+            ),
         ),
         Framework(
             name="openai_agents",

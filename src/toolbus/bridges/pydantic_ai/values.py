@@ -14,6 +14,7 @@ from pydantic_ai.messages import (
     ToolReturn,
     UserPromptPart,
 )
+from pydantic_ai.tools import ToolDefinition
 from pydantic_core import ValidationError, to_jsonable_python
 
 from toolbus.errors import FreezeError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic_ai import RunContext
-    from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import ToolsetTool
 
 
@@ -124,13 +124,19 @@ def spec_of(definition: ToolDefinition) -> ToolSpec:
     )
 
 
+def definition_of(spec: ToolSpec, original: ToolDefinition | None = None) -> ToolDefinition:
+    """Return the definition of a tool as *spec* shows it."""
+    schema, text = thaw(spec.input_schema), spec.description
+    if original is None:
+        return ToolDefinition(name=spec.name, description=text, parameters_json_schema=schema)
+    return replace(original, description=text, parameters_json_schema=schema)
+
+
 def changed_tool(tool: ToolsetTool[Any], spec: ToolSpec, original: ToolSpec) -> ToolsetTool[Any]:
     """Return *tool* with its definition as in *spec*."""
     if spec is original:
         return tool
-    schema, text = thaw(spec.input_schema), spec.description
-    definition = replace(tool.tool_def, description=text, parameters_json_schema=schema)
-    return replace(tool, tool_def=definition)
+    return replace(tool, tool_def=definition_of(spec, tool.tool_def))
 
 
 def problem_text(error: Exception) -> str:

@@ -14,11 +14,12 @@ from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema
 
-from toolbus.bridges.pydantic_ai_values import (
+from toolbus.bridges.pydantic_ai.values import (
     AskedCall,
     InvalidArguments,
     call_of,
     changed_tool,
+    definition_of,
     response_of,
     spec_of,
     value_of,
@@ -72,14 +73,21 @@ class RunCalls:
         self._unknown: set[str] = set()
 
     async def shown(self, tools: Tools) -> Tools:
-        """Return *tools*, those of one step, as handlers show them to the model."""
+        """Return *tools*, those of one step, as handlers show them to the model.
+
+        The tools of components are added. Their calls go the way of unknown tools.
+        """
         specs = {name: spec_of(tool.tool_def) for name, tool in tools.items()}
+        added = [tool.spec for tool in self.session.host.tools if tool.spec.name not in specs]
         self._tools, self._specs = tools, specs
-        shown = await self.session.adapt_tools(tuple(specs.values()))
+        self._unknown = {spec.name for spec in added}
+        shown = await self.session.adapt_tools(tuple(specs.values()), added)
         return {
             spec.name: changed_tool(tools[spec.name], spec, specs[spec.name])
-            for spec in shown
             if spec.name in tools
+            else _tool(definition_of(spec))
+            for spec in shown
+            if spec.name in tools or spec.name in self._unknown
         }
 
     def note(self, calls: list[ToolCallPart], ctx: RunContext[Any]) -> None:
@@ -94,21 +102,16 @@ class RunCalls:
             name, tool = call.tool_name, tools.get(call.tool_name)
             if tool is None:
                 self._unknown.add(name)
-                tools[name] = ToolsetTool(
-                    toolset=FunctionToolset(),
-                    tool_def=ToolDefinition(name=name),
-                    max_retries=manager.default_max_retries,
-                    args_validator=_ANY_ARGUMENTS,
-                )
+                tools[name] = _tool(ToolDefinition(name=name), manager.default_max_retries)
             elif tool.tool_def.kind in {"external", "unapproved"}:
                 self.waiting.add(call.tool_call_id)
 
     def is_unknown(self, name: str) -> bool:
-        """Return whether no tool has this name."""
+        """Return whether no tool of the framework has this name."""
         return name in self._unknown
 
     async def answer_unknown(self, call: ToolCallPart, args: dict[str, Any]) -> Any:
-        """Return the result of a call of an unknown tool."""
+        """Return the result of a call of a tool that is unknown, or a component's."""
         asked = call_of(call.tool_call_id, call.tool_name, args)
         return _settled(await self.session.call(asked, None, _run_nothing), _ToolEnd())
 
@@ -275,6 +278,16 @@ def _can_pause(ctx: RunContext[Any]) -> bool:
         return True
     output = ctx.agent.output_type if ctx.agent else None
     return DeferredToolRequests in (output if isinstance(output, list | tuple) else [output])
+
+
+def _tool(definition: ToolDefinition, retries: int = 1) -> ToolsetTool[Any]:
+    """Return a tool that is not the framework's, with arguments that it does not validate."""
+    return ToolsetTool(
+        toolset=FunctionToolset(),
+        tool_def=definition,
+        max_retries=retries,
+        args_validator=_ANY_ARGUMENTS,
+    )
 
 
 async def _run_nothing(arguments: dict[str, Any]) -> ToolResponse:  # noqa: ARG001 - never called

@@ -1,4 +1,4 @@
-"""The bridge to Pydantic AI: a capability that takes the calls of an agent through components."""
+"""A capability of Pydantic AI that takes prompts, calls and answers through components."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ try:
     from pydantic_ai.models.wrapper import WrapperModel
     from pydantic_core import ValidationError
 
-    from toolbus.bridges.pydantic_ai_calls import CALLER, BridgedToolset, RunCalls
-    from toolbus.bridges.pydantic_ai_values import (
+    from toolbus.bridges.pydantic_ai.run_calls import CALLER, BridgedToolset, RunCalls
+    from toolbus.bridges.pydantic_ai.values import (
         InvalidArguments,
         prompt_in,
         text_of,
@@ -103,8 +103,7 @@ class _BridgedRun(AbstractCapability[Any]):
     def __init__(self, session: BridgeSession) -> None:
         self._session, self.calls = session, RunCalls(session)
         self._prompt: Any = None
-        self._is_resumed = False
-        self._is_judged = False
+        self._is_resumed = self._is_judged = False
 
     def get_ordering(self) -> CapabilityOrdering:
         """Ask for the place of the bridge."""
