@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from toolbus.bridges.host import BridgeHost
-from toolbus.components.adapter_handlers import AdapterHandler
-from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.bridges.host import Bridge
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from pydantic_ai import RunContext
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.toolsets import AbstractToolset
 
-    from toolbus.bridges.frameworks import Ability, Delivery
     from toolbus.bridges.session import BridgeSession
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
@@ -33,7 +30,7 @@ try:
     from pydantic_ai.models.wrapper import WrapperModel
     from pydantic_core import ValidationError
 
-    from toolbus.bridges.pydantic_ai.run_calls import CALLER, BridgedToolset, RunCalls
+    from toolbus.bridges.pydantic_ai.run_calls import BridgedToolset, RunCalls
     from toolbus.bridges.pydantic_ai.values import (
         InvalidArguments,
         prompt_in,
@@ -47,7 +44,7 @@ except ImportError as error:
     raise ImportError(msg, name="pydantic_ai") from error
 
 
-class PydanticAIBridge(AbstractCapability[Any]):
+class PydanticAIBridge(Bridge, AbstractCapability[Any]):
     """A capability with *components* for the agents of Pydantic AI.
 
         agent = Agent(model, tools=tools, capabilities=[PydanticAIBridge([RedactSecrets()])])
@@ -59,12 +56,7 @@ class PydanticAIBridge(AbstractCapability[Any]):
     def __init__(
         self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
-        self._host = BridgeHost("pydantic_ai", components, **options)
-
-    @property
-    def delivers(self) -> Mapping[Ability, Delivery]:
-        """The delivery of each ability."""
-        return self._host.delivers
+        super().__init__("pydantic_ai", components, **options)
 
     def wrap(self, agent: AbstractAgent[Any, Any]) -> AbstractAgent[Any, Any]:
         """Return *agent*, which a tool runs, with the components of this bridge."""
@@ -74,27 +66,15 @@ class PydanticAIBridge(AbstractCapability[Any]):
         is_bridged = any(capability is self for capability in capabilities)
         return agent if is_bridged else _BridgedAgent(agent, self)
 
-    async def aclose(self) -> None:
-        """Write the last records and close the components."""
-        await self._host.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *args: object) -> None:
-        await self.aclose()
-
     def get_ordering(self) -> CapabilityOrdering:
         """Ask for the place beside the tools, so that other capabilities see nothing raw."""
         return CapabilityOrdering(position="innermost")
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """Return the capability of a run, below the call whose tool has started the run, if any."""
-        caller = CALLER.get()
-        if caller is not None and caller.session.host is self._host:
-            name = (ctx.agent and ctx.agent.name) or "sub-agent"
-            return _BridgedRun(self._host.session_below(caller.session, name, caller.call_id))
-        return _BridgedRun(self._host.session(ctx.conversation_id or ctx.run_id or ""))
+        name = (ctx.agent and ctx.agent.name) or "sub-agent"
+        key = ctx.conversation_id or ctx.run_id or ""
+        return _BridgedRun(self.host.session_here(key, name))
 
 
 class _BridgedRun(AbstractCapability[Any]):
@@ -252,13 +232,7 @@ class _BridgedRun(AbstractCapability[Any]):
     @property
     def holds_answers(self) -> bool:
         """Whether a handler may change an answer, so that a stream must wait for its end."""
-        bus, event = self._session.host.bus, MESSAGE_APPEND_BEFORE
-        return any(
-            (not info.roles or "assistant" in info.roles)
-            # Adapters change results of tools only.
-            and not isinstance(function, AdapterHandler)
-            for info, function in zip(bus.handlers(event), bus.functions(event), strict=True)
-        )
+        return self._session.host.judges("assistant")
 
 
 class _BridgedModel(WrapperModel):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolDenied
 from pydantic_ai.capabilities import AbstractCapability
@@ -43,16 +42,6 @@ if TYPE_CHECKING:
 
 _PAUSES = (ApprovalRequired, CallDeferred)
 _ANY_ARGUMENTS = SchemaValidator(core_schema.any_schema())
-
-
-class Caller(NamedTuple):
-    """The call *call_id* of *session*, whose tool runs now."""
-
-    session: BridgeSession
-    call_id: str
-
-
-CALLER: ContextVar[Caller | None] = ContextVar("toolbus_pydantic_ai_caller", default=None)
 
 
 class RunCalls:
@@ -160,7 +149,7 @@ class RunCalls:
             return None if is_same else "the arguments of an output function cannot be changed"
 
         async def run(arguments: dict[str, Any]) -> ToolResponse:  # noqa: ARG001 - as checked
-            return await self._run(ended, asked.id, handler, output)
+            return await ended.run(handler(output))
 
         spec = spec_of(function.tool_def) if function.tool_def else ToolSpec(name=name)
         end = await self.session.call(asked, spec, run, check=check)
@@ -169,20 +158,6 @@ class RunCalls:
         if end.response.is_error:
             raise ModelRetry(end.response.text)
         return value_of(end.response) if end.is_changed else ended.result
-
-    async def _run(
-        self, ended: _ToolEnd, call_id: str, function: Callable[..., Any], *args: Any
-    ) -> ToolResponse:
-        """Run *function* as the call *call_id*, keep its end, and return that as a response."""
-        token = CALLER.set(Caller(self.session, call_id))
-        try:
-            ended.result = await function(*args)
-        except BaseException as error:
-            ended.error = error
-            raise
-        finally:
-            CALLER.reset(token)
-        return response_of(ended.result)
 
     async def call(
         self, args: dict[str, Any], ctx: RunContext[Any], name: str, inner: Callable[..., Any]
@@ -194,7 +169,7 @@ class RunCalls:
 
         async def run(arguments: dict[str, Any]) -> ToolResponse:
             values = await asked.values(arguments)
-            return await self._run(ended, call_id, inner, name, values, ctx, tool)
+            return await ended.run(inner(name, values, ctx, tool))
 
         try:
             end = await self.session.call(
@@ -234,10 +209,19 @@ class BridgedToolset(WrapperToolset[Any]):
 
 
 class _ToolEnd:
-    """The tool's own *result* or *error*."""
+    """The end of a tool: its own *result* or *error*."""
 
     result: Any = None
     error: BaseException | None = None
+
+    async def run(self, work: Awaitable[Any]) -> ToolResponse:
+        """Return the result of *work* as a response."""
+        try:
+            self.result = await work
+        except BaseException as error:
+            self.error = error
+            raise
+        return response_of(self.result)
 
 
 def _settled(end: CallEnd, ended: _ToolEnd) -> Any:
