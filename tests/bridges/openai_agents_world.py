@@ -13,6 +13,7 @@ from agents import (
     RunConfig,
     RunHooks,
     Runner,
+    RunState,
     SQLiteSession,
     function_tool,
     handoff,
@@ -99,10 +100,13 @@ class Callbacks(RunHooks):
         self.world.trace(output)
 
 
-async def approve(world, run, result):
-    """Answer the questions of *result*, and go on with *run*, until nothing is asked."""
+async def approve(world, run, agent, result):
+    """Answer the questions of *result*, and go on with *run*, until nothing is asked.
+
+    The state of *agent* is restored from JSON, as another process would do.
+    """
     while result.interruptions:
-        state = result.to_state()
+        state = await RunState.from_json(agent, result.to_state().to_json())
         for item in state.get_interruptions():
             if world.scenario.person is not None and world.approve(item.tool_name):
                 state.approve(item)
@@ -147,7 +151,8 @@ async def play_bridge(world):
             await show(world, result)
             return result.final_output
         again = partial(bridge.run, agent, **options)
-        return (await approve(world, again, await again(conversation.prompt))).final_output
+        result = await approve(world, again, agent, await again(conversation.prompt))
+        return result.final_output
 
     def run_sync(conversation):
         _, agent = agents_of(world, conversation.script, tools)

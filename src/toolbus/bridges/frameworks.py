@@ -128,13 +128,18 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="openai_agents",
             title="OpenAI Agents SDK",
             package="openai-agents",
-            versions=("0.24.0", "0.24.0"),
+            versions=("0.21.0", "0.24.0"),
             abilities={
                 "model_calls": "no",
                 "answer_errors": "no",
                 "sub_agents": "wrapped",
                 "hosted_tools": "no",
             },
+            notes=(
+                "an agent with a local shell, computer, patch or custom tool is refused",
+                "`Runner.run` in a tool shows no prompt or answer of a model that is only named",
+                "further handoffs in one answer, which the framework ignores, are not seen",
+            ),
         ),
         Framework(
             name="langchain",

@@ -54,15 +54,15 @@ class AwaitsApprovalError(Exception):
 class JudgedTool:
     """A *tool* of an agent, whose calls pass the components.
 
-    *spec* is None for a name that no tool has.
+    The agent itself has no *unknown* one.
     """
 
     def __init__(
-        self, bridge: OpenAIAgentsBridge, tool: FunctionTool, spec: ToolSpec | None = None
+        self, bridge: OpenAIAgentsBridge, tool: FunctionTool, *, is_unknown: bool = False
     ) -> None:
-        self.bridge, self.tool, self.spec = bridge, tool, spec
-        self.name = tool.name if spec is None else spec.name
-        self._offered = spec
+        self.bridge, self.tool = bridge, tool
+        self.spec = None if is_unknown else spec_of(tool)
+        self.name, self._offered = tool.qualified_name, self.spec
         self._inner = copy(tool)
         self._inner.timeout_behavior = "raise_exception"
         # The framework's masked text of a failure would reach the handlers otherwise.
@@ -271,6 +271,17 @@ def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:
         description=tool.description,
         input_schema=tool.params_json_schema,
     )
+
+
+def unknown(bridge: OpenAIAgentsBridge, spec: ToolSpec) -> FunctionTool:
+    """Return a tool for calls of a name that no tool of the agent has."""
+
+    async def fail(_: ToolContext[Any], __: str) -> str:
+        raise NotImplementedError
+
+    schema = thaw(spec.input_schema)
+    tool = FunctionTool(spec.name, spec.description, schema, fail, strict_json_schema=False)
+    return JudgedTool(bridge, tool, is_unknown=True).shown(pauses=False)
 
 
 def call_of(call_id: str, name: str, text: str) -> ToolCall:

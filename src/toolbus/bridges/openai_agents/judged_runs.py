@@ -15,8 +15,9 @@ from agents import (
     InputGuardrailTripwireTriggered,
 )
 
-from toolbus.bridges.openai_agents.judged_calls import JudgedCall, JudgedTool, call_of
+from toolbus.bridges.openai_agents.judged_calls import JudgedCall, JudgedTool, call_of, unknown
 from toolbus.bridges.session import PromptDenied
+from toolbus.events.catalogue import ToolSpec
 from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class JudgedRun:
                 tools[index] = self.judged[tool.name].shown(pauses=False)
         # 0.24.0: the runner resolves the answer with this very list, and ends the run for a name
         # that is not there.
-        tools.extend(map(self._unknown, sorted(names - known)))
+        tools.extend(unknown(self.bridge, ToolSpec(name=name)) for name in sorted(names - known))
         self._is_answered = all(item.type not in _FURTHER for item in output)
         text = answer_in(output)
         if self._is_answered or text:
@@ -168,13 +169,6 @@ class JudgedRun:
         if self._is_answered and not self._is_managed:
             await self.session.end()
 
-    def _unknown(self, name: str) -> FunctionTool:
-        async def fail(*_: object) -> str:
-            raise NotImplementedError
-
-        tool = FunctionTool(name, "", {"type": "object"}, fail, strict_json_schema=False)
-        return JudgedTool(self.bridge, tool).shown(pauses=False)
-
     async def _end_unrun(self, call_id: str, text: str) -> None:
         """End the call that the framework answered with *text*: its user or its guardrail refused.
 
@@ -182,7 +176,8 @@ class JudgedRun:
         """
         call, waiting = self.bridge.paused.pop(call_id, None), self.calls.pop(call_id, None)
         if call is not None:
-            tool = self.judged.get(call.name) or JudgedTool(self.bridge, self._unknown(call.name))
+            other = unknown(self.bridge, ToolSpec(name=call.name))
+            tool = self.judged.get(call.name) or JudgedTool(self.bridge, other)
             waiting = JudgedCall(tool, self, call)
             waiting.go_on(approved=False)
         if waiting is not None:

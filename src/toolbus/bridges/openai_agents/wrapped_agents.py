@@ -22,7 +22,13 @@ from agents import (
     handoff,
 )
 
-from toolbus.bridges.openai_agents.judged_calls import CURRENT, JudgedTool, call_of, spec_of
+from toolbus.bridges.openai_agents.judged_calls import (
+    CURRENT,
+    JudgedTool,
+    call_of,
+    spec_of,
+    unknown,
+)
 from toolbus.bridges.openai_agents.judged_models import JudgedModel
 from toolbus.errors import RegistrationError
 from toolbus.messages.ids import new_id
@@ -89,17 +95,19 @@ class WrappedAgents:
             # Private, but the only way to the agent of `Agent.as_tool`.
             if isinstance(each._agent_instance, Agent):  # noqa: SLF001
                 self.wrap(each._agent_instance)  # noqa: SLF001
-        offered = specs = {name: spec_of(each) for name, each in functions.items()}
+        judged = {name: JudgedTool(self._bridge, each) for name, each in functions.items()}
+        offered = specs = [spec_of(each) for each in functions.values()]
+        added = [each.spec for each in self._bridge.host.tools if each.spec.name not in judged]
         run = self._bridge.active()
-        judged = {
-            name: JudgedTool(self._bridge, each, specs[name]) for name, each in functions.items()
-        }
         if run is not None:
             # Without a run the framework only restores a state.
             run.open(agent.name).agent, run.judged = agent, judged
-            adapted = await run.session.adapt_tools(tuple(specs.values()))
-            offered = {spec.name: spec for spec in adapted}
-        return [*[judged[name].shown(spec) for name, spec in offered.items()], *others]
+            offered = [*await run.session.adapt_tools(specs, added)]
+        shown = [
+            judged[spec.name].shown(spec) if spec.name in judged else unknown(self._bridge, spec)
+            for spec in offered
+        ]
+        return [*shown, *others]
 
     def _handoff(self, item: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
         if isinstance(item, JudgedHandoff):
