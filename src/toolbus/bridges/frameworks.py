@@ -145,7 +145,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="langchain",
             title="LangChain",
             package="langchain",
-            versions=("1.5.0", "1.5.2"),
+            versions=("1.2.11", "1.5.2"),
             abilities={
                 "model_calls": "no",
                 "answer_errors": "no",
@@ -154,12 +154,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
             },
             notes=(
                 "a call of a sub-agent that is not wrapped is denied if a handler rewrites it",
-                "unknown tools and answers of a sub-agent that is not wrapped are not seen",
+                "unknown tools, prompts and answers of agents without the middleware are not seen",
                 "a sub-agent with callbacks of its own is not seen unless it is wrapped",
                 "the first checkpoint of a run holds the original prompt",
                 "the trace of a request to the model holds its original answer",
                 "texts that a tool itself streams, and artifacts that are not JSON, are not seen",
-                "a structured answer is not seen",
+                "structured answers and reasoning are not seen",
             ),
         ),
         Framework(

@@ -5,9 +5,6 @@ Facts about the framework are from runs with langchain 1.5.2 and langgraph 1.2.2
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import contextmanager
-from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
@@ -16,10 +13,8 @@ try:
     from langchain.agents.middleware import AgentMiddleware, hook_config
     from langchain.agents.middleware.types import AgentState, OmitFromSchema
     from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
-    from langchain_core.runnables.config import set_config_context
     from langchain_core.tools import BaseTool
     from langgraph.config import get_config
-    from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt import ToolNode
     from langgraph.pregel import Pregel
@@ -30,13 +25,20 @@ except ImportError as error:
 
 from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.langchain.callbacks import agent_of
+from toolbus.bridges.langchain.requests import (
+    adapted_request,
+    judged_response,
+    respond,
+    respond_async,
+    with_text,
+)
 from toolbus.bridges.langchain.results import message_of
 from toolbus.bridges.langchain.tools import SESSION, GuardedTool, guarded
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.threads import run_for_thread
 from toolbus.messages.ids import new_id
-from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolCall
+from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -44,11 +46,9 @@ if TYPE_CHECKING:
         Callable,
         Coroutine,
         Iterable,
-        Iterator,
         Mapping,
         Sequence,
     )
-    from contextvars import Context
 
     from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
     from langgraph.runtime import Runtime
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from toolbus.bridges.session import BridgeSession
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
-    from toolbus.events.catalogue import ToolSpec
 
 T = TypeVar("T")
 
@@ -113,6 +112,10 @@ class LangChainBridge(AgentMiddleware):
     def delivers(self) -> Mapping[Ability, Delivery]:
         """The delivery of each ability in LangChain."""
         return self.host.delivers
+
+    def close(self) -> None:
+        """Do as `aclose`, for a program without an event loop."""
+        in_thread(self.aclose())
 
     async def aclose(self) -> None:
         """Write the last records and close the components."""
@@ -189,7 +192,7 @@ class LangChainBridge(AgentMiddleware):
             return {**changes, "messages": messages, "jump_to": "end"}
         if entered != text:
             removed = [RemoveMessage(id=str(message.id)) for message in prompts[:-1]]
-            changes["messages"] = [*removed, _with_text(prompts[-1], entered)]
+            changes["messages"] = [*removed, with_text(prompts[-1], entered)]
         return changes
 
     def after_agent(self, state: BridgeState, runtime: Runtime[Any]) -> None:
@@ -202,7 +205,7 @@ class LangChainBridge(AgentMiddleware):
         runtime: Runtime[Any],  # noqa: ARG002 - as in `AgentMiddleware`
     ) -> None:
         """Put the end of the run on the bus."""
-        session = self.session_of(get_config(), state.get("toolbus_session", ""))
+        session = self._session(get_config(), state)
         if not self._has_ended(session):
             await session.end()
 
@@ -210,15 +213,14 @@ class LangChainBridge(AgentMiddleware):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the model the tools as handlers left them, and the user its answer."""
-        session = self.session_of(get_config(), request.state.get("toolbus_session", ""))
+        session, late = self._session(get_config(), request.state), self.host.judges("assistant")
         try:
-            request = in_thread(self._adapt(session, request))
-            with self._shown_late() as context:
-                response = context.run(handler, request)
+            request = in_thread(adapted_request(self, session, request))
+            response = respond(handler, request, late=late)
         except BaseException as error:
             in_thread(self._fail(session, error))
             raise
-        return in_thread(self._answer(session, response))
+        return in_thread(judged_response(session, response))
 
     async def awrap_model_call(
         self,
@@ -226,15 +228,14 @@ class LangChainBridge(AgentMiddleware):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Show the model the tools as handlers left them, and the user its answer."""
-        session = self.session_of(get_config(), request.state.get("toolbus_session", ""))
+        session, late = self._session(get_config(), request.state), self.host.judges("assistant")
         try:
-            request = await self._adapt(session, request)
-            with self._shown_late() as context:
-                response = await asyncio.create_task(_awaited(handler, request), context=context)
+            request = await adapted_request(self, session, request)
+            response = await respond_async(handler, request, late=late)
         except BaseException as error:
             await self._fail(session, error)
             raise
-        return await self._answer(session, response)
+        return await judged_response(session, response)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -244,18 +245,16 @@ class LangChainBridge(AgentMiddleware):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Run the tool guarded."""
-        session = self._session_for(request)
+        session = self._session(request.runtime.config, request.state)
         if request.tool is None:
             call = _call_of(request)
             return message_of(session.call_sync(call, None, _no_tool).response, call)
-        token = SESSION.set(session)
         try:
-            return handler(request.override(tool=self.guard_tool(request.tool)))
+            with set_context(SESSION, session):
+                return handler(request.override(tool=self.guard_tool(request.tool)))
         except BaseException as error:
             in_thread(self._fail(session, error))
             raise
-        finally:
-            SESSION.reset(token)
 
     async def awrap_tool_call(
         self,
@@ -263,57 +262,22 @@ class LangChainBridge(AgentMiddleware):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Run the tool guarded."""
-        session = self._session_for(request)
+        session = self._session(request.runtime.config, request.state)
         if request.tool is None:
             call = _call_of(request)
             return message_of((await session.call(call, None, _no_tool)).response, call)
-        token = SESSION.set(session)
         try:
-            return await handler(request.override(tool=self.guard_tool(request.tool)))
+            with set_context(SESSION, session):
+                return await handler(request.override(tool=self.guard_tool(request.tool)))
         except BaseException as error:
             await self._fail(session, error)
             raise
-        finally:
-            SESSION.reset(token)
 
-    # --- parts of these ---------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
-    def _session_for(self, request: ToolCallRequest) -> BridgeSession:
-        state = request.state
+    def _session(self, config: Mapping[str, Any], state: Any) -> BridgeSession:
         key = state.get("toolbus_session", "") if isinstance(state, dict) else ""
-        return self.session_of(request.runtime.config, key)
-
-    async def _adapt(self, session: BridgeSession, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        tools = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
-        specs = {name: self.guard_tool(tool).spec for name, tool in tools.items()}
-        added = [tool.spec for tool in self.host.tools if tool.spec.name not in tools]
-        adapted = await session.adapt_tools([*specs.values()], added)
-        if adapted != tuple(specs.values()):
-            hosted = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
-            offered = [
-                tools[spec.name] if spec == specs.get(spec.name) else _shown(spec)
-                for spec in adapted
-            ]
-            request = request.override(tools=[*offered, *hosted])
-        return request
-
-    @contextmanager
-    def _shown_late(self) -> Iterator[Context]:
-        """Give the context of a request whose answer is streamed when handlers have judged it.
-
-        The "messages" stream shows a model's tokens at once, unless the request has this tag; then
-        it shows the message that leaves the node.
-        """
-        config = get_config()
-        tags = [*(config.get("tags") or ()), *([TAG_NOSTREAM] * self.host.judges("assistant"))]
-        with set_config_context({**config, "tags": tags}) as context:
-            yield context
-
-    async def _answer(
-        self, session: BridgeSession, response: ModelResponse[Any]
-    ) -> ModelResponse[Any]:
-        messages = [await _judged(session, message) for message in response.result]
-        return replace(response, result=messages)
+        return self.session_of(config, key)
 
     def _has_ended(self, session: BridgeSession) -> bool:
         return self._ended.get(session, "") == session.scope.run_id
@@ -325,44 +289,14 @@ class LangChainBridge(AgentMiddleware):
             await session.fail(error)
 
 
-async def _judged(session: BridgeSession, message: Any) -> Any:
-    """Return *message* of the model with the text that handlers left."""
-    if not isinstance(message, AIMessage) or (message.tool_calls and not message.text):
-        return message
-    text = await session.answer(message.text)
-    return message if text == message.text else _with_text(message, text)
-
-
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of *work*, for a thread without an event loop."""
     result: T = run_for_thread(lambda _: work)
     return result
 
 
-async def _awaited(handler: Callable[[Any], Awaitable[T]], request: Any) -> T:
-    return await handler(request)
-
-
 def _is_prompt(message: Any) -> bool:
     return isinstance(message, HumanMessage)
-
-
-def _with_text(message: Any, text: str) -> Any:
-    """Return *message* with *text* in place of its texts; other blocks, such as images, stay."""
-    content: Any = text
-    if not isinstance(message.content, str):
-        others = [block for block in message.content if not _is_text(block)]
-        content = [{"type": "text", "text": text}, *others]
-    return message.model_copy(update={"content": content})
-
-
-def _is_text(block: Any) -> bool:
-    return isinstance(block, str) or block.get("type") not in {
-        "image",
-        "image_url",
-        "audio",
-        "file",
-    }
 
 
 def _call_of(request: ToolCallRequest) -> ToolCall:
@@ -372,13 +306,3 @@ def _call_of(request: ToolCallRequest) -> ToolCall:
 
 def _no_tool(_: dict[str, Any]) -> Any:
     raise LookupError("an unknown tool cannot run")
-
-
-def _shown(spec: ToolSpec) -> dict[str, Any]:
-    """Return *spec* in the form that `bind_tools` of every model takes."""
-    function = {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": thaw(spec.input_schema),
-    }
-    return {"type": "function", "function": function}
