@@ -6,10 +6,10 @@ import asyncio
 import sys
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.host import Bridge
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.strands.tool_results import (
     call_of,
@@ -49,11 +49,10 @@ except ImportError:  # Before strands-agents 1.62.
     InvokeModelStage = None
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable
 
     from strands.hooks import HookRegistry
 
-    from toolbus.bridges.frameworks import Ability, Delivery
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
     from toolbus.events.catalogue import Ask
@@ -67,7 +66,7 @@ _APPROVALS = frozenset({"y", "yes"})
 WrappedT = TypeVar("WrappedT")
 
 
-class StrandsBridge:
+class StrandsBridge(Bridge):
     """Components for agents of Strands: `Agent(..., hooks=[bridge])`.
 
     *options* are those of `BridgeHost`, such as *store* and *approver*. Without an approver a
@@ -79,16 +78,11 @@ class StrandsBridge:
     def __init__(
         self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
-        self._host = BridgeHost("strands", components, **options)
+        super().__init__("strands", components, **options)
         self._interrupts = options.get("approver") is None
         self._runs: WeakKeyDictionary[Agent, StrandsRun] = WeakKeyDictionary()
         # One agent without a session manager is the bridge's own session; others get new ones.
         self._free_keys = [""]
-
-    @property
-    def delivers(self) -> Mapping[Ability, Delivery]:
-        """The delivery of each ability in Strands."""
-        return self._host.delivers
 
     def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
         """Add our hooks to an agent, behind all that change a prompt or choose a tool."""
@@ -110,16 +104,6 @@ class StrandsBridge:
             self._attach(AgentInitializedEvent(agent=agent))
         return agent
 
-    async def aclose(self) -> None:
-        """Write the last records and close the components."""
-        await self._host.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     # --- a run -----------------------------------------------------------------------------------
 
     def _run_of(self, agent: Agent) -> StrandsRun:
@@ -131,7 +115,7 @@ class StrandsBridge:
             if key and agent.agent_id != "default":
                 key = f"{key}/{agent.agent_id}"
             key = key or (self._free_keys.pop() if self._free_keys else new_id())
-            run = self._runs[agent] = StrandsRun(self._host, key, agent.name)
+            run = self._runs[agent] = StrandsRun(self.host, key, agent.name)
             if InvokeModelStage is not None:
                 # Of all handlers of this stage the first is a `ModelRouter`, which chooses a model.
                 agent.add_middleware(InvokeModelStage.Input, self._guard_context)
@@ -264,8 +248,8 @@ class StrandsBridge:
         session, text, held = run.session(), "", []
         offered = tool_specs
         if is_ours:
-            offered = await specs_for_model(session, tool_specs, self._host.tools)
-        is_held = is_ours and self._host.judges("assistant")
+            offered = await specs_for_model(session, tool_specs, self.host.tools)
+        is_held = is_ours and self.host.judges("assistant")
         async for chunk in model.stream(messages, offered, *args, **options):
             text += chunk.get("contentBlockDelta", {}).get("delta", {}).get("text") or ""
             if is_held:
