@@ -187,16 +187,11 @@ FRAMEWORKS: Mapping[str, Framework] = {
             versions=("2.11.0", "2.13.0"),
             abilities={"model_calls": "no", "answer_errors": "no", "hosted_tools": "no"},
             notes=(
-                (
-                    "a Runner that a tool makes has no plugins of its own: give it the bridge "
-                    "too, or wrap it"
-                ),
+                "a Runner that a tool makes has no plugins: give it the bridge, or wrap it",
+                "code that an agent's code executor runs is not seen",
+                "prompts and answers of live runs are not seen; their calls and results are",
                 "spans of model calls hold the model's own answer if they capture messages",
-                "prompts and answers of live runs (`run_live`) are not seen; their calls are",
-                (
-                    "a task that is given to an agent runs with the model's own arguments, and one "
-                    "that is denied ends the run"
-                ),
+                "a task given to an agent has the model's own arguments; denied, it ends the run",
             ),
         ),
         Framework(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
+from weakref import ref
 
 from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.session import PromptDenied
@@ -91,10 +92,7 @@ class GoogleADKBridge(BasePlugin):
 
     async def aclose(self) -> None:
         """Write the last records and close the components."""
-        for run in self._runs.values():
-            # No callback tells of a run that is cancelled while no tool runs (google-adk 2.13).
-            await run.session.fail(asyncio.CancelledError())
-        self._runs.clear()
+        await self._end_cancelled([*self._runs])
         await self._host.aclose()
 
     async def __aenter__(self) -> Self:
@@ -112,6 +110,7 @@ class GoogleADKBridge(BasePlugin):
 
         A denied prompt is replaced by the reason, which is then the answer too.
         """
+        await self._end_cancelled([id_ for id_, run in self._runs.items() if run.is_lost])
         parts, run = user_message.parts or [], self._run(invocation_context)
         if any(part.function_response for part in parts):
             return await read_late_results(run.session, user_message)
@@ -180,9 +179,14 @@ class GoogleADKBridge(BasePlugin):
         """Put the failure of a run on the bus."""
         await self._fail(invocation_context.invocation_id, error)
 
+    async def _end_cancelled(self, invocation_ids: Iterable[str]) -> None:
+        """Put the ends of runs on the bus of which no callback told (google-adk 2.13)."""
+        for invocation_id in invocation_ids:
+            await self._fail(invocation_id, asyncio.CancelledError())
+
     async def _fail(self, invocation_id: str, error: BaseException) -> None:
         run = self._runs.pop(invocation_id, None)
-        if run is not None:
+        if run is not None and run.denied is None:
             await run.session.fail(error)
 
     def _run(self, context: InvocationContext) -> _Run:
@@ -190,7 +194,7 @@ class GoogleADKBridge(BasePlugin):
         if run is None:
             agent = "" if context.agent is None else context.agent.name
             session = self._session_of(context.session, agent)
-            run = self._runs[context.invocation_id] = _Run(session)
+            run = self._runs[context.invocation_id] = _Run(session, context)
         return run
 
     # --- its calls -------------------------------------------------------------------------------
@@ -201,7 +205,7 @@ class GoogleADKBridge(BasePlugin):
         """Guard the tool, which runs after the callbacks and the confirmation of the framework."""
         session, above = self._session(tool_context), CURRENT.get()
         call = GuardedCall(session, tool, tool_context, above=above, confirms=self._confirms)
-        self._runs[tool_context.invocation_id].seen.add(call.call_id)
+        self._run(tool_context.get_invocation_context()).seen.add(call.call_id)
         # The call of an unknown tool has a plain `BaseTool`, which cannot run (google-adk 2.13).
         if type(tool) is BaseTool:
             return as_object(await call.end(tool_args, None))
@@ -217,7 +221,7 @@ class GoogleADKBridge(BasePlugin):
         if call is None or not call.waits_in(tool_context) or call.runs_later:
             return None
         if call.is_paused:
-            self._runs[tool_context.invocation_id].is_paused = True
+            self._run(tool_context.get_invocation_context()).is_paused = True
             return None
 
         async def run_async(**_: Any) -> Any:
@@ -231,10 +235,7 @@ class GoogleADKBridge(BasePlugin):
     ) -> dict[str, Any] | None:
         """Judge a failure of the framework before the tool ran."""
         call = CURRENT.get()
-        if isinstance(error, asyncio.CancelledError):
-            await self._fail(tool_context.invocation_id, error)
-            return None
-        if call is None or not call.waits_in(tool_context):
+        if call is None or not call.waits_in(tool_context) or not isinstance(error, Exception):
             return None
 
         async def run_async(**_: Any) -> Any:
@@ -273,8 +274,13 @@ class _Run:
     denied: str | None = None
     is_paused = False
 
-    def __init__(self, session: BridgeSession) -> None:
-        self.session, self.seen = session, set[str]()
+    def __init__(self, session: BridgeSession, context: InvocationContext) -> None:
+        self.session, self.seen, self._context = session, set[str](), ref(context)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the framework has forgotten the run."""
+        return self._context() is None
 
 
 def _answer(reason: str | None) -> types.Content | None:
