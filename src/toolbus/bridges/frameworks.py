@@ -198,7 +198,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="fastmcp",
             title="FastMCP",
             package="fastmcp",
-            versions=("4.0.0", "4.2.3"),
+            versions=("4.1.0", "4.2.3"),
             abilities={
                 "block_prompt": "outside",
                 "rewrite_prompt": "outside",
@@ -213,7 +213,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "logs, progress and forms that a tool sends while it runs reach the client unseen",
                 "the `_meta` of results reaches the client's program unseen",
                 "the later result of a background task is not seen",
-                "spans of a proxied server's client hold the original text of failures",
             ),
         ),
         Framework(

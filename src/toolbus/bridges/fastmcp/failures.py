@@ -63,7 +63,8 @@ class _ShieldedTool(Tool):
             return await self.shielded.run(arguments)
         except Exception as error:  # noqa: BLE001 - it is raised again by the bridge
             failure, failures = error, _FAILURES.get()
-        if failures is None or _reads_type(failure):
+        # A mounted server has withheld the text already.
+        if failures is None or _reads_type(failure) or _WITHHELD in str(failure):
             raise failure
         failures.append(failure)
         if isinstance(failure, FastMCPError):

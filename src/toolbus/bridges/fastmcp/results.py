@@ -66,12 +66,7 @@ def adapted_tool(tool: Tool, before: ToolSpec, after: ToolSpec) -> Tool:
 
 def listed_tool(spec: ToolSpec) -> Tool:
     """Return a tool for the list of the server; only a component can run it."""
-    return Tool(
-        name=spec.name,
-        description=spec.description,
-        parameters=thaw(spec.input_schema),
-        output_schema=thaw(spec.output_schema),
-    )
+    return Tool(name=spec.name, description=spec.description, parameters=thaw(spec.input_schema))
 
 
 # --- results of tools -----------------------------------------------------------------------------
@@ -103,18 +98,19 @@ def result_of(response: ToolResponse, original: Any, spec: ToolSpec | None) -> A
     if original is not None and not isinstance(original, ToolResult):
         return _other_result(response, original)
     blocks, schema = _blocks(response, original), None if spec is None else spec.output_schema
-    if response.is_error or schema is None:
-        structured = None if response.is_error else thaw(response.structured)
-        is_error = response.is_error
-    else:
-        structured = thaw(response.structured) or _structured(response.text, thaw(schema))
+    structured = None if response.is_error else thaw(response.structured)
+    is_error = response.is_error
+    had_structure = original is None or original.structured_content is not None
+    if schema is not None and had_structure and structured is None and not is_error:
+        structured = _structured(response.text, thaw(schema))
         # A client refuses a result without the structure that its tool declares.
         is_error = structured is None
     if original is not None:
         update = {"content": blocks, "structured_content": structured, "is_error": is_error}
         # The copy keeps the class and the private fields: FastMCP 4.2, `ToolResult.to_mcp_result`.
         return original.model_copy(update=update)
-    structured = structured if isinstance(structured, dict) else None
+    if not isinstance(structured, dict):
+        structured = None  # FastMCP 4.1 has no result with another value.
     meta = _WRAPPED if _is_wrapped(schema) and structured is not None else None
     return ToolResult(blocks, structured, meta=meta, is_error=is_error)
 
@@ -220,6 +216,8 @@ def _part(block: Any) -> Part:
 def _blocks(response: ToolResponse, original: ToolResult | None) -> list[Any]:
     """Return the blocks of *response*; unchanged ones are those of *original*."""
     bases = [] if original is None else original.content
+    if not response.content and response.structured is not None:
+        return [mcp_types.TextContent(type="text", text=response.text)]
     return [
         base if base is not None and _part(base) == part else _block(part)
         for part, base in _paired(response.content, bases)

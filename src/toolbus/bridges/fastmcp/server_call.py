@@ -139,12 +139,15 @@ class ServerCall:
         return reply.action == "accept" and reply.data is True
 
     def result_of(self, end: CallEnd, spec: ToolSpec | None) -> ToolResult:
-        """Return the result for the client, or raise the unchanged failure of the tool."""
+        """Return the result for the client; raise a failure, as the server does."""
         if end.error is not None and not end.is_changed:
             raise end.error
         if not end.is_changed and self._result is not None:
             return self._result
         result: ToolResult = result_of(end.response, self._result, spec)
+        if result.is_error and self._result is None and end.response.text:
+            # A tool that calls another one expects an exception.
+            raise ToolError(end.response.text)
         return result
 
     def _problem(self, arguments: Mapping[str, Any]) -> str | None:
