@@ -197,7 +197,7 @@ class BridgeHost(Participant):
                 yield ability
 
 
-class Bridge:
+class FrameworkBridge:
     """The face of a bridge to the framework *name*: an async context manager.
 
     A class of a framework may be its second base. *components* and *options* are those of

@@ -32,7 +32,7 @@ from toolbus.bridges.langchain.requests import (
     respond_async,
     with_text,
 )
-from toolbus.bridges.langchain.results import message_of
+from toolbus.bridges.langchain.tool_messages import message_of
 from toolbus.bridges.langchain.tools import SESSION, GuardedTool, guarded
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.threads import run_for_thread

@@ -15,7 +15,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolInvocationError
 
 from toolbus.bridges.bridged_call import BridgeError
-from toolbus.bridges.langchain.results import message_in, message_of, response_of
+from toolbus.bridges.langchain.tool_messages import message_in, message_of, response_of
 from toolbus.bridges.session import CallEnd
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages.records import ToolCall, ToolResponse

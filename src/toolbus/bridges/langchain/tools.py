@@ -24,7 +24,12 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
 
 from toolbus.bridges.langchain.callbacks import GUARDED, SubAgentCalls
-from toolbus.bridges.langchain.results import message_in, message_of, response_of, with_message
+from toolbus.bridges.langchain.tool_messages import (
+    message_in,
+    message_of,
+    response_of,
+    with_message,
+)
 from toolbus.events.catalogue import Ask, Deny, ToolSpec
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw

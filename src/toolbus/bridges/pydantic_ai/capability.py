@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bridges.host import Bridge
+from toolbus.bridges.host import FrameworkBridge
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ except ImportError as error:
     raise ImportError(msg, name="pydantic_ai") from error
 
 
-class PydanticAIBridge(Bridge, AbstractCapability[Any]):
+class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
     """A capability with *components* for the agents of Pydantic AI.
 
         agent = Agent(model, tools=tools, capabilities=[PydanticAIBridge([RedactSecrets()])])

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from toolbus.bridges.host import Bridge
+from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.strands.tool_results import (
     call_of,
@@ -66,7 +66,7 @@ _APPROVALS = frozenset({"y", "yes"})
 WrappedT = TypeVar("WrappedT")
 
 
-class StrandsBridge(Bridge):
+class StrandsBridge(FrameworkBridge):
     """Components for agents of Strands: `Agent(..., hooks=[bridge])`.
 
     *options* are those of `BridgeHost`, such as *store* and *approver*. Without an approver a
