@@ -17,7 +17,6 @@ from toolbus.bridges.agent_hooks.wire_records import (
     wire_value,
 )
 from toolbus.events.catalogue import (
-    MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
     Ask,
     Deny,
@@ -25,7 +24,7 @@ from toolbus.events.catalogue import (
     ToolSpec,
 )
 from toolbus.messages import schemas
-from toolbus.messages.records import AssistantMessage, ToolResponse
+from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,6 +123,7 @@ class HostedSession:
         self._failed: dict[str, tuple[OpenCall, Any]] = {}
         self._announced: dict[str, ToolCall] = {}
         self._is_running = False
+        self._answer: str | None = None
 
     async def begin(self, prompt: str) -> str:
         """Begin a run; see `BridgeSession.begin`."""
@@ -134,10 +134,20 @@ class HostedSession:
         self._is_running = True
         return entered
 
+    async def answer(self, text: str) -> str:
+        """Return a *text* of the model as handlers leave it; it may be the answer of the run."""
+        self._answer = await self._session.answer(text)
+        return self._answer
+
     async def finish(self, text: str) -> str:
-        """End a run with its answer; see `BridgeSession.finish`."""
+        """End a run with its answer; a host that emits model calls has shown the text before."""
         self._is_running = False
-        return await self._session.finish(text)
+        if text == self._answer:
+            await self._session.end()
+        else:
+            text = await self._session.finish(text)
+        self._answer = None
+        return text
 
     async def close(self, reason: str) -> None:
         """End the session, and with it each call that has no end."""
@@ -182,13 +192,6 @@ class HostedSession:
             known.get(id(message)) or {"role": message.role, "content": message.text}
             for message in context.value.messages
         ]
-
-    async def say(self, text: str) -> str | Deny:
-        """Return *text*, which the model wrote beside calls, as handlers leave it."""
-        message = AssistantMessage(content=text)
-        bus, scope = self._session.host.bus, self._session.scope
-        context = await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)
-        return context.denied or context.value.text
 
     def announce(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Note the *calls* of an answer: some never reach their first point."""

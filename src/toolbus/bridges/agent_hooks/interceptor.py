@@ -8,7 +8,7 @@ This is Microsoft's agent-framework; other hosts take the same object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolbus.bridges.agent_hooks.hosted_session import CallRefusal, HostedSession, HostFacts
 from toolbus.bridges.agent_hooks.mapping import (
@@ -19,27 +19,23 @@ from toolbus.bridges.agent_hooks.mapping import (
     transformed,
 )
 from toolbus.bridges.agent_hooks.result_texts import results_in, text_place, with_results
-from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.session import PromptDenied
+from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Deny, ToolSpec
 from toolbus.messages.codec import changed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from toolbus.bridges.frameworks import Ability, Delivery
-    from toolbus.bus.bus import EventBus
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
-    from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approver import Approver
-    from toolbus.tools.calls.gate import CallGate
 
 DENIED = "toolbus:denied"
 """The machine's reason of each denial; its message is the handler's reason."""
 
 
-class AgentHooksInterceptor:
+class AgentHooksInterceptor(FrameworkBridge):
     """One interceptor with *components*, for each host of agent-hooks.
 
     Register it after all others: a later one could rewrite a call that guards have judged.
@@ -50,7 +46,7 @@ class AgentHooksInterceptor:
             that declare tools without schemas validate arguments themselves, later.
         host_asks: the host's resolver decides the questions of guards, as liftable denials; else
             the approver does, within the host's timeout for interceptors.
-        store, approver, bus, agent_id, session_id, partial: as for every bridge; see `BridgeHost`.
+        options: those of `BridgeHost`, but for `timeout` and `idempotent`: the host runs the tools.
 
     Raises `RegistrationError` for a component that cannot work by this contract.
     """
@@ -61,30 +57,13 @@ class AgentHooksInterceptor:
         *,
         tools: Iterable[ToolSpec] = (),
         host_asks: bool = False,
-        store: Store | None = None,
-        approver: Approver | CallGate | None = None,
-        bus: EventBus | None = None,
-        agent_id: str = "agent",
-        session_id: str = "",
-        partial: bool = False,
+        **options: Any,
     ) -> None:
-        self.host = BridgeHost(
-            "agent_hooks",
-            components,
-            store=store,
-            approver=approver,
-            bus=bus,
-            agent_id=agent_id,
-            session_id=session_id,
-            partial=partial,
-        )
+        for option in sorted({"timeout", "idempotent"} & options.keys()):
+            raise RegistrationError(f"option {option!r}", "no verdict stops or repeats a tool")
+        super().__init__("agent_hooks", components, **options)
         self._facts = HostFacts({spec.name: spec for spec in tools}, host_asks)
         self._sessions: dict[str, HostedSession] = {}
-
-    @property
-    def delivers(self) -> Mapping[Ability, Delivery]:
-        """The delivery of each ability, in a host with all points."""
-        return self.host.delivers
 
     async def intercept(self, context: dict[str, Any], /) -> dict[str, Any]:
         """Return the verdict of the components on *context*; raises for an unknown point."""
@@ -96,18 +75,11 @@ class AgentHooksInterceptor:
         return verdict.to_wire()
 
     async def aclose(self) -> None:
-        """End all open calls, and close the components."""
+        """End all open calls, write the last records, and close the components."""
         for session in tuple(self._sessions.values()):
             await session.close("cancelled")
         self._sessions.clear()
-        await self.host.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self.host.ready()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+        await super().aclose()
 
     def _session_of(self, context: dict[str, Any]) -> HostedSession:
         key = context["session"]["id"]
@@ -143,14 +115,11 @@ class AgentHooksInterceptor:
         return replacement("$target", messages, request)
 
     async def _on_post_model_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
-        calls, text = context["response"]["tool_calls"], context["response"]["content"]
-        session.announce(calls)
-        if not calls or not isinstance(text, str):
-            return ALLOW  # A final answer is judged at `output`.
-        spoken = await session.say(text)
-        if isinstance(spoken, Deny):
-            return denial(spoken.reason)
-        return replacement("$target.content", text, spoken)
+        session.announce(context["response"]["tool_calls"])
+        path, text = text_place(context["response"]["content"], "assistant")
+        if not path or not text:
+            return ALLOW  # An answer in another form is judged at `output`.
+        return replacement(path, text, await session.answer(text))
 
     async def _on_pre_tool_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
         call = context["tool_call"]
