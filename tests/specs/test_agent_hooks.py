@@ -564,9 +564,10 @@ async def test_interceptors_see_what_handlers_left():
     script = Script(pre_tool_call=transform("$target.path", "c"))
     world = World(script, components=[Early(), Redact(), seen])
 
-    await world.run()
+    await world.run(f"use {SECRET}")
 
     (call,), (result,) = script.at("pre_tool_call"), script.at("post_tool_call")
+    assert SECRET not in json.dumps(script.seen)
     assert call["target"] == {"path": "b"}
     assert result["target"] == f"it is {HIDDEN} in c"
     assert seen.calls == [{"path": "c"}]

@@ -30,19 +30,21 @@ from toolbus.bridges.agent_hooks.wire_records import (
 )
 from toolbus.components.components import LATE, AgentComponent
 from toolbus.components.marks import Mark, on
-from toolbus.errors import RegistrationError
+from toolbus.errors import MessageDenied, RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
     MODEL_CALL_ERROR,
     RUN_AFTER,
     RUN_BEFORE,
+    RUN_ERROR,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     Deny,
+    RunResult,
 )
 from toolbus.messages.immutable import thaw
-from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import (
         ModelFailure,
         ModelRequest,
-        RunResult,
+        RunFailure,
         RunStart,
         Scope,
         ToolCallOutcome,
@@ -169,15 +171,34 @@ class AgentHooksComponent(AgentComponent):
     # --- the points ------------------------------------------------------------------------------
 
     @on(RUN_BEFORE, priority=_LAST, on_error="closed")
-    async def judge_prompt(self, ctx: EventContext[RunStart]) -> RunStart | Deny | None:
-        """Emit `input`."""
-        content = wire_prompt(ctx.value.prompt)
-        emitted = await self._session_of(ctx.scope).emit(
-            "input", input={"content": content, "role": "user"}
-        )
-        if isinstance(emitted, Deny) or emitted.target["content"] == content:
-            return emitted if isinstance(emitted, Deny) else None
-        return replace(ctx.value, prompt=_text_of(emitted.target["content"]))
+    async def begin(self, ctx: EventContext[RunStart]) -> Deny | None:
+        """Emit `agent_startup` before the first run."""
+        session = self._session_of(ctx.scope)
+        session.denied_input = ""
+        return await session.start()
+
+    @on(MESSAGE_APPEND_BEFORE, roles="user", priority=_LAST, on_error="closed")
+    async def judge_input(self, ctx: EventContext[Message]) -> Message | Deny | None:
+        """Emit `input` for every message of a user, as redactions left it."""
+        message, session = ctx.value, self._session_of(ctx.scope)
+        if not isinstance(message, UserMessage):
+            return None
+        content = wire_prompt(message.content)
+        emitted = await session.emit("input", input={"content": content, "role": "user"})
+        if isinstance(emitted, Deny):
+            session.denied_input = emitted.reason
+            return emitted
+        if emitted.target["content"] == content:
+            return None
+        return message.with_text(_text_of(emitted.target["content"]))
+
+    @on(RUN_ERROR)
+    def end_denied(self, ctx: EventContext[RunFailure]) -> RunResult[Any] | None:
+        """End a run whose prompt was denied as denied, instead of by an error."""
+        reason, failure = self._session_of(ctx.scope).denied_input, ctx.value
+        if not reason or failure.error_type != MessageDenied.__name__:
+            return None
+        return RunResult(status="denied", reason=reason) if reason in failure.error_text else None
 
     @on(MODEL_CALL_BEFORE, priority=_LAST, on_error="closed")
     async def judge_request(self, ctx: EventContext[ModelRequest]) -> ModelRequest | Deny | None:

@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 
 
 class HookedSession:
-    """The facts about one session: its last *scope* and *model*, and the end of its last run."""
+    """The facts about one session: its last *scope* and *model*, and the end of its last run.
+
+    *denied_input* is the reason why a message of the present run was denied.
+    """
 
     def __init__(self, emitter: HookEmitter, host: Host) -> None:
         self.scope, self.model, self.reason = Scope(), "model", "completed"
+        self.denied_input = ""
         self._emitter, self._host = emitter, host
         self._has_begun = self._is_started = False
         # Of a streamed answer: the text so far, its part that was judged, and the refused part.
         self._growing = self._judged = ""
         self._refusal: tuple[str, Deny] | None = None
 
-    async def emit(self, point: Point, **members: Any) -> Emitted | Deny:
-        """Emit *point* in a started session; return its end, or the denial."""
+    async def start(self) -> Deny | None:
+        """Emit the start of the session once it may begin; return the denial, or None."""
         if not self._is_started:
             self._has_begun = True
             names = sorted([tool.spec.name for tool in self._host.tools])
@@ -35,6 +39,12 @@ class HookedSession:
             if not started.proceeds:
                 return Deny(started.verdict.text)
             self._is_started = True
+        return None
+
+    async def emit(self, point: Point, **members: Any) -> Emitted | Deny:
+        """Emit *point* in a started session; return its end, or the denial."""
+        if (denied := await self.start()) is not None:
+            return denied
         emitted = await self._emit(point, **members)
         return emitted if emitted.proceeds else Deny(emitted.verdict.text)
 

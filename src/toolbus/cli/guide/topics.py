@@ -36,6 +36,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "mcp",
             "bridges",
+            "agent-hooks",
             "hosts",
             "claude-code",
             "codex",
