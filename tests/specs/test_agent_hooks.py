@@ -2,14 +2,16 @@
 
 import asyncio
 import json
+import os
 import subprocess
-import venv
+import sys
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from framework_environments import run
 from toolbus import (
     Agent,
     AgentComponent,
@@ -909,18 +911,24 @@ DECLARED: dict[str, str] = {}
 def kit_python(tmp_path_factory):
     """Return the interpreter of an environment with the kit."""
     folder = tmp_path_factory.mktemp("kit")
-    venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", "-e", ROOT, f"agent-hooks-sdk[ctk]=={PINNED}"]
-    subprocess.run(install, check=True)
+    python = str(folder / "bin/python")
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
+    run([*pip, "blinker>=1.9", "msgspec>=0.20", f"agent-hooks-sdk[ctk]=={PINNED}"])
     return python
 
 
 def run_kit(python, name, *arguments):
     """Return the JSON lines that the program *name* prints."""
-    command = [python, KIT / f"{name}.py", *arguments]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [json.loads(line) for line in printed.splitlines()]
+    command = [python, str(KIT / f"{name}.py"), *arguments]
+    done = subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.full
