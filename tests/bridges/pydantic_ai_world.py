@@ -124,20 +124,23 @@ class OwnHooks(AbstractCapability):
     async def wrap_tool_execute(self, ctx, *, call, tool_def, args, handler):
         if call.tool_call_id in self.replies:
             return self.replies.pop(call.tool_call_id)
-        attempts = 2 if self.hooks.retries(call.tool_name) else 1
-        for left in reversed(range(attempts)):
+        is_tried_again = self.hooks.retries(call.tool_name)
+        while True:
             try:
-                return self.after(call, await handler(args))
+                result = await handler(args)
+                break
             except CONTROL_FLOW:
                 raise
             except Exception as error:  # noqa: BLE001 - the model reads it
-                text = str(error)
+                if is_tried_again:
+                    is_tried_again = False
+                    continue
+                text = self.after(call, str(error), is_error=True)
+                raise ToolFailed(text) from None
             except BaseException:
                 self.after(call, "cancelled", is_error=True)
                 raise
-            if not left:
-                break
-        raise ToolFailed(self.after(call, text, is_error=True))
+        return self.after(call, result)
 
     def after(self, call, result, *, is_error=False):
         arguments = call.args_as_dict()
