@@ -13,7 +13,7 @@ from copy import copy
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from agents import FunctionTool, Handoff, ToolTimeoutError
+from agents import Agent, FunctionTool, Handoff, ToolTimeoutError
 from agents.function_schema import function_schema
 from agents.tool import (
     invoke_function_tool,
@@ -22,6 +22,7 @@ from agents.tool import (
 )
 
 from toolbus.bridges.bridged_call import RUNNING
+from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import thaw
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from toolbus.bridges.openai_agents.judged_runs import JudgedRun
-    from toolbus.bridges.openai_agents.runner import OpenAIAgentsBridge
     from toolbus.bridges.session import CallEnd
     from toolbus.events.catalogue import Ask, Deny
     from toolbus.messages.records import ToolResponse
@@ -47,26 +47,37 @@ CURRENT: ContextVar[JudgedRun | None] = ContextVar("toolbus_openai_agents_run", 
 """The run of the code that runs now; inside a tool, that of the sub-agents which it may run."""
 
 
+def current_run(name: str) -> JudgedRun:
+    """Return the run in which the agent or tool *name* runs; raises outside of one."""
+    run = CURRENT.get()
+    if run is None:
+        reason = "it is wrapped, and no bridge has seen the prompt; use `bridge.run`, not `Runner`"
+        raise RegistrationError(f"{name!r}", reason)
+    return run
+
+
 class AwaitsApprovalError(Exception):
     """The framework waits for its user's approval, and makes the call again afterwards."""
 
 
 class JudgedTool:
-    """A *tool* of an agent, whose calls pass the components.
+    """A *tool* of an agent, whose calls pass the components; the agent has no *unknown* one."""
 
-    The agent itself has no *unknown* one.
-    """
-
-    def __init__(
-        self, bridge: OpenAIAgentsBridge, tool: FunctionTool, *, is_unknown: bool = False
-    ) -> None:
-        self.bridge, self.tool = bridge, tool
+    def __init__(self, tool: FunctionTool, *, is_unknown: bool = False) -> None:
+        self.tool, self.name = tool, tool.qualified_name
         self.spec = None if is_unknown else spec_of(tool)
-        self.name, self._offered = tool.qualified_name, self.spec
+        self._offered = self.spec
         self._inner = copy(tool)
         self._inner.timeout_behavior = "raise_exception"
         # The framework's masked text of a failure would reach the handlers otherwise.
         set_function_tool_failure_error_function(self._inner, None)
+
+    @property
+    def agent(self) -> Agent[Any] | None:
+        """The agent that `Agent.as_tool` made this tool of."""
+        # Private, but nothing else leads to the agent.
+        agent = self.tool._agent_instance  # noqa: SLF001
+        return agent if isinstance(agent, Agent) else None
 
     def shown(self, offered: ToolSpec | None = None, *, pauses: bool = True) -> FunctionTool:
         """Return the tool for the framework, as *offered*, and with its pauses for approval."""
@@ -76,7 +87,8 @@ class JudgedTool:
         if self._offered is not None and self._offered != self.spec:
             shown.description = self._offered.description
             shown.params_json_schema = thaw(self._offered.input_schema)
-        if pauses and (self.bridge.pauses or self.tool.needs_approval):
+        run = CURRENT.get()
+        if pauses and (run is None or run.pauses or self.tool.needs_approval):
             shown.needs_approval = self.needs_approval
         return shown
 
@@ -84,7 +96,7 @@ class JudgedTool:
         self, context: RunContextWrapper[Any], parameters: dict[str, Any], call_id: str
     ) -> bool:
         """Return whether the call waits for the user: a guard asks, or the tool's own setting."""
-        run = self.bridge.current(self.name)
+        run = current_run(self.name)
         call = run.calls.get(call_id)
         if call is None:
             call = JudgedCall(self, run, call_of(call_id, self.name, json.dumps(parameters)))
@@ -95,23 +107,23 @@ class JudgedTool:
             if call.work.done() or not (await needs if isawaitable(needs) else needs):
                 return False
             await call.pause()
-        run.pause(call.call)
+        run.is_paused = True
         return True
 
     async def invoke(self, context: ToolContext[Any], arguments: str) -> Any:
         """Return the result of a call for the framework."""
-        run, call_id = self.bridge.current(self.name), context.tool_call_id
+        run, call_id = current_run(self.name), context.tool_call_id
         call = run.calls.get(call_id)
         if call is None or call.is_paused:
             call = JudgedCall(self, run, call_of(call_id, self.name, arguments))
             call.go_on(approved=context.is_tool_approved(self.tool.name, call_id))
             run.calls[call_id] = call
-        self.bridge.paused.pop(call_id, None)
+        run.paused.pop(call_id, None)
         try:
             end = await call.end(context, arguments)
         except AwaitsApprovalError:
             # A sub-agent's call waits: the framework looks for that itself.
-            run.pause(call.call)
+            run.is_paused = True
             return None
         finally:
             if call.work.done():
@@ -150,12 +162,16 @@ class JudgedTool:
         """Return the tool's own result; raises its failure."""
         context = copy(context)
         context.tool_arguments = arguments
-        below = self.bridge.run_below()
-        with set_context(CURRENT, below):
-            output = await invoke_function_tool(
-                function_tool=self._inner, context=context, arguments=arguments
-            )
-        if below.is_paused:
+        # The pause of a sub-agent that a function runs would end there.
+        below = current_run(self.name).below(pauses=self.agent is not None)
+        try:
+            with set_context(CURRENT, below):
+                output = await invoke_function_tool(
+                    function_tool=self._inner, context=context, arguments=arguments
+                )
+        finally:
+            await below.drop_calls()
+        if below.is_paused and self.agent is not None:
             raise AwaitsApprovalError
         return output
 
@@ -188,7 +204,7 @@ class JudgedCall:
         self._asked: asyncio.Future[bool] = loop.create_future()
         self._started: asyncio.Future[tuple[ToolContext[Any], Context] | None]
         self._started = loop.create_future()
-        ask = self._ask if tool.bridge.pauses else None
+        ask = self._ask if run.pauses else None
         check, passes = tool.problem, (AwaitsApprovalError,)
         self.work: asyncio.Task[CallEnd] = asyncio.create_task(
             run.session.call(call, tool.spec, self._run, ask=ask, check=check, passes=passes)
@@ -273,7 +289,7 @@ def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:
     )
 
 
-def unknown(bridge: OpenAIAgentsBridge, spec: ToolSpec) -> FunctionTool:
+def unknown(spec: ToolSpec) -> FunctionTool:
     """Return a tool for calls of a name that no tool of the agent has."""
 
     async def fail(_: ToolContext[Any], __: str) -> str:
@@ -281,7 +297,7 @@ def unknown(bridge: OpenAIAgentsBridge, spec: ToolSpec) -> FunctionTool:
 
     schema = thaw(spec.input_schema)
     tool = FunctionTool(spec.name, spec.description, schema, fail, strict_json_schema=False)
-    return JudgedTool(bridge, tool, is_unknown=True).shown(pauses=False)
+    return JudgedTool(tool, is_unknown=True).shown(pauses=False)
 
 
 def call_of(call_id: str, name: str, text: str) -> ToolCall:

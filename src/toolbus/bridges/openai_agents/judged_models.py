@@ -28,6 +28,8 @@ class JudgedModel(Model):
 
     def __getattr__(self, name: str) -> Any:
         # The runner looks for optional attributes, such as support of a prompt cache.
+        if name.startswith("__") or name == "_model":
+            raise AttributeError(name)  # Asked by `copy`, before there is a model.
         return getattr(self._model, name)
 
     async def close(self) -> None:

@@ -42,9 +42,9 @@ _FURTHER = frozenset(
 
 
 class JudgedRun:
-    """A run of an agent, in the conversation *key* or below the call whose tool runs it.
+    """A run of an agent, in the conversation *key*, or in a tool of the run *above*.
 
-    A run that the bridge has started is *managed*: its end is known.
+    *pauses*: whether the framework's user answers the questions of guards.
     """
 
     agent: Agent[Any]
@@ -52,9 +52,17 @@ class JudgedRun:
     is_paused = _is_answered = False
 
     def __init__(
-        self, bridge: OpenAIAgentsBridge, key: str = "", *, is_managed: bool = True
+        self,
+        bridge: OpenAIAgentsBridge,
+        key: str = "",
+        *,
+        above: JudgedRun | None = None,
+        pauses: bool = True,
     ) -> None:
-        self.bridge, self._key, self._is_managed = bridge, key, is_managed
+        self.bridge, self._key, self._above = bridge, key, above
+        self.pauses: bool = pauses and (bridge if above is None else above).pauses
+        # The calls that the framework's user may have refused since the last run.
+        self.paused: dict[str, ToolCall] = {} if above is None else above.paused
         self._session: BridgeSession | None = None
         self.judged: dict[str, JudgedTool] = {}
         self.calls: dict[str, JudgedCall] = {}
@@ -74,10 +82,9 @@ class JudgedRun:
             self._session = self.bridge.host.session_here(self._key, agent)
         return self
 
-    def pause(self, call: ToolCall) -> None:
-        """Note that *call* waits for the framework's approval."""
-        self.is_paused = True
-        self.bridge.paused[call.id] = call
+    def below(self, *, pauses: bool) -> JudgedRun:
+        """Return the run of the sub-agents that a tool may run."""
+        return JudgedRun(self.bridge, above=self, pauses=pauses)
 
     # --- its prompt and its end ------------------------------------------------------------------
 
@@ -99,7 +106,7 @@ class JudgedRun:
 
     async def end(self, result: RunResult | RunResultStreaming) -> None:
         """Put the end of the run on the bus, unless it only pauses."""
-        await self._drop_calls()
+        await self.drop_calls()
         if result.interruptions:
             return
         output = result.final_output
@@ -113,10 +120,11 @@ class JudgedRun:
 
     async def fail(self, error: BaseException) -> None:
         """Put the failure of the run on the bus."""
-        await self._drop_calls()
+        await self.drop_calls()
         await self.session.fail(error)
 
-    async def _drop_calls(self) -> None:
+    async def drop_calls(self) -> None:
+        """End the calls that the framework does not run any longer."""
         while self.calls:
             _, call = self.calls.popitem()
             await call.cancel()
@@ -125,7 +133,7 @@ class JudgedRun:
 
     async def request(self, user_input: Any) -> Any:
         """Return the input of a request as the model may read it."""
-        if not self._is_managed and _prompt_of(user_input) not in self._prompts:
+        if self._above is not None and _prompt_of(user_input) not in self._prompts:
             # A sub-agent that the program runs inside a tool.
             await self.begin(user_input)
         for item in user_input if isinstance(user_input, list) else ():
@@ -159,14 +167,14 @@ class JudgedRun:
                 tools[index] = self.judged[tool.name].shown(pauses=False)
         # 0.24.0: the runner resolves the answer with this very list, and ends the run for a name
         # that is not there.
-        tools.extend(unknown(self.bridge, ToolSpec(name=name)) for name in sorted(names - known))
+        tools.extend(unknown(ToolSpec(name=name)) for name in sorted(names - known))
         self._is_answered = all(item.type not in _FURTHER for item in output)
         text = answer_in(output)
         if self._is_answered or text:
             answer = await self.session.answer(text)
             for number, part in enumerate(_parts_in(output) if answer != text else ()):
                 part.text = "" if number else answer
-        if self._is_answered and not self._is_managed:
+        if self._is_answered and self._above is not None:
             await self.session.end()
 
     async def _end_unrun(self, call_id: str, text: str) -> None:
@@ -174,11 +182,10 @@ class JudgedRun:
 
         It tells nothing else of that.
         """
-        call, waiting = self.bridge.paused.pop(call_id, None), self.calls.pop(call_id, None)
+        call, waiting = self.paused.pop(call_id, None), self.calls.pop(call_id, None)
         if call is not None:
-            other = unknown(self.bridge, ToolSpec(name=call.name))
-            tool = self.judged.get(call.name) or JudgedTool(self.bridge, other)
-            waiting = JudgedCall(tool, self, call)
+            other = JudgedTool(unknown(ToolSpec(name=call.name)))
+            waiting = JudgedCall(self.judged.get(call.name, other), self, call)
             waiting.go_on(approved=False)
         if waiting is not None:
             await waiting.refuse(text)

@@ -17,9 +17,8 @@ from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.openai_agents.judged_calls import CURRENT, call_of
 from toolbus.bridges.openai_agents.judged_models import JudgedModel, JudgedProvider
 from toolbus.bridges.openai_agents.judged_runs import JudgedRun
-from toolbus.bridges.openai_agents.wrapped_agents import WrappedAgents
+from toolbus.bridges.openai_agents.wrapped_agents import wrap
 from toolbus.bridges.threads import run_for_thread
-from toolbus.errors import RegistrationError
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from toolbus.bridges.frameworks import Ability, Delivery
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
-    from toolbus.messages.records import ToolCall
 
 A = TypeVar("A", bound="Agent[Any]")
 
@@ -41,14 +39,13 @@ class OpenAIAgentsBridge:
         bridge = OpenAIAgentsBridge([RedactSecrets(), Policy("policy.toml")], store=store)
         result = await bridge.run(agent, "Who is on call?", session=session)
 
-    `run`, `run_streamed` and `run_sync` take the arguments of `Runner`. They put the prompt and the
-    answer on the bus, and wrap the agent with all agents that it hands over to or has as tools. An
-    agent that runs inside a tool is wrapped by the program: `Runner.run(bridge.wrap(agent), …)`, or
-    it is run by the bridge as well. The session of a run has the id of the framework's.
+    `run`, `run_streamed` and `run_sync` take the arguments of `Runner`. They put prompt and answer
+    on the bus, and wrap the agent with all agents that it hands over to or has as tools. An agent
+    that the function of a tool runs is wrapped there: `Runner.run(bridge.wrap(agent), …)`. The
+    session of a run has the id of the framework's.
 
     A guard that asks pauses the run, as `needs_approval` does, unless there is an *approver*. The
-    options are those of `BridgeHost`; with `partial` agents may also run without a run of the
-    bridge, and their prompts and answers are not seen then.
+    options are those of `BridgeHost`.
     """
 
     def __init__(
@@ -56,10 +53,7 @@ class OpenAIAgentsBridge:
     ) -> None:
         self.host = BridgeHost("openai_agents", components, **options)
         self.pauses = options.get("approver") is None
-        self.paused: dict[str, ToolCall] = {}
         self.partial = options.get("partial", False)
-        self._agents = WrappedAgents(self)
-        self._outside: JudgedRun | None = None
         self._ends: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -73,12 +67,19 @@ class OpenAIAgentsBridge:
         """The delivery of each ability in the OpenAI Agents SDK."""
         return self.host.delivers
 
+    def wrap(self, agent: A) -> A:
+        """Return *agent*, which from now on runs only in a run of a bridge, or in a tool of one.
+
+        The agent is changed, not copied, because `Agent.as_tool` and `handoff` keep a reference to
+        it; its clones are wrapped too.
+        """
+        wrap(agent)
+        return agent
+
     async def aclose(self) -> None:
         """Wait for the ends of streamed runs, write the last records and close the components."""
         await asyncio.gather(*self._ends)
         await self.host.aclose()
-
-    # --- runs ------------------------------------------------------------------------------------
 
     async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         """Run *agent* as `Runner.run` does.
@@ -129,46 +130,13 @@ class OpenAIAgentsBridge:
             for item in user_input.get_interruptions():
                 call_id = getattr(item.raw_item, "call_id", None)
                 if call_id and item.tool_name:
-                    call = call_of(call_id, item.tool_name, item.arguments or "")
-                    self.paused.setdefault(call_id, call)
+                    run.paused[call_id] = call_of(call_id, item.tool_name, item.arguments or "")
         else:
             user_input = await run.begin(user_input)
-        # The model's own spans would hold the original answer, so the provider is wrapped too.
         model = JudgedModel(config.model) if isinstance(config.model, Model) else config.model
         provider = JudgedProvider(config.model_provider)
         config = replace(config, model=model, model_provider=provider)
         return run, user_input, {**options, "run_config": config}
-
-    # --- agents ----------------------------------------------------------------------------------
-
-    def wrap(self, agent: A) -> A:
-        """Return *agent*, whose tools and handoffs now pass the components.
-
-        The agent is changed, not copied, because `Agent.as_tool` and `handoff` keep a reference to
-        it; its clones are wrapped too. Its sub-agents are wrapped before each turn.
-        """
-        self._agents.wrap(agent)
-        return agent
-
-    def current(self, name: str) -> JudgedRun:
-        """Return the run in which the agent or tool *name* runs."""
-        run = self.active()
-        if run is not None:
-            return run
-        if not self.partial:
-            reason = "its bridge has not seen the prompt; use `bridge.run`, not `Runner.run`"
-            raise RegistrationError(f"{name!r}", reason)
-        self._outside = self.run_below().open(name)
-        return self._outside
-
-    def run_below(self) -> JudgedRun:
-        """Return the run of the sub-agents that a tool may run."""
-        return JudgedRun(self, is_managed=False)
-
-    def active(self) -> JudgedRun | None:
-        """Return the current run of this bridge, or None."""
-        run = CURRENT.get()
-        return run if run is not None and run.bridge is self else self._outside
 
 
 async def _end_streamed(run: JudgedRun, result: RunResultStreaming) -> None:

@@ -1,12 +1,13 @@
-"""Agents of the OpenAI Agents SDK whose tools, handoffs and models pass the components.
+"""Agents of the OpenAI Agents SDK whose tools, handoffs and models pass the components of a run.
 
-Facts about the framework are from runs with openai-agents 0.24.0.
+Facts about the framework are from runs with openai-agents 0.21.0 to 0.24.0.
 """
 
 from __future__ import annotations
 
 import json
 from copy import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from agents import (
@@ -26,6 +27,7 @@ from toolbus.bridges.openai_agents.judged_calls import (
     CURRENT,
     JudgedTool,
     call_of,
+    current_run,
     spec_of,
     unknown,
 )
@@ -35,116 +37,76 @@ from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agents import AgentBase, RunContextWrapper, Tool
 
     from toolbus.bridges.openai_agents.judged_runs import JudgedRun
-    from toolbus.bridges.openai_agents.runner import OpenAIAgentsBridge
+    from toolbus.events.catalogue import ToolSpec
 
 _LOCAL = (ApplyPatchTool, ComputerTool, CustomTool, LocalShellTool, ShellTool)
 """The tools that run in this process, but not as functions."""
 
 
-class WrappedAgents:
-    """The agents whose turns are prepared by *bridge*."""
+def wrap(agent: Agent[Any]) -> None:
+    """Change *agent* into a wrapped one, in place."""
+    if not hasattr(agent, "unwrapped_class"):
+        kind: Any = type(agent)  # For mypy, a class is not hashable if its instances are not.
+        agent.__class__ = _wrapped(kind)
 
-    def __init__(self, bridge: OpenAIAgentsBridge) -> None:
-        self._bridge = bridge
-        self._classes: dict[type[Agent[Any]], type[Agent[Any]]] = {}
 
-    def wrap(self, agent: Agent[Any]) -> None:
-        """Change *agent* into a wrapped one, in place."""
-        kind = type(agent)
-        if self._classes.get(kind) is not kind:
-            agent.__class__ = self._class_of(kind)
+@cache
+def _wrapped(kind: type[Agent[Any]]) -> type[Agent[Any]]:
+    """Return the subclass of *kind* that prepares each turn for the components of its run."""
 
-    def _class_of(self, kind: type[Agent[Any]]) -> type[Agent[Any]]:
-        """Return the subclass of *kind* whose turns are prepared here."""
-        made = self._classes.get(kind)
-        if made is None:
-            wrapped, bridge = self, self._bridge
+    async def get_all_tools(agent: Any, context: RunContextWrapper[Any]) -> list[Tool]:
+        return await _prepare_turn(agent, await kind.get_all_tools(agent, context))
 
-            async def get_all_tools(agent: Any, context: RunContextWrapper[Any]) -> list[Tool]:
-                return await wrapped.tools(agent, await kind.get_all_tools(agent, context))
+    async def get_system_prompt(agent: Any, context: RunContextWrapper[Any]) -> str | None:
+        current_run(agent.name)
+        return await kind.get_system_prompt(agent, context)
 
-            async def get_system_prompt(agent: Any, context: RunContextWrapper[Any]) -> str | None:
-                bridge.current(agent.name)
-                return await kind.get_system_prompt(agent, context)
+    # Both are public, and called before each turn.
+    methods = {"get_all_tools": get_all_tools, "get_system_prompt": get_system_prompt}
+    return type(kind.__name__, (kind,), {**methods, "unwrapped_class": kind})
 
-            # Both are public and called before each turn.
-            methods = {"get_all_tools": get_all_tools, "get_system_prompt": get_system_prompt}
-            made = type(kind.__name__, (kind,), methods)
-            self._classes[kind] = self._classes[made] = made
-        return made
 
-    async def tools(self, agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
-        """Return *tools*, all tools of *agent* for a turn, as handlers show them to the model.
+async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
+    """Return *tools*, all tools of *agent*, as handlers show them to the model.
 
-        It is called before each turn, so that tools of MCP servers, and tools, handoffs and models
-        that the program has changed, are wrapped too.
-        """
-        others = [each for each in tools if not isinstance(each, FunctionTool)]
-        unseen = sorted(each.name for each in others if isinstance(each, _LOCAL))
-        if unseen and not self._bridge.partial:
-            reason = f"its tools {', '.join(unseen)} pass no component; make them function tools"
-            raise RegistrationError(f"agent {agent.name!r}", reason)
-        if isinstance(agent.model, Model) and not isinstance(agent.model, JudgedModel):
-            agent.model = JudgedModel(agent.model)
-        agent.handoffs[:] = [self._handoff(each) for each in agent.handoffs]
-        functions = {each.qualified_name: each for each in tools if isinstance(each, FunctionTool)}
-        for each in functions.values():
-            # Private, but the only way to the agent of `Agent.as_tool`.
-            if isinstance(each._agent_instance, Agent):  # noqa: SLF001
-                self.wrap(each._agent_instance)  # noqa: SLF001
-        judged = {name: JudgedTool(self._bridge, each) for name, each in functions.items()}
-        offered = specs = [spec_of(each) for each in functions.values()]
-        added = [each.spec for each in self._bridge.host.tools if each.spec.name not in judged]
-        run = self._bridge.active()
-        if run is not None:
-            # Without a run the framework only restores a state.
-            run.open(agent.name).agent, run.judged = agent, judged
-            offered = [*await run.session.adapt_tools(specs, added)]
-        shown = [
-            judged[spec.name].shown(spec) if spec.name in judged else unknown(self._bridge, spec)
-            for spec in offered
-        ]
-        return [*shown, *others]
+    The tools of MCP servers, and tools, handoffs and models that the program has changed since the
+    last turn, are wrapped too.
+    """
+    run = CURRENT.get()
+    others = [each for each in tools if not isinstance(each, FunctionTool)]
+    if isinstance(agent.model, Model) and not isinstance(agent.model, JudgedModel):
+        agent.model = JudgedModel(agent.model)
+    agent.handoffs[:] = [_judged(each) for each in agent.handoffs]
+    functions = {each.qualified_name: each for each in tools if isinstance(each, FunctionTool)}
+    judged = {name: JudgedTool(each) for name, each in functions.items()}
+    for each in judged.values():
+        if each.agent is not None:
+            wrap(each.agent)
+    offered = [spec_of(each) for each in functions.values()]
+    if run is not None:
+        # Without a run the framework only restores a state.
+        run.open(agent.name).agent, run.judged = agent, judged
+        offered = await _adapted(run, offered, others)
+    shown = [
+        judged[spec.name].shown(spec) if spec.name in judged else unknown(spec) for spec in offered
+    ]
+    return [*shown, *others]
 
-    def _handoff(self, item: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
-        if isinstance(item, JudgedHandoff):
-            return item
-        original = item if isinstance(item, Handoff) else handoff(item)
 
-        async def invoke(context: RunContextWrapper[Any], arguments: str) -> AgentBase[Any]:
-            run = self._bridge.active()
-            if run is None:
-                return await original.on_invoke_handoff(context, arguments)
-            return await self._hand_over(run, original, context, arguments)
-
-        judged = copy(original)
-        judged.__class__ = JudgedHandoff
-        judged.on_invoke_handoff = invoke
-        return judged
-
-    async def _hand_over(
-        self, run: JudgedRun, original: Handoff[Any, Any], context: Any, raw: str
-    ) -> AgentBase[Any]:
-        """Return the agent that takes over; the same agent, with the reason, if that is denied."""
-        targets: list[Agent[Any]] = []
-        call_id = run.handoff_ids.pop(original.tool_name, None) or new_id()
-        call = call_of(call_id, original.tool_name, raw)
-
-        async def transfer(arguments: dict[str, Any]) -> ToolResponse:
-            text = raw if arguments == call.arguments else json.dumps(arguments)
-            target = await original.on_invoke_handoff(context, text)
-            self.wrap(target)
-            targets.append(target)
-            return ToolResponse.from_text(original.get_transfer_message(target))
-
-        end = await run.session.call(call, spec_of(original), transfer)
-        if end.error is not None:
-            raise end.error
-        run.transfer = end.response.text
-        return targets[-1] if targets and end.status == "ok" else run.agent
+async def _adapted(run: JudgedRun, specs: list[ToolSpec], others: Sequence[Tool]) -> list[ToolSpec]:
+    """Return *specs*, with the tools of components, as handlers show them."""
+    unseen = sorted(each.name for each in others if isinstance(each, _LOCAL))
+    if unseen and not run.bridge.partial:
+        reason = f"the calls of {', '.join(unseen)} pass no component; make it a function tool"
+        raise RegistrationError(f"agent {run.agent.name!r}", reason)
+    names = {spec.name for spec in specs}
+    added = [each.spec for each in run.bridge.host.tools if each.spec.name not in names]
+    return [*await run.session.adapt_tools(specs, added)]
 
 
 class JudgedHandoff(Handoff[Any, Any]):
@@ -154,3 +116,39 @@ class JudgedHandoff(Handoff[Any, Any]):
         """Return the result of the handoff."""
         run = CURRENT.get()
         return run.transfer if run is not None else super().get_transfer_message(agent)
+
+
+def _judged(item: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
+    if isinstance(item, JudgedHandoff):
+        return item
+    original = item if isinstance(item, Handoff) else handoff(item)
+
+    async def invoke(context: RunContextWrapper[Any], arguments: str) -> AgentBase[Any]:
+        return await _hand_over(current_run(original.tool_name), original, context, arguments)
+
+    judged = copy(original)
+    judged.__class__ = JudgedHandoff
+    judged.on_invoke_handoff = invoke
+    return judged
+
+
+async def _hand_over(
+    run: JudgedRun, original: Handoff[Any, Any], context: RunContextWrapper[Any], raw: str
+) -> AgentBase[Any]:
+    """Return the agent that takes over; the same agent, with the reason, if that is denied."""
+    targets: list[Agent[Any]] = []
+    call_id = run.handoff_ids.pop(original.tool_name, None) or new_id()
+    call = call_of(call_id, original.tool_name, raw)
+
+    async def transfer(arguments: dict[str, Any]) -> ToolResponse:
+        text = raw if arguments == call.arguments else json.dumps(arguments)
+        target = await original.on_invoke_handoff(context, text)
+        wrap(target)
+        targets.append(target)
+        return ToolResponse.from_text(original.get_transfer_message(target))
+
+    end = await run.session.call(call, spec_of(original), transfer)
+    if end.error is not None:
+        raise end.error
+    run.transfer = end.response.text
+    return targets[-1] if targets and end.status == "ok" else run.agent
