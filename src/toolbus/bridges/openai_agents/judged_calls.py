@@ -22,11 +22,11 @@ from agents.tool import (
 )
 
 from toolbus.bridges.bridged_call import RUNNING
-from toolbus.errors import RegistrationError
+from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import thaw
-from toolbus.messages.records import ToolCall
+from toolbus.messages.records import ToolCall, ToolResponse
 from toolbus.tasks.loops import set_context
 from toolbus.tools.calls.execution import failure, to_response
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from toolbus.bridges.openai_agents.judged_runs import JudgedRun
     from toolbus.bridges.session import CallEnd
     from toolbus.events.catalogue import Ask, Deny
-    from toolbus.messages.records import ToolResponse
 
 
 CURRENT: ContextVar[JudgedRun | None] = ContextVar("toolbus_openai_agents_run", default=None)
@@ -271,7 +270,11 @@ class JudgedCall:
         text = self._text if arguments == self.call.arguments else json.dumps(arguments)
         work = self._tool.run_tool(context, text)
         self.output = await asyncio.create_task(work, context=variables)
-        return to_response(self.output)
+        try:
+            return to_response(self.output)
+        except (FreezeError, TypeError):
+            # The model reads any other object as its text.
+            return ToolResponse.from_text(str(self.output))
 
 
 def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:

@@ -137,6 +137,8 @@ class JudgedRun:
             # A sub-agent that the program runs inside a tool.
             await self.begin(user_input)
         for item in user_input if isinstance(user_input, list) else ():
+            if item.get("type") == "function_call":
+                self._ids.add(item["call_id"])
             if item.get("type") == "function_call_output":
                 await self._end_unrun(item["call_id"], str(item["output"]))
         return self._changed(user_input)
@@ -150,7 +152,7 @@ class JudgedRun:
         calls = [item for item in output if item.type == "function_call"]
         for call in calls:
             if call.call_id in self._ids:
-                # 0.24.0: the runner ends the run for an id that a call had before.
+                # An approval is for an id; 0.24.0 ends the run for one that a call had before.
                 call.call_id = new_id()
             self._ids.add(call.call_id)
         self.handoff_ids = {call.name: call.call_id for call in reversed(calls)}
