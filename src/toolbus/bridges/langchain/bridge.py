@@ -6,8 +6,8 @@ Facts about the framework are from runs with langchain 1.5.2 and langgraph 1.2.2
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 try:
     from langchain.agents.middleware import AgentMiddleware, hook_config
@@ -23,7 +23,7 @@ except ImportError as error:
 
     raise ImportError(needs_extra("the bridge needs langchain", "langchain")) from error
 
-from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.langchain.callbacks import agent_of
 from toolbus.bridges.langchain.requests import (
     adapted_request,
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
     from langgraph.types import Command
 
-    from toolbus.bridges.frameworks import Ability, Delivery
     from toolbus.bridges.session import BridgeSession
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
+    from toolbus.events.catalogue import ToolSpec
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class BridgeState(AgentState[Any]):
     toolbus_session: Annotated[str, OmitFromSchema(input=True, output=True)]
 
 
-class LangChainBridge(AgentMiddleware):
+class LangChainBridge(FrameworkBridge, AgentMiddleware):
     """The components of toolbus as the middleware of a LangChain agent.
 
         bridge = LangChainBridge([RedactSecrets(), Policy("policy.toml")], store=store)
@@ -92,34 +92,20 @@ class LangChainBridge(AgentMiddleware):
         raises: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__()
-        self.host = BridgeHost("langchain", components, **options)
+        FrameworkBridge.__init__(self, "langchain", components, **options)
         self.raises = raises
         # Without an approver a question pauses the run, if it can be paused.
         self.pauses = options.get("approver") is None
         # By session, the run (`Scope.run_id`) whose end is on the bus already.
         self._ended: WeakKeyDictionary[BridgeSession, str | None] = WeakKeyDictionary()
+        # The sessions that know the tools of their agent.
+        self._equipped: WeakSet[BridgeSession] = WeakSet()
         # By the `id` of a tool, kept with the tool so that no other gets its id.
         self._guarded: dict[int, tuple[BaseTool, GuardedTool]] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    @property
-    def delivers(self) -> Mapping[Ability, Delivery]:
-        """The delivery of each ability in LangChain."""
-        return self.host.delivers
 
     def close(self) -> None:
         """Do as `aclose`, for a program without an event loop."""
         in_thread(self.aclose())
-
-    async def aclose(self) -> None:
-        """Write the last records and close the components."""
-        await self.host.aclose()
 
     def wrap(self, target: T) -> T:
         """Return *target*, a tool or an agent of another maker, whose calls pass the components.
@@ -247,7 +233,7 @@ class LangChainBridge(AgentMiddleware):
         """Run the tool guarded."""
         session = self._session(request.runtime.config, request.state)
         if request.tool is None:
-            call = _call_of(request)
+            call = in_thread(self._unknown_call(session, request))
             return message_of(session.call_sync(call, None, _no_tool).response, call)
         try:
             with set_context(SESSION, session):
@@ -264,7 +250,7 @@ class LangChainBridge(AgentMiddleware):
         """Run the tool guarded."""
         session = self._session(request.runtime.config, request.state)
         if request.tool is None:
-            call = _call_of(request)
+            call = await self._unknown_call(session, request)
             return message_of((await session.call(call, None, _no_tool)).response, call)
         try:
             with set_context(SESSION, session):
@@ -278,6 +264,22 @@ class LangChainBridge(AgentMiddleware):
     def _session(self, config: Mapping[str, Any], state: Any) -> BridgeSession:
         key = state.get("toolbus_session", "") if isinstance(state, dict) else ""
         return self.session_of(config, key)
+
+    async def adapt_tools(
+        self, session: BridgeSession, tools: Iterable[BaseTool]
+    ) -> tuple[ToolSpec, ...]:
+        """Return the specs of *tools*, and of those of components, as handlers show them."""
+        self._equipped.add(session)
+        specs = {tool.name: self.guard_tool(tool).spec for tool in tools}
+        added = [tool.spec for tool in self.host.tools if tool.spec.name not in specs]
+        return await session.adapt_tools([*specs.values()], added)
+
+    async def _unknown_call(self, session: BridgeSession, request: ToolCallRequest) -> ToolCall:
+        if session not in self._equipped:
+            # A graph whose requests to the model pass no middleware.
+            await self.adapt_tools(session, request.runtime.tools)
+        call = request.tool_call
+        return ToolCall(id=call["id"] or new_id(), name=call["name"], arguments=call["args"])
 
     def _has_ended(self, session: BridgeSession) -> bool:
         return self._ended.get(session, "") == session.scope.run_id
@@ -297,11 +299,6 @@ def in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 def _is_prompt(message: Any) -> bool:
     return isinstance(message, HumanMessage)
-
-
-def _call_of(request: ToolCallRequest) -> ToolCall:
-    call = request.tool_call
-    return ToolCall(id=call["id"] or new_id(), name=call["name"], arguments=call["args"])
 
 
 def _no_tool(_: dict[str, Any]) -> Any:

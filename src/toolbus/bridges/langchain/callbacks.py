@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from toolbus.bridges.session import BridgeSession
 
+REWRITTEN = "a handler changed the arguments, which an agent that is not wrapped cannot follow"
+
 GUARDED = "toolbus"
 """The tag of tools that are guarded themselves."""
 
@@ -67,7 +69,7 @@ class NestedCall(Thread):
         self.start()
         step = self._steps.get()
         if isinstance(step, dict) and step != self._call.arguments:
-            step = self.finish(BridgeError("its arguments were rewritten; use `bridge.wrap`"))
+            step = self.finish(BridgeError(REWRITTEN))
         if isinstance(step, CallEnd):
             raise CallRefused(step.response.text)
 

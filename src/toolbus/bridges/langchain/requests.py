@@ -30,8 +30,7 @@ async def adapted_request(
     """Return *request* with the tools that handlers show; hosted tools, which are dicts, stay."""
     tools = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
     specs = {name: bridge.guard_tool(tool).spec for name, tool in tools.items()}
-    added = [tool.spec for tool in bridge.host.tools if tool.spec.name not in tools]
-    shown = await session.adapt_tools([*specs.values()], added)
+    shown = await bridge.adapt_tools(session, tools.values())
     if shown == tuple(specs.values()):
         return request
     hosted = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
