@@ -12,6 +12,7 @@ from google.adk.tools.function_tool import FunctionTool
 
 # A sub-agent in a tool pauses by this error, which has no public module (google-adk 2.13).
 from google.adk.workflow._errors import NodeInterruptedError
+from pydantic_core import from_json, to_json
 
 from toolbus.bridges.google_adk.contents import (
     as_object,
@@ -152,7 +153,17 @@ class GuardedCall:
         if self._twin is not None:
             return await self._twin.run(inner, arguments)
         result = await inner(args=arguments, tool_context=self.context)
+        await self._judge_answer()
         return self._read_stream(result) if isasyncgen(result) else result
+
+    async def _judge_answer(self) -> None:
+        """Judge the run's answer if the tool has set it, as that of an output schema does."""
+        actions = self.context.actions
+        if actions.set_model_response is not None:
+            answer, actions.set_model_response = actions.set_model_response, None
+            text = to_json(answer).decode()
+            read = await self.session.answer(text)
+            actions.set_model_response = answer if read == text else from_json(read)
 
     async def _read_stream(self, results: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Yield the *results* of a streaming tool of a live run as handlers leave them."""
