@@ -8,6 +8,7 @@ import sys
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -359,6 +360,37 @@ async def test_an_unjudged_result_is_judged():
 
     assert (verdict["decision"], verdict["message"]) == ("deny", "not here")
     assert watch.ends == [("c1", "denied")]
+
+
+async def test_a_denied_call_that_ran_stays_denied(caplog):
+    watch = Watch()
+
+    async with AgentHooksInterceptor([watch, Rules()]) as interceptor:
+        host = Host(interceptor)
+        await host.call("c1", "forbidden")
+        verdict = await host.result("c1", "forbidden", "a text")
+
+    assert (verdict["decision"], verdict["message"]) == ("deny", "not here")
+    assert watch.ends == [("c1", "denied")]
+    assert "although it was denied" in caplog.text
+
+
+async def test_repeated_ids_keep_their_results():
+    watch = Watch()
+
+    async with AgentHooksInterceptor([watch, Redact(), Rules()]) as interceptor:
+        host = Host(interceptor, framework="agent-framework")
+        await host.call("c1", "read", path="a")
+        await host.call("c1", "read", path="b")
+        await host.call("c1", "forbidden")
+        await host.result("c1", "read", "text b", path="b")
+        await host.result("c1", "read", "ValueError", is_error=True, path="a")
+        shown = [f"no {SECRET}", "text b", "blocked"]
+        request = await host.request(*[failure("c1", text) for text in ["old", *shown]])
+
+    read = [message["content"][0]["result"] for message in value_of(request)]
+    assert read == ["old", f"no {HIDDEN}", "text b", "not here"]
+    assert sorted(watch.ends) == [("c1", "denied"), ("c1", "error"), ("c1", "ok")]
 
 
 async def test_a_prompt_is_rewritten_or_denied():
@@ -787,6 +819,34 @@ async def test_evaluation_only_changes_nothing():
     record = world.record("pre_tool_call")
     assert record["verdict"]["decision"] == "transform"
     assert record["input_identity"] == record["enforced_identity"]
+
+
+async def switched(script):
+    """Return the argument with which a tool runs that the model calls with 1."""
+    ran = []
+
+    @tool
+    def switch(on: Any) -> str:
+        """Switch it."""
+        ran.append(on)
+        return "done"
+
+    model = ScriptedModel([*calls("switch", on=1), "done"])
+    async with Agent(model, tools=[switch], components=[AgentHooksComponent([script])]) as agent:
+        await agent.run("go")
+    return ran[0]
+
+
+async def test_true_is_not_taken_for_1():
+    def switch_on(context):
+        made = context["response"]["tool_calls"]
+        return transform("$target.tool_calls[0].args.on", value=True) if made else ALLOWED
+
+    at_call = await switched(Script(pre_tool_call=transform("$target.on", value=True)))
+    at_answer = await switched(Script(post_model_call=switch_on))
+
+    assert at_call is True
+    assert at_answer is True
 
 
 async def test_a_record_holds_no_payload():

@@ -16,16 +16,18 @@ from msgspec.structs import replace
 
 from toolbus.bridges.agent_hooks.composition import INTERCEPTION, Composition
 from toolbus.bridges.agent_hooks.emitter import MAX_RECORDS, HookEmitter, HostOptions
-from toolbus.bridges.agent_hooks.hooked_session import HookedSession
-from toolbus.bridges.agent_hooks.mapping import ContractError
+from toolbus.bridges.agent_hooks.hooked_session import HookedSession, Replaced
 from toolbus.bridges.agent_hooks.seams import JCS, IdentityProvider, Seam, bind_all
 from toolbus.bridges.agent_hooks.wire_records import (
     read_answer,
     read_messages,
+    read_text,
     read_value,
     wire_answer,
+    wire_call,
     wire_messages,
     wire_prompt,
+    wire_tools,
     wire_value,
 )
 from toolbus.components.components import LATE, AgentComponent
@@ -43,7 +45,6 @@ from toolbus.events.catalogue import (
     Deny,
     RunResult,
 )
-from toolbus.messages.immutable import thaw
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
@@ -184,13 +185,12 @@ class AgentHooksComponent(AgentComponent):
         if not isinstance(message, UserMessage):
             return None
         content = wire_prompt(message.content)
-        emitted = await session.emit("input", input={"content": content, "role": "user"})
-        if isinstance(emitted, Deny):
-            session.denied_input = emitted.reason
-            return emitted
-        if emitted.target["content"] == content:
-            return None
-        return message.with_text(_text_of(emitted.target["content"]))
+        end = await session.emit("input", input={"content": content, "role": "user"})
+        if isinstance(end, Replaced):
+            return message.with_text(read_text(end.target))
+        if end is not None:
+            session.denied_input = end.reason
+        return end
 
     @on(RUN_ERROR)
     def end_denied(self, ctx: EventContext[RunFailure]) -> RunResult[Any] | None:
@@ -206,21 +206,15 @@ class AgentHooksComponent(AgentComponent):
         request, session = ctx.value, self._session_of(ctx.scope)
         session.model = request.model
         session.forget_answer()
-        messages = wire_messages(request.messages)
-        tools = [
-            {
-                "name": spec.name,
-                "description": spec.description,
-                "schema": thaw(spec.input_schema),
-            }
-            for spec in request.tools
-        ]
-        emitted = await session.emit(
-            "pre_model_call", model={"id": request.model}, messages=messages, tools=tools
+        end = await session.emit(
+            "pre_model_call",
+            model={"id": request.model},
+            messages=wire_messages(request.messages),
+            tools=wire_tools(request.tools),
         )
-        if isinstance(emitted, Deny) or emitted.target == messages:
-            return emitted if isinstance(emitted, Deny) else None
-        return replace(request, messages=read_messages(emitted.target, request.messages))
+        if not isinstance(end, Replaced):
+            return end
+        return replace(request, messages=read_messages(end.target, request.messages))
 
     async def judge_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Emit `post_model_call`, and for a final answer `output`."""
@@ -232,34 +226,24 @@ class AgentHooksComponent(AgentComponent):
         if (refusal := session.take_refusal(message)) is not None:
             return refusal
         model, response = {"id": session.model}, wire_answer(message)
-        emitted = await self._session_of(ctx.scope).emit(
-            "post_model_call", model=model, response=response
-        )
-        if isinstance(emitted, Deny):
-            return emitted
-        if emitted.target != response:
-            message = read_answer(emitted.target, message)
-        return message if message.tool_calls else await self._judge_output(ctx, message)
-
-    async def _judge_output(
-        self, ctx: EventContext[Message], message: AssistantMessage
-    ) -> Message | Deny:
-        emitted = await self._session_of(ctx.scope).emit(
-            "output", output={"content": message.content}
-        )
-        if isinstance(emitted, Deny) or emitted.target["content"] == message.content:
-            return emitted if isinstance(emitted, Deny) else message
-        return message.with_text(_text_of(emitted.target["content"]))
+        end = await session.emit("post_model_call", model=model, response=response)
+        if isinstance(end, Deny):
+            return end
+        if end is not None:
+            message = read_answer(end.target, message)
+        if message.tool_calls:
+            return message
+        end = await session.emit("output", output={"content": message.content})
+        if isinstance(end, Replaced):
+            return message.with_text(read_text(end.target))
+        return message if end is None else end
 
     @on(TOOL_CALL_BEFORE, priority=_LAST, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> ToolCall | Deny | None:
         """Emit `pre_tool_call`."""
-        call, arguments = ctx.value, thaw(ctx.value.arguments)
-        wire = {"id": call.id, "name": call.name, "args": arguments}
-        emitted = await self._session_of(ctx.scope).emit("pre_tool_call", tool_call=wire)
-        if isinstance(emitted, Deny) or emitted.target == arguments:
-            return emitted if isinstance(emitted, Deny) else None
-        return call.with_arguments(emitted.target)
+        call = ctx.value
+        end = await self._session_of(ctx.scope).emit("pre_tool_call", tool_call=wire_call(call))
+        return call.with_arguments(end.target) if isinstance(end, Replaced) else end
 
     @on(TOOL_CALL_AFTER)
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
@@ -278,19 +262,18 @@ class AgentHooksComponent(AgentComponent):
         outcome = self._outcomes.pop((ctx.scope.session_id, message.tool_call_id), None)
         if outcome is None or (outcome.executed is None and outcome.status != "answered"):
             return None
-        call = outcome.executed or outcome.requested
-        emitted = await self._session_of(ctx.scope).emit(
+        end = await self._session_of(ctx.scope).emit(
             "post_tool_call",
-            tool_call={"id": call.id, "name": call.name, "args": thaw(call.arguments)},
+            tool_call=wire_call(outcome.executed or outcome.requested),
             tool_result={
                 "value": wire_value(response),
                 "is_error": response.is_error,
                 "duration_ms": outcome.duration_ns / 1e6,
             },
         )
-        if isinstance(emitted, Deny) or emitted.target == wire_value(response):
-            return emitted if isinstance(emitted, Deny) else None
-        return message.with_tool_response(read_value(emitted.target, response))
+        if not isinstance(end, Replaced):
+            return end
+        return message.with_tool_response(read_value(end.target, response))
 
     @on(RUN_AFTER)
     async def end_run(self, ctx: EventContext[RunResult]) -> None:
@@ -321,9 +304,3 @@ class AgentHooksComponent(AgentComponent):
             self._sessions[scope.session_id] = session
         session.scope = scope
         return session
-
-
-def _text_of(content: Any) -> str:
-    if not isinstance(content, str):
-        raise ContractError("transform_invalid", "expected text")
-    return content

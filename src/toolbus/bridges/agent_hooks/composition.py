@@ -113,7 +113,7 @@ class Emission:
         self.decided_by: int | None = None
         self.resolved_by: Literal["approval", "rejection"] | None = None
         self.verdicts: list[Verdict] = []
-        self._original, self.active = context, active
+        self.original, self.active = context, active
         self._composition, self._seam, self._applies = composition, seam, applies
         self._unified: list[Verdict] = []
 
@@ -161,7 +161,7 @@ class Emission:
     @property
     def _seen(self) -> Context:
         """The context for the next interceptor."""
-        return self._original if self._composition.is_parallel else self.context
+        return self.original if self._composition.is_parallel else self.context
 
     async def _lift(self, place: int, verdict: Verdict) -> None:
         """Put the resolver's verdict in place of *verdict*, a first denial, or end with it, 7.4."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict, deque
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -18,6 +19,7 @@ from toolbus.bridges.agent_hooks.composition import (
 from toolbus.bridges.agent_hooks.mapping import ContractError, Verdict, check_context, context_of
 from toolbus.bridges.agent_hooks.seams import BoundInterceptor, Seam
 from toolbus.errors import FreezeError
+from toolbus.messages.codec import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Deny, Scope
 
 Record = dict[str, Any]
+logger = logging.getLogger("toolbus")
 MAX_RECORDS = 1_000
 """The most records that stay in memory by default, as many as an agent keeps of its ledger."""
 
@@ -50,6 +53,7 @@ class Emitted(NamedTuple):
     verdict: Verdict
     target: Any
     proceeds: bool
+    is_changed: bool
 
 
 class HookEmitter:
@@ -143,10 +147,21 @@ class HookEmitter:
         enforced = None if identity is None else self._enforced(emission)
         record = self._record(emission, identity, enforced)
         self.records.append(record)
-        if self._sink is not None:
-            self._sink(record)
+        self._deliver(record)
         proceeds = self.options.mode == "evaluate_only" or emission.verdict.permits
-        return Emitted(emission.verdict, emission.context["target"], proceeds)
+        target = emission.context["target"]
+        # Not by `==`, to which 1 and true are the same.
+        is_changed = changed(emission.original["target"], target)
+        return Emitted(emission.verdict, target, proceeds, is_changed)
+
+    def _deliver(self, record: Record) -> None:
+        """Give *record* to the sink, whose failure changes no verdict."""
+        if self._sink is None:
+            return
+        try:
+            self._sink(record)
+        except Exception:
+            logger.exception("a record of agent-hooks could not be delivered")
 
     def _enforced(self, emission: Emission) -> str | None:
         """Return the identity of the final context; a permitted one without an identity denies."""

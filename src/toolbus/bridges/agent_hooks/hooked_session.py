@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bridges.agent_hooks.mapping import ContractError
 from toolbus.events.catalogue import Deny, Scope
@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.details import AnswerWindow
     from toolbus.components.components import Host
     from toolbus.messages.records import AssistantMessage
+
+
+class Replaced(NamedTuple):
+    """The *target* that interceptors have put in place of another one."""
+
+    target: Any
 
 
 class HookedSession:
@@ -41,12 +47,14 @@ class HookedSession:
             self._is_started = True
         return None
 
-    async def emit(self, point: Point, **members: Any) -> Emitted | Deny:
-        """Emit *point* in a started session; return its end, or the denial."""
+    async def emit(self, point: Point, **members: Any) -> Deny | Replaced | None:
+        """Emit *point* in a started session; return the denial or the new target, if any."""
         if (denied := await self.start()) is not None:
             return denied
         emitted = await self._emit(point, **members)
-        return emitted if emitted.proceeds else Deny(emitted.verdict.text)
+        if not emitted.proceeds:
+            return Deny(emitted.verdict.text)
+        return Replaced(emitted.target) if emitted.is_changed else None
 
     async def end(self) -> None:
         """Emit the end of a session that has begun."""
@@ -73,7 +81,7 @@ class HookedSession:
             return emitted
         self._judged = judged
         # Nothing more is released of an answer that an interceptor changes.
-        if emitted.target == response:
+        if emitted is None:
             window.release(judged)
         return None
 

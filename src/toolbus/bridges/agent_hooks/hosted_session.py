@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from toolbus.bridges.agent_hooks.open_call import HostFacts, OpenCall
 from toolbus.bridges.agent_hooks.result_texts import LATE_FAILURES, result_text
 from toolbus.bridges.agent_hooks.wire_records import (
     read_call,
@@ -23,11 +24,11 @@ from toolbus.events.catalogue import (
     ModelRequest,
     ToolSpec,
 )
-from toolbus.messages import schemas
+from toolbus.messages.codec import changed
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from toolbus.bridges.session import BridgeSession, CallEnd
     from toolbus.messages.records import ToolCall
@@ -45,83 +46,22 @@ class CallRefusal(NamedTuple):
     is_question: bool = False
 
 
-class HostFacts(NamedTuple):
-    """The program's own facts about its host: the *specs* of tools, and whether the host asks."""
-
-    specs: Mapping[str, ToolSpec]
-    host_asks: bool
-
-
-class OpenCall:
-    """One call that the host runs, while *task* takes it through the handlers.
-
-    *stop* is the point where the host goes on: with the final arguments, or with a question.
-    """
-
-    def __init__(
-        self, session: BridgeSession, call: ToolCall, spec: ToolSpec, facts: HostFacts
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.call = call
-        self.stop: asyncio.Future[dict[str, Any] | Ask] = loop.create_future()
-        self._decision: asyncio.Future[bool | Deny] = loop.create_future()
-        self._result: asyncio.Future[ToolResponse] = loop.create_future()
-        self._host_asks, known = facts.host_asks, facts.specs.get(call.name)
-        check = None if known is None else partial(schemas.problem, known.input_schema)
-        work = session.call(call, spec, self._run, ask=self._ask, check=check)
-        self.task = loop.create_task(work)
-
-    async def _run(self, arguments: dict[str, Any]) -> ToolResponse:
-        if not self.stop.done():
-            self.stop.set_result(arguments)
-        return await self._result
-
-    async def _ask(self, ask: Ask, _: ToolCall) -> bool | Deny | None:
-        if not self._host_asks or self.stop.done():
-            return None
-        self.stop.set_result(ask)
-        return await self._decision
-
-    async def judge(self) -> dict[str, Any] | Ask | CallEnd:
-        """Return the final arguments, the question, or the end of a call that may not run."""
-        try:
-            ends: set[asyncio.Future[Any]] = {self.stop, self.task}
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            await self.cancel()  # The host took too long a wait for a denial.
-            raise
-        return self.stop.result() if self.stop.done() else self.task.result()
-
-    async def end(self, response: ToolResponse) -> CallEnd:
-        """Return the end of the call with *response*, the result of its tool."""
-        if not self._decision.done():
-            self._decision.set_result(True)
-        self._result.set_result(response)
-        return await self.task
-
-    async def cancel(self) -> None:
-        """End the call without a result: the host did not run it, or its run was cancelled."""
-        if isinstance(self.stop.done() and self.stop.result(), Ask):
-            self._decision.set_result(Deny("approval was refused"))
-        else:
-            self.task.cancel()
-        await asyncio.wait({self.task})
-
-
 class HostedSession:
     """The calls of *session* in the host *framework*.
 
-    *results* has, by call id, each text that the model may read in place of the host's.
+    *results* has the texts that the model may read in place of the host's: by call id, one for each
+    call with this id, None for an unchanged one.
     """
 
     def __init__(self, session: BridgeSession, framework: str, facts: HostFacts) -> None:
-        self.results: dict[str, str] = {}
+        self.results: defaultdict[str, list[str | None]] = defaultdict(list)
         self._session, self._facts = session, facts
         self._holds_failures = framework in LATE_FAILURES
         self._specs: dict[str, ToolSpec] = {}
-        self._open: dict[str, OpenCall] = {}
-        self._failed: dict[str, tuple[OpenCall, Any]] = {}
+        self._open: defaultdict[str, list[OpenCall]] = defaultdict(list)
+        self._failed: defaultdict[str, list[tuple[OpenCall, Any]]] = defaultdict(list)
         self._announced: dict[str, ToolCall] = {}
+        self._refused: dict[str, str] = {}
         self._is_running = False
         self._answer: str | None = None
 
@@ -151,10 +91,10 @@ class HostedSession:
 
     async def close(self, reason: str) -> None:
         """End the session, and with it each call that has no end."""
-        await self.settle(dict.fromkeys(self._failed))
-        for call in tuple(self._open.values()):
-            await call.cancel()
-        self._open.clear()
+        for call_id in tuple(self._failed):
+            await self._end_failed(call_id)
+        for call_id in tuple(self._open):
+            await self._cut_off(call_id)
         if self._is_running:
             self._is_running = False
             is_cancelled = reason == "cancelled"
@@ -201,16 +141,34 @@ class HostedSession:
         while len(self._announced) > _MAX_ANNOUNCED:
             del self._announced[next(iter(self._announced))]
 
-    async def settle(self, results: Mapping[str, str | None]) -> None:
-        """End each call for which the model reads a result now; *results* has the texts by id."""
-        for call_id, text in results.items():
-            if (failed := self._failed.pop(call_id, None)) is not None:
-                call, value = failed
-                await self._keep(await call.end(_failure(text or result_text(value))))
-            elif (opened := self._open.pop(call_id, None)) is not None:
-                await opened.cancel()
-            elif (announced := self._announced.pop(call_id, None)) is not None and text is not None:
-                await self._keep(await self._judge_late(announced, _failure(text)))
+    async def settle(self, results: Iterable[tuple[str, str]]) -> None:
+        """End each call for which the model reads a result now: *results* has its id and text."""
+        texts: defaultdict[str, list[str]] = defaultdict(list)
+        for call_id, text in results:
+            texts[call_id].append(text)
+        for call_id in texts:
+            self._refused.pop(call_id, None)
+            announced = self._announced.pop(call_id, None)
+            if call_id in self._failed:
+                await self._end_failed(call_id, texts[call_id])
+            elif call_id in self._open:
+                await self._cut_off(call_id)
+            elif announced is not None:
+                end = await self._judge_late(announced, _failure(texts[call_id][-1]))
+                self._keep(call_id, end, self._next_place(call_id))
+
+    async def _end_failed(self, call_id: str, texts: Sequence[str] = ()) -> None:
+        """End the failed calls with *call_id*; *texts* are the results with it in a request."""
+        for call, value in self._failed.pop(call_id):
+            # A shortened history has the last results alone.
+            place = call.place - len(self.results[call_id]) + len(texts)
+            text = texts[place] if 0 <= place < len(texts) else result_text(value)
+            self._keep(call_id, await call.end(_failure(text)), call.place)
+
+    async def _cut_off(self, call_id: str) -> None:
+        """End the calls with *call_id* that the host has not run."""
+        for opened in self._open.pop(call_id, ()):
+            await opened.cancel()
 
     async def _judge_late(self, call: ToolCall, response: ToolResponse) -> CallEnd:
         """Return the end of *call*, which the host has answered without a point for it."""
@@ -223,10 +181,14 @@ class HostedSession:
 
         return await self._session.call(call, spec, run)
 
-    async def _keep(self, end: CallEnd) -> CallEnd:
-        if end.is_changed and end.outcome is not None:
-            self.results[end.outcome.requested.id] = end.response.text
-        return end
+    def _keep(self, call_id: str, end: CallEnd, place: int) -> None:
+        if end.is_changed:
+            self.results[call_id][place] = end.response.text
+
+    def _next_place(self, call_id: str) -> int:
+        """Return the place of the next result with *call_id*, which the host is to show."""
+        self.results[call_id].append(None)
+        return len(self.results[call_id]) - 1
 
     # --- its calls -------------------------------------------------------------------------------
 
@@ -234,34 +196,51 @@ class HostedSession:
         """Return the arguments with which the call in *wire* may run, or the reason against it."""
         call = read_call(wire)
         self._announced.pop(call.id, None)
-        if (former := self._open.pop(call.id, None)) is not None:
-            await former.cancel()
         spec = self._specs.get(call.name) or ToolSpec(name=call.name)
         opened = OpenCall(self._session, call, spec, self._facts)
+        opened.place = self._next_place(call.id)
         judged = await opened.judge()
         if isinstance(judged, dict | Ask):
-            self._open[call.id] = opened
-            return (
-                judged if isinstance(judged, dict) else CallRefusal(judged.prompt, is_question=True)
-            )
-        self.results[call.id] = judged.response.text
+            self._open[call.id].append(opened)
+        if isinstance(judged, Ask):
+            return CallRefusal(judged.prompt, is_question=True)
+        if isinstance(judged, dict):
+            return judged
+        self._refused[call.id] = judged.response.text
+        self._keep(call.id, judged, opened.place)
         return CallRefusal(judged.response.text)
 
-    async def end_call(self, wire: Mapping[str, Any], result: Mapping[str, Any]) -> CallEnd | None:
+    async def end_call(
+        self, wire: Mapping[str, Any], result: Mapping[str, Any]
+    ) -> CallEnd | CallRefusal | None:
         """Return the end of the call in *wire* with its *result*; None: it is not known yet."""
         call = read_call(wire)
         response = replace(read_value(result["value"]), is_error=result["is_error"])
-        opened = self._open.pop(call.id, None)
+        opened = self._take_open(call)
+        if opened is None and call.id in self._refused:
+            logger.warning("the host ran tool call %s, although it was denied", call.id)
+            return CallRefusal(self._refused[call.id])
+        if opened is not None and result["is_error"] and self._holds_failures:
+            self._failed[call.id].append((opened, result["value"]))
+            return None
         if opened is None:
             # An interceptor before this one has ended the composition, or it was registered late.
             logger.warning("tool call %s ran unjudged; its result is judged with it", call.id)
-            end = await self._judge_late(call, response)
-        elif result["is_error"] and self._holds_failures:
-            self._failed[call.id] = opened, result["value"]
+            self._next_place(call.id)
+            return await self._judge_late(call, response)
+        return await opened.end(response)
+
+    def _take_open(self, call: ToolCall) -> OpenCall | None:
+        """Return the call that has run, the most similar of those with its id; None without any."""
+        opened = self._open.pop(call.id, [])
+        if not opened:
             return None
-        else:
-            end = await opened.end(response)
-        return end
+        alike = [each for each in opened if each.call.name == call.name]
+        same = [each for each in alike if not changed(each.arguments, call.arguments)]
+        ended = [*same, *alike, *opened][0]
+        if others := [each for each in opened if each is not ended]:
+            self._open[call.id] = others
+        return ended
 
     def value_of(self, end: CallEnd, value: Any) -> Any:
         """Return the result of *end* in the form of *value*, the tool's own."""

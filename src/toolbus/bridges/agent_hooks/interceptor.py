@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from toolbus.bridges.agent_hooks.hosted_session import CallRefusal, HostedSession, HostFacts
+from toolbus.bridges.agent_hooks.hosted_session import CallRefusal, HostedSession
 from toolbus.bridges.agent_hooks.mapping import (
     ALLOW,
     ContractError,
@@ -18,6 +18,7 @@ from toolbus.bridges.agent_hooks.mapping import (
     Verdict,
     transformed,
 )
+from toolbus.bridges.agent_hooks.open_call import HostFacts
 from toolbus.bridges.agent_hooks.result_texts import results_in, text_place, with_results
 from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.session import PromptDenied
@@ -131,6 +132,8 @@ class AgentHooksInterceptor(FrameworkBridge):
     async def _on_post_tool_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
         result = context["tool_result"]
         end = await session.end_call(context["tool_call"], result)
+        if isinstance(end, CallRefusal):
+            return denial(end.reason)
         if end is None or not end.is_changed:
             return ALLOW
         if end.response.is_error and not result["is_error"]:

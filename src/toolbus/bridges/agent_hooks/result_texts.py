@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from toolbus.messages.codec import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 LATE_FAILURES = {"agent-framework"}
 """The hosts that show the text of a failure only in the next request to the model.
@@ -24,34 +25,48 @@ def result_text(value: Any) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def results_in(value: Any) -> dict[str, str]:
-    """Return the results of calls in *value*, messages of a host, by the ids of the calls."""
-    results: dict[str, str] = {}
+def results_in(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the results of calls in *value*, messages of a host: the id of the call, the text."""
     match value:
         case list():
             for item in value:
-                results |= results_in(item)
+                yield from results_in(item)
         case {"tool_call_id": str(call_id), "content": content}:
-            results[call_id] = result_text(content)
+            yield call_id, result_text(content)
         case {"type": "function_result", "call_id": str(call_id)}:
-            results[call_id] = result_text(value.get("result"))
+            yield call_id, result_text(value.get("result"))
         case {"content": list(content)}:
-            results |= results_in(content)
-    return results
+            yield from results_in(content)
 
 
-def with_results(value: Any, results: Mapping[str, str]) -> Any:
-    """Return *value*, messages of a host, with the texts of *results*, by the ids of calls."""
+def with_results(value: Any, results: Mapping[str, Sequence[str | None]]) -> Any:
+    """Return *value*, messages of a host, with the texts of *results* by the ids of calls.
+
+    An id that a model repeats has several, in order; None leaves a result as it is.
+    """
+    counts = Counter([call_id for call_id, _ in results_in(value)])
+    texts = {
+        # Of a shortened history the last results remain.
+        call_id: iter([None] * (count - len(results[call_id])) + [*results[call_id][-count:]])
+        for call_id, count in counts.items()
+        if call_id in results
+    }
+    return _with_texts(value, texts)
+
+
+def _with_texts(value: Any, texts: Mapping[str, Iterator[str | None]]) -> Any:
     match value:
         case list():
-            return [with_results(item, results) for item in value]
-        case {"tool_call_id": str(call_id), "content": _} if call_id in results:
-            return {**value, "content": results[call_id]}
-        case {"type": "function_result", "call_id": str(call_id)} if call_id in results:
+            return [_with_texts(item, texts) for item in value]
+        case {"tool_call_id": str(call_id), "content": _} if call_id in texts:
+            text = next(texts[call_id], None)
+            return value if text is None else {**value, "content": text}
+        case {"type": "function_result", "call_id": str(call_id)} if call_id in texts:
+            text = next(texts[call_id], None)
             others = {name: part for name, part in value.items() if name not in _RAW_PARTS}
-            return {**others, "result": results[call_id]}
+            return value if text is None else {**others, "result": text}
         case {"content": list(content)}:
-            return {**value, "content": with_results(content, results)}
+            return {**value, "content": _with_texts(content, texts)}
     return value
 
 

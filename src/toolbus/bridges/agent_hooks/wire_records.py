@@ -9,7 +9,7 @@ import msgspec
 
 from toolbus.bridges.agent_hooks.mapping import ContractError
 from toolbus.bridges.agent_hooks.result_texts import result_text, results_in
-from toolbus.messages.codec import encode
+from toolbus.messages.codec import changed, encode
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import (
     AssistantMessage,
@@ -23,6 +23,7 @@ from toolbus.messages.records import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import Message, Part
 
 _EMPTY = ToolResponse()
@@ -31,6 +32,22 @@ _EMPTY = ToolResponse()
 def wire_prompt(prompt: str | tuple[Part, ...]) -> Any:
     """Return *prompt* for `input`: text, or a list of its parts."""
     return prompt if isinstance(prompt, str) else msgspec.to_builtins(prompt)
+
+
+def read_text(payload: Any) -> str:
+    """Return the text of *payload*, a replaced prompt or output; raises `ContractError`."""
+    match payload:
+        case {"content": str(content)}:
+            return content
+    raise ContractError("transform_invalid", "expected text")
+
+
+def wire_tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    """Return *specs* for `pre_model_call`."""
+    return [
+        {"name": spec.name, "description": spec.description, "schema": thaw(spec.input_schema)}
+        for spec in specs
+    ]
 
 
 def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -58,11 +75,13 @@ def read_messages(after: Any, before: Sequence[Message]) -> tuple[Message, ...]:
     rest = [(_wire_message(message), message) for message in before]
     messages: list[Message] = []
     for wire in _list_of(after):
-        matched = next((place for place, (known, _) in enumerate(rest) if known == wire), None)
+        matched = next(
+            (place for place, (known, _) in enumerate(rest) if not changed(known, wire)), None
+        )
         if matched is not None:
             messages.append(rest[matched][1])
             del rest[: matched + 1]
-        elif rest and not any(other == rest[0][0] for other in after):
+        elif rest and all(changed(rest[0][0], other) for other in after):
             messages.append(_reworded(rest.pop(0)[1], wire))
         else:
             messages.append(_reworded(None, wire))
@@ -119,7 +138,7 @@ def read_answer(after: Any, message: AssistantMessage) -> AssistantMessage:
         case _:
             raise ContractError("transform_invalid", "an answer that is none")
     known = {call.id: call for call in message.tool_calls}
-    if calls != before["tool_calls"]:
+    if changed(before["tool_calls"], calls):
         read = tuple([read_call(wire, known.get(_id_of(wire))) for wire in calls])
         message = msgspec.structs.replace(message, tool_calls=read)
     return message if content == before["content"] else message.with_text(content or "")
@@ -129,7 +148,7 @@ def read_call(wire: Any, call: ToolCall | None = None) -> ToolCall:
     """Return the call in *wire*, which is *call* if nothing differs; raises `ContractError`."""
     match wire:
         case {"name": str(name), "args": dict(arguments)}:
-            if call is not None and wire_call(call) == wire:
+            if call is not None and not changed(wire_call(call), wire):
                 return call
             if call is not None and call.name == name:
                 return call.with_arguments(arguments)
@@ -158,7 +177,7 @@ def read_message(wire: Any) -> Message:
     """Return the message in *wire*, of a host's request, for handlers to read."""
     role, text = str(wire["role"]), result_text(wire["content"])
     if role == "tool":
-        call_id = next(iter(results_in([wire])), "")
+        call_id, _ = next(results_in([wire]), ("", ""))
         return ToolMessage(content=text, tool_call_id=call_id, tool_name=str(wire.get("name", "")))
     if role == "assistant":
         return AssistantMessage(content=text)
