@@ -121,6 +121,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "so it does invalid calls of tools that require approval",
                 "realtime sessions show their calls, but no prompts, answers or unknown tools",
                 "`RunContext.prompt` has the prompt as it was given",
+                "`ToolReturn.metadata`, which no model reads, passes as it is, into traces too",
                 "a streamed answer arrives whole if a handler may change it",
             ),
         ),

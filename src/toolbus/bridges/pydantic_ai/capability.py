@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bridges.host import FrameworkBridge
+from toolbus.errors import RegistrationError
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ try:
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
     from pydantic_ai.models import CompletedStreamedResponse
     from pydantic_ai.models.wrapper import WrapperModel
+    from pydantic_ai.toolsets import WrapperToolset
     from pydantic_core import ValidationError
 
     from toolbus.bridges.pydantic_ai.run_calls import BridgedToolset, RunCalls
@@ -42,6 +44,9 @@ try:
 except ImportError as error:
     msg = needs_extra("the bridge to Pydantic AI needs its library", "pydantic-ai")
     raise ImportError(msg, name="pydantic_ai") from error
+
+_WRAPS_MODELS = hasattr(AbstractCapability, "get_wrapper_model")
+"""Whether the framework wraps the model of each attempt; pydantic-ai 2.60 does not."""
 
 
 class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
@@ -114,8 +119,7 @@ class _BridgedRun(AbstractCapability[Any]):
         return replace(node, user_prompt=self._prompt) if is_prompt else node
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
-        """Judge results from outside of the run; judge the answer before any trace has it."""
-        self._is_judged = False
+        """Judge the results from outside of the run."""
         if self._prompt is not None and self._is_resumed:
             request = with_prompt(ctx.messages[-1], self._prompt)
             ctx.messages[-1] = request_context.messages[-1] = request
@@ -123,8 +127,13 @@ class _BridgedRun(AbstractCapability[Any]):
         if self.calls.waiting and ctx.messages:
             request = await self._judge_outside(ctx.messages)
             ctx.messages[-1] = request_context.messages[-1] = request
-        request_context.model = _BridgedModel(request_context.model, self)
+        if not _WRAPS_MODELS:
+            request_context.model = _BridgedModel(request_context.model, self)
         return request_context
+
+    def get_wrapper_model(self, model: Model) -> Model:
+        """Return *model*, which serves an attempt, with answers that components judge."""
+        return _BridgedModel(model, self)
 
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: Any, response: ModelResponse
@@ -132,6 +141,7 @@ class _BridgedRun(AbstractCapability[Any]):
         """Judge an answer that has been streamed, and note the calls."""
         if not self._is_judged:
             response = await self.judge(response, request_context.model_request_parameters)
+        self._is_judged = False  # Another attempt may follow, by another model.
         self.calls.note(response.tool_calls, ctx)
         return response
 
@@ -181,6 +191,12 @@ class _BridgedRun(AbstractCapability[Any]):
         pydantic-ai 2.68: `after_tool_execute` of another capability runs inside of
         `wrap_tool_execute`, and would see the original result.
         """
+        outer: Any = toolset
+        while isinstance(outer, WrapperToolset):
+            if isinstance(outer, BridgedToolset):
+                reason = "a run takes one; give all components to it"
+                raise RegistrationError("a second bridge", reason)
+            outer = outer.wrapped
         return BridgedToolset(toolset, self.calls)
 
     async def wrap_tool_validate(
