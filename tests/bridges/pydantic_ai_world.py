@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from opentelemetry import trace
 from pydantic import ValidationError
-from pydantic_ai import Agent, ModelRetry, ToolDenied, ToolOutput, UserPromptNode
+from pydantic_ai import (
+    Agent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelRetry,
+    ToolDenied,
+    ToolOutput,
+    UserPromptNode,
+)
 from pydantic_ai.capabilities import AbstractCapability, Instrumentation
 from pydantic_ai.exceptions import CallDeferred, ToolFailed
 from pydantic_ai.messages import (
@@ -238,23 +246,37 @@ class Agents:
             """Hand the task over."""
             return await self.delegate(task)
 
+        handed = ToolOutput(handoff, name="handoff")
         return Agent(
             model_of(conversation.script),
             tools=[*self.world.tools.values()],
-            output_type=[str, ToolOutput(handoff, name="handoff")]
-            if self.needs("handoffs")
-            else str,
+            output_type=[*self.outputs(), *([handed] if self.needs("handoffs") else [])],
             capabilities=[*self.capabilities, *self.traced],
         )
 
+    def outputs(self):
+        """Return the types of answers; with a pause the bridge asks by the framework itself."""
+        can_pause = self.bridge and self.world.scenario.person is not None
+        return [str, DeferredToolRequests] if can_pause else [str]
+
     async def run(self, conversation):
-        result = await self.agent(conversation).run(
-            conversation.prompt,
-            conversation_id=conversation.session,
-            message_history=self.histories.get(conversation.session),
-            event_stream_handler=self.show if self.world.streamed else None,
-            usage_limits=UsageLimits(request_limit=None),
-        )
+        agent, history = self.agent(conversation), self.histories.get(conversation.session)
+        options = {
+            "conversation_id": conversation.session,
+            "event_stream_handler": self.show if self.world.streamed else None,
+            "usage_limits": UsageLimits(request_limit=None),
+        }
+        result = await agent.run(conversation.prompt, message_history=history, **options)
+        while isinstance(result.output, DeferredToolRequests):
+            answers = {
+                call.tool_call_id: self.world.approve(call.tool_name)
+                for call in result.output.approvals
+            }
+            result = await agent.run(
+                message_history=result.all_messages(),
+                deferred_tool_results=DeferredToolResults(approvals=answers),
+                **options,
+            )
         self.histories[conversation.session] = result.all_messages()
         return result.output
 
