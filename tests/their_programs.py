@@ -31,6 +31,7 @@ QUIET = {
     "ENABLE_TOOL_SEARCH": "false",  # Else the SDK's model is offered its tools only on request.
     "IS_SANDBOX": "1",
     "LANGSMITH_TRACING": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
     "OTEL_SDK_DISABLED": "true",
 }
 
@@ -38,6 +39,7 @@ QUIET = {
 NEEDED = {
     "from-pydantic-ai": (("pydantic-ai-slim[anthropic]",), "delete"),
     "from-langchain": (("langchain", "langchain-anthropic"), "delete"),
+    "from-openai-agents": (("openai-agents",), "delete"),
     "from-strands": (("strands-agents[anthropic]",), "delete"),
     "from-claude-agent-sdk": (("claude-agent-sdk",), "mcp__files__delete"),
     "from-fastmcp": (("fastmcp",), None),
@@ -75,7 +77,13 @@ def run(python: str, program: str, tool: str) -> None:
     with tempfile.TemporaryDirectory() as folder, deleting_model(tool) as model:
         path = Path(folder, "program.py")
         path.write_text(program)
-        names = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "unused", "HOME": folder}
+        names = {
+            "ANTHROPIC_API_KEY": "unused",
+            "ANTHROPIC_BASE_URL": model.url,
+            "HOME": folder,
+            "OPENAI_API_KEY": "unused",
+            "OPENAI_BASE_URL": f"{model.url}/v1",
+        }
         done = subprocess.run(
             [python, str(path)],
             cwd=folder,

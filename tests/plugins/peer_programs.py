@@ -12,7 +12,13 @@ from toolbus.models import ScriptedModel
 
 GUIDE = Path(toolbus.__file__).parent / "cli/guide"
 
-AGENTS = ("from-pydantic-ai", "from-langchain", "from-strands", "from-claude-agent-sdk")
+AGENTS = (
+    "from-pydantic-ai",
+    "from-langchain",
+    "from-openai-agents",
+    "from-strands",
+    "from-claude-agent-sdk",
+)
 """Pages whose programs are agents."""
 
 ANSWER = "build/a.log is gone; the other I may not."

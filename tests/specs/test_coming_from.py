@@ -96,6 +96,8 @@ def test_the_program_denies_and_redacts(page, monkeypatch, capsys):
     with deleting_model("delete") as model:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "k-" + "1" * 9)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "k-" + "1" * 9)
         exec(compile(program, page, "exec"), {"__name__": "__main__"})
 
     assert_refused_and_hidden(model, capsys.readouterr().out)

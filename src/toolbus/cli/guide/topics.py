@@ -57,6 +57,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "from-pydantic-ai",
             "from-langchain",
+            "from-openai-agents",
             "from-strands",
             "from-claude-agent-sdk",
             "from-fastmcp",
