@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 try:
     from agents import Model, RunConfig, Runner, RunState
@@ -13,7 +13,7 @@ except ImportError as error:
 
     raise ImportError(needs_extra("the bridge needs openai-agents", "openai-agents")) from error
 
-from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.openai_agents.judged_calls import CURRENT, call_of
 from toolbus.bridges.openai_agents.judged_models import JudgedModel, JudgedProvider
 from toolbus.bridges.openai_agents.judged_runs import JudgedRun
@@ -22,18 +22,17 @@ from toolbus.bridges.threads import run_for_thread
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from agents import Agent, RunResult, RunResultStreaming
 
-    from toolbus.bridges.frameworks import Ability, Delivery
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
 
 A = TypeVar("A", bound="Agent[Any]")
 
 
-class OpenAIAgentsBridge:
+class OpenAIAgentsBridge(FrameworkBridge):
     """The components of toolbus in the runs of the OpenAI Agents SDK.
 
         bridge = OpenAIAgentsBridge([RedactSecrets(), Policy("policy.toml")], store=store)
@@ -51,21 +50,10 @@ class OpenAIAgentsBridge:
     def __init__(
         self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
-        self.host = BridgeHost("openai_agents", components, **options)
+        super().__init__("openai_agents", components, **options)
         self.pauses = options.get("approver") is None
         self.partial = options.get("partial", False)
         self._ends: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    @property
-    def delivers(self) -> Mapping[Ability, Delivery]:
-        """The delivery of each ability in the OpenAI Agents SDK."""
-        return self.host.delivers
 
     def wrap(self, agent: A) -> A:
         """Return *agent*, which from now on runs only in a run of a bridge, or in a tool of one.
@@ -79,7 +67,7 @@ class OpenAIAgentsBridge:
     async def aclose(self) -> None:
         """Wait for the ends of streamed runs, write the last records and close the components."""
         await asyncio.gather(*self._ends)
-        await self.host.aclose()
+        await super().aclose()
 
     async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         """Run *agent* as `Runner.run` does.
