@@ -157,6 +157,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "a call of a sub-agent that is not wrapped is denied if a handler rewrites it",
                 "unknown tools, prompts and answers of agents without the middleware are not seen",
                 "a sub-agent with callbacks of its own is not seen unless it is wrapped",
+                "a call that other middleware answers is not seen",
                 "the first checkpoint of a run holds the original prompt",
                 "the trace of a request to the model holds its original answer",
                 "texts that a tool itself streams, and artifacts that are not JSON, are not seen",

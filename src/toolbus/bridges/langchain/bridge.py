@@ -276,8 +276,9 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
 
     async def _unknown_call(self, session: BridgeSession, request: ToolCallRequest) -> ToolCall:
         if session not in self._equipped:
-            # A graph whose requests to the model pass no middleware.
-            await self.adapt_tools(session, request.runtime.tools)
+            # A graph whose requests to the model pass no middleware. The runtime of
+            # langgraph-prebuilt 1.0.9 does not know the tools yet.
+            await self.adapt_tools(session, getattr(request.runtime, "tools", ()))
         call = request.tool_call
         return ToolCall(id=call["id"] or new_id(), name=call["name"], arguments=call["args"])
 

@@ -69,9 +69,7 @@ class GuardedTool(BaseTool):
     def injected(self) -> frozenset[str]:
         """The parameters that LangGraph fills, such as its state: no arguments of the model."""
         function = self.func or self.coroutine or self.inner._run  # noqa: SLF001 - as subclasses
-        hints: dict[str, Any] = {}
-        for source in (self.inner.get_input_schema(), function):
-            hints |= get_type_hints(source, include_extras=True)
+        hints = _hints(self.inner.get_input_schema()) | _hints(function)
         return frozenset(name for name, hint in hints.items() if _is_injected(hint))
 
     def check(self, arguments: Mapping[str, Any]) -> str | None:
@@ -209,6 +207,15 @@ class ToolCallRun:
     def _keep(self, result: Any) -> ToolResponse:
         self._result = result
         return response_of(message_in(result, self.call.id))
+
+
+def _hints(source: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(source, include_extras=True)
+    except (NameError, TypeError):
+        # Names for type checkers only, or a partial function. A value that LangGraph fills is then
+        # seen as an argument, which fails unless it is JSON.
+        return {}
 
 
 def _is_injected(hint: Any) -> bool:
