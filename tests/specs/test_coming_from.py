@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from tests.servers.fake_model import FakeModel, ModelCall
@@ -13,6 +14,7 @@ from tests.their_programs import prepare
 
 from code_blocks import read_code_blocks
 from concepts import count_concepts, find_concepts
+from framework_environments import QUIET, Place, interpreter
 from host_programs import ClaudeCode
 from host_runs import HostFolders, run_host
 from host_visits import PLACEHOLDER, POLICY, SECRETS, HostVisit
@@ -148,6 +150,18 @@ def test_permission_rules_judge_as_the_page_says(tmp_path):
     ]
     for command, _, ours in table:
         assert calls[command] == {"denied": "deny", "needs": "ask"}[re.match(r"\w+", ours)[0]]
+
+
+@pytest.mark.full
+async def test_the_handlers_work_in_the_server(tmp_path, monkeypatch):
+    folder = Path(os.environ.get("TOOLBUS_ENVIRONMENTS", tmp_path), "fastmcp-kept")
+    python = interpreter(Place("fastmcp"), folder)
+    tmp_path.joinpath("guards.py").write_text(read_programs(PROXY)[-1])
+    tmp_path.joinpath("kept.py").write_text(read_kept_program(PROXY))
+    monkeypatch.chdir(tmp_path)
+
+    path = f"PYTHONPATH={QUIET['PYTHONPATH']}"
+    await assert_proxy_refuses_and_hides("env", path, python, "kept.py")
 
 
 @pytest.mark.full
