@@ -68,8 +68,9 @@ def plays(request, tmp_path_factory) -> Plays:
     """Return the observations of the places that the selected tests need."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    places = [getattr(item, "callspec", None) for item in request.session.items]
-    wanted = {one.params["place"] for one in places if one and "place" in one.params}
+    specs = [getattr(item, "callspec", None) for item in request.session.items]
+    # Tests of other files have parameters of this name, too.
+    wanted = {each for one in specs if one and isinstance(each := one.params.get("place"), Place)}
     return Plays(shared / "frameworks", sorted(wanted))
 
 

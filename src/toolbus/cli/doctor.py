@@ -35,7 +35,7 @@ _EPILOG = """\
 examples:
   toolbus doctor                     all hosts that are found, in this folder
   toolbus doctor claude-code         one of them
-  toolbus doctor pydantic-ai         an agent framework in this Python environment
+  toolbus doctor pydantic-ai         an agent framework in this environment
   toolbus doctor --json | jq '.hosts[].findings'
 
 For each host it reports the version; whether our hooks are installed, whole and

@@ -1,5 +1,10 @@
 """The bridge to Google ADK: components as a plugin of its `Runner`."""
 
-from toolbus.bridges.google_adk.plugin import GoogleADKBridge
+from typing import TYPE_CHECKING
 
-__all__ = ["GoogleADKBridge"]
+from toolbus.settings.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from toolbus.bridges.google_adk.plugin import GoogleADKBridge as GoogleADKBridge
+
+__getattr__, __dir__ = lazy_exports(__name__, {"GoogleADKBridge": "plugin"})

@@ -1,4 +1,4 @@
-"""The bridge into the OpenAI Agents SDK."""
+"""The bridge to the OpenAI Agents SDK: components in wrapped agents."""
 
 from typing import TYPE_CHECKING
 

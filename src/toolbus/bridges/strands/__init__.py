@@ -1,5 +1,10 @@
 """The bridge to Strands: components as hooks of an agent."""
 
-from toolbus.bridges.strands.hook_provider import StrandsBridge
+from typing import TYPE_CHECKING
 
-__all__ = ["StrandsBridge"]
+from toolbus.settings.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from toolbus.bridges.strands.hook_provider import StrandsBridge as StrandsBridge
+
+__getattr__, __dir__ = lazy_exports(__name__, {"StrandsBridge": "hook_provider"})

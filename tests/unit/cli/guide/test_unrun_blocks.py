@@ -24,8 +24,11 @@ def test_few_blocks_are_not_run():
 
     assert Counter(theirs) == Counter([*NEEDED, "from-fastmcp"])  # A server, and a proxy.
     assert sorted(others) == [
-        *("components", "contributing", "contributing", "contributing"),
-        *("from-fastmcp", "mcp", "shutdown", "testing"),
+        *("agent-hooks", "bridges", "components"),
+        *("contributing", "contributing", "contributing"),
+        *("from-claude-agent-sdk", "from-fastmcp", "from-fastmcp", "from-langchain"),
+        *("from-openai-agents", "from-pydantic-ai", "from-strands"),
+        *("mcp", "shutdown", "testing"),
     ]
 
 
