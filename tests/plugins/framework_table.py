@@ -21,25 +21,37 @@ Cells = dict[str, dict[str, str]]
 
 
 def cell_text(scenario: Scenario, framework: str, seen: Mapping[str, Any]) -> str:
-    """Return what the hooks of *framework* and our bridge deliver, such as "no / yes"."""
-    bridge = NO if scenario.problems(seen["bridge"]) else YES
+    """Return what the hooks of *framework* and our bridge deliver, such as "no / yes".
+
+    *seen* has all observations of the framework.
+    """
+    bridge = NO if scenario.problems(seen[scenario.title]["bridge"]) else YES
     if framework == OURS:
         return bridge
     deliveries = scenario.deliveries(FRAMEWORKS[framework].delivers).values()
     if bridge == NO and "outside" in deliveries:
         return UNASKED
     bridge = WRAPPED if bridge == YES and "wrapped" in deliveries else bridge
+    return f"{own_text(scenario, seen)} / {bridge}"
+
+
+def own_text(scenario: Scenario, seen: Mapping[str, Any]) -> str:
+    """Return what a framework's own hooks deliver."""
     if scenario.ours:
-        return f"{UNASKED} / {bridge}"
-    return f"{NO if scenario.problems(seen['own'], 'own') else YES} / {bridge}"
+        return UNASKED
+    if scenario.problems(seen[scenario.title]["own"], "own"):
+        return NO
+    (unwrapped,) = [other for other in SCENARIOS if other.unwrapped]
+    is_below = "sub_agents" in scenario.needs and scenario != unwrapped
+    if is_below and own_text(unwrapped, seen) == NO:
+        return WRAPPED
+    return YES
 
 
 def measured_cells(seen: Mapping[str, Mapping[str, Any]]) -> Cells:
     """Return the cells by scenario and framework, from the observations *seen* of each."""
     return {
-        scenario.title: {
-            title_of(name): cell_text(scenario, name, seen[name][scenario.title]) for name in seen
-        }
+        scenario.title: {title_of(name): cell_text(scenario, name, seen[name]) for name in seen}
         for scenario in SCENARIOS
     }
 
