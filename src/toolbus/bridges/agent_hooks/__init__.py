@@ -1,7 +1,7 @@
 """The agent-hooks contract on both sides.
 
-`AgentHooksInterceptor` is one interceptor with our components, for a host that speaks the
-contract; `AgentHooksComponent` lets interceptors of others judge what our agent does.
+`AgentHooksInterceptor` is an interceptor with our components, for every host of the contract;
+`AgentHooksComponent` lets foreign interceptors judge our agent.
 """
 
 from typing import TYPE_CHECKING

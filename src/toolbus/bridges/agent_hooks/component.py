@@ -1,4 +1,4 @@
-"""The component: interceptors of others around our agent.
+"""The component: foreign interceptors around our agent.
 
     hooks = AgentHooksComponent([EgressGuard()], composition="sequential/run_all")
     agent = Agent(model, tools=tools, components=[hooks])
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message, ToolCall
 
 _LAST = 3 * LATE
-"""After every other handler, redactions included: interceptors are code of others."""
+"""After every other handler, redactions included: interceptors are foreign code."""
 _MAX_OUTCOMES = 1_000
 
 
@@ -146,7 +146,7 @@ class AgentHooksComponent(AgentComponent):
         return tuple(self._emitter.records)
 
     def subscribe(self, host: Host) -> None:
-        """Subscribe one handler for each interceptor, and the handler of answers."""
+        """Subscribe a handler for each interceptor, and the handler of answers."""
         super().subscribe(host)
         for bound in self._emitter.options.interceptors:
             options: HandlerOptions = {
@@ -247,14 +247,14 @@ class AgentHooksComponent(AgentComponent):
 
     @on(TOOL_CALL_AFTER)
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
-        """Keep the outcome for the message that follows."""
+        """Keep the outcome for the next message."""
         self._outcomes[ctx.scope.session_id, ctx.value.requested.id] = ctx.value
         while len(self._outcomes) > _MAX_OUTCOMES:
             del self._outcomes[next(iter(self._outcomes))]
 
     @on(MESSAGE_APPEND_BEFORE, roles="tool", priority=_LAST, on_error="closed")
     async def judge_result(self, ctx: EventContext[Message]) -> Message | Deny | None:
-        """Emit `post_tool_call` for a call that ran, or was answered by a handler."""
+        """Emit `post_tool_call` for a call with a result of its tool or of a handler."""
         message = ctx.value
         if not isinstance(message, ToolMessage) or message.tool_response is None:
             return None

@@ -1,7 +1,7 @@
-"""The composition of interceptors at one point: handlers of one event, and their combined verdict.
+"""The composition of interceptors at a point: handlers of an event, and their combined verdict.
 
-Each interceptor is one transformer of `INTERCEPTION`, so the ledger has an entry for each. The
-section numbers are those of AGENT-HOOKS-0.1.
+Each interceptor is a transformer of `INTERCEPTION`, so the ledger has an entry for each. The
+section numbers refer to AGENT-HOOKS-0.1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KNOBS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 class Interception(Struct, frozen=True):
-    """The value of `INTERCEPTION`: the *context* that the next interceptor gets."""
+    """The value of `INTERCEPTION`: the *context* for the next interceptor."""
 
     id: str
     point: str
@@ -56,7 +56,7 @@ INTERCEPTION: TransformEvent[Interception, Interception | Deny] = TransformEvent
 
 
 class Composition(NamedTuple):
-    """A profile of section 7.2 and the value of its knob, "" for a profile without one."""
+    """A profile of section 7.2 and the value of its knob, "" for a profile without a knob."""
 
     profile: str = "sequential/first_deny"
     knob: str = "stop"
@@ -92,10 +92,10 @@ class Composition(NamedTuple):
 
 
 class Emission:
-    """The way of one *context* through the interceptors *active* at its point.
+    """The way of a *context* through the interceptors *active* at its point.
 
-    *verdict* is the combined one in the end, *context* the one to go on with. With *applies* a
-    transform is applied, else only checked, 8.
+    At the end *verdict* is the combined verdict, and *context* the value to go on with. With
+    *applies* a transform is applied, else only checked, 8.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Emission:
         return replace(ctx.value, context=self.context)
 
     async def _apply(self, place: int, verdict: Verdict) -> None:
-        """Apply a verdict that counts at once: a first denial, or a transform that is seen."""
+        """Apply a verdict with an immediate effect: a first denial, or a visible transform."""
         profile = self._composition.profile
         if profile == "sequential/first_deny" and not verdict.permits:
             await self._lift(place, verdict)
@@ -178,7 +178,7 @@ class Emission:
                 self._end(lifted, place)
 
     def _fold(self, place: int | None, verdict: Verdict) -> Verdict:
-        """Apply a transform; one that fails denies, and ends the composition."""
+        """Apply a transform; a failed transform denies, and ends the composition."""
         assert verdict.transform is not None  # noqa: S101 - the caller checked it
         try:
             context = transformed(self.context, verdict.transform)

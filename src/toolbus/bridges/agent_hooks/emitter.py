@@ -1,4 +1,4 @@
-"""The emissions of a host: its sessions, its sequence, and one record for each emission."""
+"""The emissions of a host: its sessions, its sequence, and a record for each emission."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class HookEmitter:
         return context, emission
 
     def _identity_of(self, context: Context, emission: Emission) -> str | None:
-        """Return the identity of *context*; without a valid one the emission is over."""
+        """Return the identity of *context*; without a valid identity the emission is over."""
         provider = self.options.seam.identity
         try:
             identity = None if provider is None else provider.identify(context)
@@ -164,7 +164,7 @@ class HookEmitter:
             logger.exception("a record of agent-hooks could not be delivered")
 
     def _enforced(self, emission: Emission) -> str | None:
-        """Return the identity of the final context; a permitted one without an identity denies."""
+        """Return the identity of the final context; without it a permit becomes a denial."""
         provider = self.options.seam.identity
         try:
             return None if provider is None else provider.identify(emission.context)

@@ -1,4 +1,4 @@
-"""One session of our agent as a host of interceptors: its start, its answers and its end."""
+"""A session of our agent as a host of interceptors: its start, its answers and its end."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Replaced(NamedTuple):
-    """The *target* that interceptors have put in place of another one."""
+    """The *target* as interceptors have changed it."""
 
     target: Any
 
 
 class HookedSession:
-    """The facts about one session: its last *scope* and *model*, and the end of its last run.
+    """The facts about a session: its last *scope* and *model*, and the end of its last run.
 
     *denied_input* is the reason why a message of the present run was denied.
     """
@@ -57,7 +57,7 @@ class HookedSession:
         return Replaced(emitted.target) if emitted.is_changed else None
 
     async def end(self) -> None:
-        """Emit the end of a session that has begun."""
+        """Emit the end of the session, if it has begun."""
         if self._has_begun:
             await self._emit("agent_shutdown", summary={"reason": self.reason})
 
@@ -105,6 +105,6 @@ class HookedSession:
         self.forget_answer()
 
     def forget_answer(self) -> None:
-        """Forget the answer that has grown so far."""
+        """Forget the answer so far."""
         self._growing = self._judged = ""
         self._refusal = None

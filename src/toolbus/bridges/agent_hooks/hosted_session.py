@@ -1,4 +1,4 @@
-"""One session of a host of agent-hooks: its calls between their two points."""
+"""A session of a host of agent-hooks: its calls between their two points."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class CallRefusal(NamedTuple):
 class HostedSession:
     """The calls of *session* in the host *framework*.
 
-    *results* has the texts that the model may read in place of the host's: by call id, one for each
-    call with this id, None for an unchanged one.
+    *results* has, by call id, a text for each call with this id, to be read in place of the host's
+    own; None for an unchanged result.
     """
 
     def __init__(self, session: BridgeSession, framework: str, facts: HostFacts) -> None:
@@ -90,7 +90,7 @@ class HostedSession:
         return text
 
     async def close(self, reason: str) -> None:
-        """End the session, and with it each call that has no end."""
+        """End the session, and each call without an end."""
         for call_id in tuple(self._failed):
             await self._end_failed(call_id)
         for call_id in tuple(self._open):
@@ -166,7 +166,7 @@ class HostedSession:
             self._keep(call_id, await call.end(_failure(text)), call.place)
 
     async def _cut_off(self, call_id: str) -> None:
-        """End the calls with *call_id* that the host has not run."""
+        """End the calls with *call_id* without a result of the host."""
         for opened in self._open.pop(call_id, ()):
             await opened.cancel()
 
@@ -231,7 +231,7 @@ class HostedSession:
         return await opened.end(response)
 
     def _take_open(self, call: ToolCall) -> OpenCall | None:
-        """Return the call that has run, the most similar of those with its id; None without any."""
+        """Return the call with the id of *call* and the most similar arguments, or None."""
         opened = self._open.pop(call.id, [])
         if not opened:
             return None

@@ -1,4 +1,4 @@
-"""The interceptor: our components in every host that speaks agent-hooks.
+"""The interceptor: our components in every host of agent-hooks.
 
     guard = AgentHooksInterceptor([RedactSecrets(), Policy("policy.toml")], store=store)
     agent = Agent(client, tools=tools, middleware=[create_agent_hooks_middleware([guard])])
@@ -37,9 +37,9 @@ DENIED = "toolbus:denied"
 
 
 class AgentHooksInterceptor(FrameworkBridge):
-    """One interceptor with *components*, for each host of agent-hooks.
+    """An interceptor with *components*, for each host of agent-hooks.
 
-    Register it after all others: a later one could rewrite a call that guards have judged.
+    Register it last: a later interceptor could rewrite a call after the guards have judged it.
 
     Args:
         components: components and adapters, installed in this order.

@@ -1,7 +1,7 @@
 """The wire form of agent-hooks 0.1: points, capabilities, contexts, verdicts and transforms.
 
-The section numbers are those of AGENT-HOOKS-0.1. Neither side of the contract needs its SDK: an
-interceptor gets a plain dict and returns one.
+The section numbers refer to AGENT-HOOKS-0.1. Neither side of the contract needs its SDK: an
+interceptor gets and returns a plain dict.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Closed(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
 
 class Concern(_Closed, frozen=True):
-    """A recorded concern that changes nothing, 5.1."""
+    """A recorded concern without an effect, 5.1."""
 
     reason: str | None = None
     message: str | None = None
@@ -169,7 +169,7 @@ ALLOW = Verdict("allow")
 
 
 def host_error(error: ContractError, *, liftable: bool = False) -> Verdict:
-    """Return the denial that a host makes of *error*, 11."""
+    """Return the denial of the host for *error*, 11."""
     approval: dict[str, Any] | None = {} if liftable else None
     return Verdict("deny", error.reason, error.detail or None, approval=approval)
 

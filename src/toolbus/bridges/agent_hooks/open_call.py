@@ -1,4 +1,4 @@
-"""One call of a host, between the point before it runs and the point after it."""
+"""A call of a host, between the point before it runs and the point after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HostFacts(NamedTuple):
 
 
 class OpenCall:
-    """One call that the host runs, while *task* takes it through the handlers.
+    """A call in the host, while *task* takes it through the handlers.
 
     *stop* is the point where the host goes on: with the final arguments, or with a question.
     *place* counts the calls with the same id before it.

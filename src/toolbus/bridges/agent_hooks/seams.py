@@ -84,7 +84,7 @@ class IdentityProvider(NamedTuple):
 
 
 class Consultation(NamedTuple):
-    """A question to the resolver of approvals; its members are those of the SDK's request, 9."""
+    """A question to the resolver of approvals; its members are named as in the SDK's request, 9."""
 
     context_identity: str | None
     interception_point: str
@@ -101,7 +101,7 @@ class Seam(NamedTuple):
     identity: IdentityProvider | None = IdentityProvider()
 
     async def consult(self, context: Context, verdict: Verdict) -> Verdict | None:
-        """Return the verdict in place of *verdict*, a liftable denial; None: nobody was asked."""
+        """Return the verdict in place of *verdict*, a liftable denial; None without a question."""
         point = context["interception_point"]
         if not verdict.is_liftable or self.resolver is None or point == "agent_shutdown":
             return None

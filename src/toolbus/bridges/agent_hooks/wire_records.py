@@ -68,9 +68,9 @@ def _wire_message(message: Message) -> dict[str, Any]:
 
 
 def read_messages(after: Any, before: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages of *after*, a replaced target; unchanged ones are those of *before*.
+    """Return the messages of *after*, a replaced target; unchanged messages are the same objects.
 
-    Raises `ContractError` for what no message can be.
+    Raises `ContractError` for an impossible message.
     """
     rest = [(_wire_message(message), message) for message in before]
     messages: list[Message] = []
@@ -89,7 +89,7 @@ def read_messages(after: Any, before: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _reworded(message: Message | None, wire: Any) -> Message:
-    """Return *message* with the text of *wire*, or a new one."""
+    """Return *message* with the text of *wire*, or a new message."""
     match wire:
         case {"role": str(role), "content": str(text)}:
             if message is not None and message.role == role:
