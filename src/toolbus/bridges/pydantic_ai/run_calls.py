@@ -66,7 +66,7 @@ class RunCalls:
 
         The tools of components are added. Their calls go the way of unknown tools.
         """
-        specs = {name: spec_of(tool.tool_def) for name, tool in tools.items()}
+        specs = {name: self._spec(tool.tool_def) for name, tool in tools.items()}
         added = [tool.spec for tool in self.session.host.tools if tool.spec.name not in specs]
         self._tools, self._specs = tools, specs
         self._unknown = {spec.name for spec in added}
@@ -78,6 +78,13 @@ class RunCalls:
             for spec in shown
             if spec.name in tools or spec.name in self._unknown
         }
+
+    def _spec(self, definition: ToolDefinition) -> ToolSpec:
+        """Return the spec of a tool: that of the step before, if it is the same."""
+        known = self._specs.get(definition.name)
+        if known is not None and self._tools[definition.name].tool_def == definition:
+            return known
+        return spec_of(definition)
 
     def note(self, calls: list[ToolCallPart], ctx: RunContext[Any]) -> None:
         """Note *calls* of the model: those of unknown tools, and those that others run.
