@@ -74,7 +74,9 @@ class AskedCall:
         if arguments == self.call.arguments:
             if self.problem is not None:
                 raise self.problem
-            return self.args
+            # Ids of calls may repeat, so a problem may have gone to another call.
+            if not isinstance(self.args, InvalidArguments):
+                return self.args
         text, context = json.dumps(thaw(arguments)), self.ctx.validation_context
         values: dict[str, Any] = self.tool.args_validator.validate_json(text, context=context)
         return values
