@@ -93,7 +93,9 @@ class RunCalls:
         and the next step has new ones.
         """
         manager = ctx.tool_manager
-        tools: Tools = manager.tools if manager is not None and manager.tools is not None else {}
+        if manager is None or manager.tools is None:
+            return
+        tools = manager.tools
         for call in calls:
             name, tool = call.tool_name, tools.get(call.tool_name)
             if tool is None:

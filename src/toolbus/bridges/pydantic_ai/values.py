@@ -97,7 +97,8 @@ def response_of(result: Any) -> ToolResponse:
 
 
 def _named(value: Any) -> Any:
-    return f"file {value.identifier}" if isinstance(value, MULTI_MODAL_CONTENT_TYPES) else value
+    is_file = isinstance(value, MULTI_MODAL_CONTENT_TYPES)
+    return f"file {value.identifier}" if is_file else value
 
 
 def value_of(response: ToolResponse) -> Any:
