@@ -6,6 +6,7 @@ rewritten call is refused. Calls of unknown tools have no callback. (langchain-c
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,10 @@ class NestedCall(Thread):
             outcome = BridgeError("a call of an unwrapped sub-agent cannot run again")
         return step
 
+    def abandon(self) -> None:
+        """End the call as cancelled, without waiting for its end."""
+        self._outcomes.put(CancelledError())
+
     def _put(self, outcome: ToolResponse | BaseException) -> CallEnd | dict[str, Any]:
         self._outcomes.put(outcome)
         return self._steps.get()
@@ -99,6 +104,12 @@ class SubAgentCalls(BaseCallbackHandler):
     def __init__(self, session: BridgeSession, call: ToolCall) -> None:
         self._session, self._call = session, call
         self._calls: dict[UUID, tuple[NestedCall, ToolCall]] = {}
+
+    def abandon(self) -> None:
+        """End the calls that still run as cancelled, for the run has been."""
+        for nested, _ in self._calls.values():
+            nested.abandon()
+        self._calls.clear()
 
     def on_tool_start(
         self,

@@ -7,6 +7,7 @@ change what the model reads afterwards. So the handlers stand in the tool.
 from __future__ import annotations
 
 import copy
+from asyncio import CancelledError
 from contextvars import ContextVar
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -165,7 +166,8 @@ class ToolCallRun:
         self.call = ToolCall(id=self._id or new_id(), name=tool.name, arguments=visible)
         self.session = SESSION.get() or tool.bridge.session_of(config)
         self._outer = config
-        self._config = _quiet(config, run_manager, SubAgentCalls(self.session, self.call))
+        self._below = SubAgentCalls(self.session, self.call)
+        self._config = _quiet(config, run_manager, self._below)
         self._result: Any = None
 
     def run(self, arguments: dict[str, Any]) -> ToolResponse:
@@ -176,7 +178,13 @@ class ToolCallRun:
     async def arun(self, arguments: dict[str, Any]) -> ToolResponse:
         """Run the tool."""
         with set_context(SESSION, None):
-            return self._keep(await self._tool.inner.ainvoke(self._input(arguments), self._config))
+            try:
+                result = await self._tool.inner.ainvoke(self._input(arguments), self._config)
+            except CancelledError:
+                # langchain-core 1.2 tells callbacks nothing of a cancelled tool.
+                self._below.abandon()
+                raise
+        return self._keep(result)
 
     def ask(self, ask: Ask, call: ToolCall) -> bool | Deny | None:
         """Pause the run with a question in the form of LangChain's human-in-the-loop middleware.
