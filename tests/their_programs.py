@@ -41,6 +41,7 @@ NEEDED = {
     "from-langchain": (("langchain", "langchain-anthropic"), "delete"),
     "from-openai-agents": (("openai-agents",), "delete"),
     "from-strands": (("strands-agents[anthropic]",), "delete"),
+    "from-google-adk": (("google-adk", "anthropic"), "delete"),
     "from-claude-agent-sdk": (("claude-agent-sdk",), "mcp__files__delete"),
     "from-fastmcp": (("fastmcp",), None),
 }

@@ -17,6 +17,7 @@ AGENTS = (
     "from-langchain",
     "from-openai-agents",
     "from-strands",
+    "from-google-adk",
     "from-claude-agent-sdk",
 )
 """Pages whose programs are agents."""

@@ -59,6 +59,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "from-langchain",
             "from-openai-agents",
             "from-strands",
+            "from-google-adk",
             "from-claude-agent-sdk",
             "from-fastmcp",
             "from-permission-rules",
