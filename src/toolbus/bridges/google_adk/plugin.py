@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import ref
 
-from toolbus.bridges.host import BridgeHost
+from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.session import PromptDenied
 from toolbus.settings.extras import needs_extra
 
@@ -30,7 +30,7 @@ except ImportError as error:
     raise ImportError(msg, name="google.adk") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.agents.callback_context import CallbackContext
@@ -42,13 +42,12 @@ if TYPE_CHECKING:
     from google.adk.sessions.session import Session
     from google.adk.tools.tool_context import ToolContext
 
-    from toolbus.bridges.frameworks import Ability, Delivery
     from toolbus.bridges.session import BridgeSession
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
 
 
-class GoogleADKBridge(BasePlugin):
+class GoogleADKBridge(FrameworkBridge, BasePlugin):
     """A plugin with *components*: `Runner(agent=agent, plugins=[bridge], …)`, or of an `App`.
 
     Args:
@@ -72,17 +71,12 @@ class GoogleADKBridge(BasePlugin):
         approver: Any = None,
         **options: Any,
     ) -> None:
-        super().__init__(name)
+        FrameworkBridge.__init__(self, "google_adk", components, approver=approver, **options)
+        BasePlugin.__init__(self, name)
         self._confirms = approver is None
-        self._host = BridgeHost("google_adk", components, approver=approver, **options)
         self._runs: dict[str, _Run] = {}
-        # By call id, why a delegated task may not run, or None.
+        # By call id, why a task that has no result yet may not run, or None.
         self._tasks: dict[str, str | None] = {}
-
-    @property
-    def delivers(self) -> Mapping[Ability, Delivery]:
-        """The delivery of each ability in Google ADK."""
-        return self._host.delivers
 
     def wrap(self, runner: Runner) -> Runner:
         """Return *runner*, which was made without this plugin, with it."""
@@ -93,13 +87,7 @@ class GoogleADKBridge(BasePlugin):
     async def aclose(self) -> None:
         """Write the last records and close the components."""
         await self._end_cancelled([*self._runs])
-        await self._host.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+        await super().aclose()
 
     # --- a run -----------------------------------------------------------------------------------
 
@@ -134,7 +122,7 @@ class GoogleADKBridge(BasePlugin):
         """Show the model the tools as handlers left them."""
         specs = declared_specs(llm_request)
         # The framework passes the calls of a component's tools as those of unknown tools.
-        added = [tool.spec for tool in self._host.tools if tool.spec.name not in specs]
+        added = [tool.spec for tool in self.host.tools if tool.spec.name not in specs]
         session = self._session(callback_context)
         show_tools(llm_request, await session.adapt_tools([*specs.values()], added))
 
@@ -147,7 +135,7 @@ class GoogleADKBridge(BasePlugin):
         if content is None or not texts:
             return None
         if llm_response.partial:
-            is_held = self._host.judges("assistant")
+            is_held = self.host.judges("assistant")
             return llm_response.model_copy(update={"content": None}) if is_held else None
         text = "".join(texts)
         read = await self._session(callback_context).answer(text)
@@ -163,6 +151,8 @@ class GoogleADKBridge(BasePlugin):
         ids = {str(response.id) for response in event.get_function_responses()}
         if content is None or ids <= run.seen:
             return None
+        for call_id in ids - run.seen:
+            self._tasks.pop(call_id, None)
         read = await read_late_results(run.session, content, run.seen)
         return event.model_copy(update={"content": read})
 
@@ -265,7 +255,7 @@ class GoogleADKBridge(BasePlugin):
 
     def _session_of(self, session: Session, agent: str) -> BridgeSession:
         names = (session.app_name, session.user_id, session.id)
-        return self._host.session_here("/".join([quote(name, safe="") for name in names]), agent)
+        return self.host.session_here("/".join([quote(name, safe="") for name in names]), agent)
 
 
 class _Run:
