@@ -13,7 +13,7 @@ from contextlib import suppress
 import mcp_types
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.exceptions import MCPError, ToolError
+from fastmcp.exceptions import MCPError, ResourceError, ToolError
 from fastmcp.server import create_proxy
 from world_handlers import SECRET
 
@@ -24,6 +24,7 @@ from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
+    McpRequest,
 )
 
 KEY = "toolbus-approval"
@@ -62,11 +63,11 @@ class House(AgentComponent):
 class Served:
     """A server with tools, a bridge, and a client; *answer* is what its user answers to forms."""
 
-    def __init__(self, *, answer=None, mode="auto", approver=None, **options):
+    def __init__(self, *, answer=None, mode="auto", approver=None, more=(), **options):
         self.house, self.ran, self.shown = House(), [], []
         self.hanging = asyncio.Event()
         self.server, self.mounted = FastMCP("served", **options), FastMCP("mounted")
-        self.bridge = FastMCPBridge([self.house], approver=approver)
+        self.bridge = FastMCPBridge([self.house, *more], approver=approver)
         self.server.add_middleware(self.bridge)
         self.server.mount(self.mounted, namespace="below")
         self._answer = answer
@@ -143,6 +144,14 @@ def add_tools(served):
 def add_async_tools(served):
     """Add a tool that hangs, and one that calls another."""
 
+    @served.server.tool(name="dated", version="1.0")
+    def dated_before(old: int) -> str:
+        return "old"
+
+    @served.server.tool(version="2.0")
+    def dated(new: int) -> str:
+        return "new"
+
     @served.server.tool
     async def hang() -> str:
         served.hanging.set()
@@ -163,6 +172,14 @@ def add_resources(server):
     server.resource("data://text")(lambda: f"text {SECRET}")
     server.resource("data://bytes")(lambda: bytes(SECRET, "utf-8"))
     server.resource("data://private")(lambda: "never read")
+
+    @server.resource("data://broken")
+    def broken() -> str:
+        raise ResourceError(f"cannot read {SECRET}")
+
+    @server.completion
+    def complete(reference, argument, context):
+        return [argument.value + SECRET]
 
     @server.prompt
     def greet(name: str) -> str:
@@ -295,6 +312,49 @@ async def check_resources_and_prompts_are_judged():
         except MCPError as error:
             reason = str(error)
         assert reason == "it is private"
+
+
+async def check_requests_are_rewritten():
+    class Rename(AgentComponent):
+        @on(MCP_REQUEST_BEFORE)
+        def rename(self, ctx):
+            changed = {**ctx.value.params, "arguments": {"name": "Joe"}}
+            return McpRequest(method=ctx.value.method, params=changed)
+
+    async with Served(more=[Rename()]) as served:
+        prompt = await served.client.get_prompt("greet", {"name": "Ann"})
+        assert prompt.messages[0].content.text == "hello Joe, [secret]"
+
+
+async def check_failed_resource_is_redacted():
+    async with Served() as served:
+        reason = ""
+        try:
+            await served.client.read_resource("data://broken")
+        except MCPError as error:
+            reason = str(error)
+        assert "cannot read [secret]" in reason
+
+
+async def check_completions_are_judged():
+    async with Served() as served:
+        greet = mcp_types.PromptReference(type="ref/prompt", name="greet")
+        given = await served.client.complete(greet, {"name": "name", "value": "a"})
+        assert given.values == ["a[secret]"]
+        private = mcp_types.PromptReference(type="ref/prompt", name="private")
+        reason = ""
+        try:
+            await served.client.complete(private, {"name": "name", "value": "a"})
+        except MCPError as error:
+            reason = str(error)
+        assert reason == "it is private"
+
+
+async def check_version_of_a_tool_is_its_own():
+    async with Served() as served:
+        old = await served.client.call_tool("dated", {"old": 1}, version="1.0")
+        new = await served.client.call_tool("dated", {"new": 1})
+        assert (old.data, new.data) == ("old", "new")
 
 
 async def check_proxied_server_is_judged():

@@ -54,7 +54,7 @@ class FailureShield(Transform):
 
 
 class _ShieldedTool(Tool):
-    """A tool that keeps the exception of *shielded* for the bridge."""
+    """The tool *shielded*, with its exception kept for the bridge."""
 
     shielded: Tool
 
@@ -81,7 +81,7 @@ class _WithheldError(Exception):
 
 @contextmanager
 def withheld_failures() -> Iterator[list[Exception]]:
-    """Keep the failures of the tool that runs in this context."""
+    """Keep the failures of the tool run in this context."""
     failures: list[Exception] = []
     token = _FAILURES.set(failures)
     try:
@@ -113,10 +113,10 @@ def _reads_type(failure: Exception) -> bool:
 
 
 def _mounted(provider: Provider) -> FastMCP | None:
-    """Return the server that *provider* mounts, or None.
+    """Return the server mounted by *provider*, or None.
 
-    `_inner` is private, but the provider in another one for a namespace is nowhere else: FastMCP
-    4.2, `FastMCP.mount`.
+    `_inner` is private, but a provider with a namespace shows its server nowhere else: FastMCP 4.2,
+    `FastMCP.mount`.
     """
     while (inner := getattr(provider, "_inner", None)) is not None:
         provider = inner

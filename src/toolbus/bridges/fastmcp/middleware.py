@@ -1,4 +1,4 @@
-"""The bridge to FastMCP: a middleware that takes a server's calls through components."""
+"""The middleware of a FastMCP server: its calls pass components, and so do other requests."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from toolbus.bridges.host import BridgeHost
 from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import MCP_REQUEST_BEFORE, McpRequest, ToolSpec
 from toolbus.messages.ids import new_id
-from toolbus.messages.records import ToolCall
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import ToolCall, ToolResponse
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from fastmcp import FastMCP
     from fastmcp.prompts.base import PromptResult
@@ -39,11 +40,13 @@ if TYPE_CHECKING:
     from toolbus.components.components import AgentComponent
 
 try:
-    from fastmcp.exceptions import FastMCPError, PromptError, ResourceError, ToolError
+    from fastmcp.exceptions import FastMCPError, ToolError
+    from fastmcp.server.dependencies import extract_version_spec
     from fastmcp.server.middleware import Middleware
     from fastmcp.server.providers.addressing import parse_hashed_backend_name
     from fastmcp.server.sessions import current_principal
     from fastmcp.tools.base import InputRequiredToolResult
+    from fastmcp.utilities.versions import VersionSpec
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     from toolbus.bridges.fastmcp import results
@@ -60,10 +63,10 @@ except ImportError as error:
     raise ImportError(msg, name="fastmcp") from error
 
 _MAX_PAUSED = 10_000
-"""The most forms without an answer; the answer to an older one asks again."""
+"""The most forms without an answer; the answer to an older form asks again."""
 
 _IDENTITY = ("authorization", "user-agent", "forwarded", "x-forwarded-for")
-"""The headers that tell clients without a session apart, beside the address."""
+"""The headers of a client without a session, which with its address identify it."""
 
 _SECRET = secrets.token_bytes(32)
 
@@ -73,10 +76,14 @@ class FastMCPBridge(Middleware):
 
         server.add_middleware(FastMCPBridge([RedactSecrets(), Policy("policy.toml")]))
 
-    Add it after all other middleware: they then see nothing that handlers hide, and guards judge
-    the call that runs. *ids* returns the id of a new call, as the protocol has none. *options* are
-    those of `BridgeHost`. Without an approver questions are put to the client's user, if the client
+    Add it after all other middleware: they then see nothing hidden by handlers, and guards judge
+    the call as it runs. Without an approver questions are put to the client's user, if the client
     shows forms.
+
+    Args:
+        components: components and adapters, as of an `Agent`.
+        ids: returns the id of a new call, as the protocol has none.
+        options: the further arguments of `BridgeHost`, such as *store* and *approver*.
     """
 
     def __init__(
@@ -118,7 +125,7 @@ class FastMCPBridge(Middleware):
         self._shield.install(server)
         paused = self._paused.pop(request.request_state or "", None)
         session = self._session(context) if paused is None else paused.session
-        tool, spec = await self._find(server, request.name)
+        tool, spec = await self._find(server, request)
         bridged = ServerCall(context, call_next, tool, paused)
         ask = bridged.ask if self._asks_client and bridged.asks_client else None
         call_id = self._ids() if paused is None else paused.call_id
@@ -140,7 +147,7 @@ class FastMCPBridge(Middleware):
         context: MiddlewareContext[ListToolsRequest],
         call_next: CallNext[ListToolsRequest, Sequence[Tool]],
     ) -> Sequence[Tool]:
-        """Return the tools as handlers show them, with those of components."""
+        """Return the tools as handlers show them, and the tools of components."""
         tools = await call_next(context)
         # Of several versions of a tool handlers see the first.
         before = {tool.name: results.spec_of(tool) for tool in reversed(tools)}
@@ -162,18 +169,16 @@ class FastMCPBridge(Middleware):
         call_next: CallNext[ReadResourceRequestParams, ResourceResult],
     ) -> ResourceResult:
         """Judge the reading of a resource, and show handlers its contents."""
-        uri = str(context.message.uri)
-        call = ToolCall(id=new_id(), name="resources/read", arguments={"uri": uri})
-        if reason := await self._refusal(context, call):
-            raise ResourceError(reason)
-        result = await super().on_read_resource(context, call_next)
-        before = results.resource_response(result, uri)
-        after = await self._session(context).judge_result(call.id, call.name, before)
-        if after is before:
-            return result
-        if after.is_error:
-            raise ResourceError(after.text)
-        return results.resource_result(after, result)
+        asked = McpRequest(method="resources/read", params={"uri": str(context.message.uri)})
+
+        async def read(params: dict[str, Any]) -> ResourceResult:
+            message = context.message.model_copy(update=params)
+            return await super(FastMCPBridge, self).on_read_resource(
+                context.copy(message=message), call_next
+            )
+
+        read_resource: ResourceResult = await self._judge(context, asked, read, results.RESOURCE)
+        return read_resource
 
     async def on_get_prompt(
         self,
@@ -181,33 +186,46 @@ class FastMCPBridge(Middleware):
         call_next: CallNext[GetPromptRequestParams, PromptResult],
     ) -> PromptResult:
         """Judge the use of a prompt of the server, and show handlers its messages."""
-        arguments = {"name": context.message.name, "arguments": context.message.arguments or {}}
-        call = ToolCall(id=new_id(), name="prompts/get", arguments=arguments)
-        if reason := await self._refusal(context, call):
-            raise PromptError(reason)
-        result = await call_next(context)
-        before = results.prompt_response(result)
-        after = await self._session(context).judge_result(call.id, call.name, before)
-        if after is before:
-            return result
-        if after.is_error:
-            raise PromptError(after.text)
-        return results.prompt_result(after, result)
+        message = context.message
+        params = {"name": message.name, "arguments": message.arguments or {}}
+        asked = McpRequest(method="prompts/get", params=params)
+
+        async def render(params: dict[str, Any]) -> PromptResult:
+            return await call_next(context.copy(message=message.model_copy(update=params)))
+
+        rendered: PromptResult = await self._judge(context, asked, render, results.PROMPT)
+        return rendered
+
+    async def on_request(
+        self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]
+    ) -> Any:
+        """Judge a request for completions or of a subscription; others have hooks of their own."""
+        if context.method not in {"completion/complete", "resources/subscribe"}:
+            return await call_next(context)
+        asked = McpRequest(method=context.method, params=context.message)
+
+        async def forward(params: dict[str, Any]) -> Any:
+            return await call_next(context.copy(message=params))
+
+        return await self._judge(context, asked, forward, results.OTHER)
 
     # --- the parts of these ----------------------------------------------------------------------
 
     def _session(self, context: MiddlewareContext[Any]) -> BridgeSession:
         return self._host.session(session_key(server_context(context)))
 
-    async def _find(self, server: FastMCP, name: str) -> tuple[Tool | None, ToolSpec | None]:
-        """Return the tool *name* of *server*, and its spec; two None for an unknown tool."""
+    async def _find(
+        self, server: FastMCP, request: CallToolRequestParams
+    ) -> tuple[Tool | None, ToolSpec | None]:
+        """Return the tool of *request*, and its spec; two None for an unknown tool."""
+        name, version = request.name, extract_version_spec(request.meta)
         try:
-            tool = await server.get_tool(name)
+            tool = await server.get_tool(name, VersionSpec(eq=version) if version else None)
         except FastMCPError:
             # The server will refuse the call by the same error.
             return None, ToolSpec(name=name)
         if tool is None and (hashed := parse_hashed_backend_name(name)) is not None:
-            # A tool that is callable by the server's own pages: FastMCP 4.2, `FastMCP.call_tool`.
+            # The server's own pages call tools so: FastMCP 4.2, `FastMCP.call_tool`.
             tool = await server.get_tool_by_hash(*hashed)
         if tool is None:
             return None, None
@@ -216,15 +234,34 @@ class FastMCPBridge(Middleware):
             known = self._specs[name] = (tool, replace(results.spec_of(tool), name=name))
         return known
 
-    async def _refusal(self, context: MiddlewareContext[Any], call: ToolCall) -> str:
-        """Return the reason why a guard refuses the request of *call*, or ""."""
+    async def _judge(
+        self,
+        context: MiddlewareContext[Any],
+        asked: McpRequest,
+        run: Callable[[dict[str, Any]], Awaitable[Any]],
+        kind: results.Kind,
+    ) -> Any:
+        """Take the request *asked* through guards, *run* it, and show handlers its result."""
         await self._host.ready()
-        asked = McpRequest(method=call.name, params=call.arguments)
-        scope = self._session(context).scope
-        judged = await self._host.bus.apply(MCP_REQUEST_BEFORE, asked, scope=scope)
+        session = self._session(context)
+        judged = await self._host.bus.apply(MCP_REQUEST_BEFORE, asked, scope=session.scope)
         if judged.denied is not None:
-            return judged.denied.reason
-        return "" if judged.asked is None else f"approval required: {judged.asked.prompt}"
+            raise kind.error(judged.denied.reason)
+        if judged.asked is not None:
+            raise kind.error(f"approval required: {judged.asked.prompt}")
+        if judged.value.method != asked.method:
+            raise kind.error(f"a handler changed the method to {judged.value.method!r}")
+        params = thaw(judged.value.params)
+        try:
+            result = await run(params)
+        except FastMCPError as error:
+            result, before = None, ToolResponse.from_text(str(error), is_error=True)
+        else:
+            before = kind.response_of(result, params)
+        after = await session.judge_result(new_id(), asked.method, before)
+        if after.is_error:
+            raise kind.error(after.text)
+        return result if after is before else kind.result_of(after, result)
 
 
 def session_key(context: Context) -> str:
@@ -235,11 +272,12 @@ def session_key(context: Context) -> str:
     request = context.request_context
     if request is None:
         return ""
-    if request.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+    sent, is_modern = request.request, request.protocol_version in MODERN_PROTOCOL_VERSIONS
+    if not is_modern and (sent is None or "mcp-session-id" in sent.headers):
         return context.session_id
     if (principal := current_principal()) is not None:
         return f"user-{blake2b(principal.encode(), digest_size=16).hexdigest()}"
-    if (sent := request.request) is None:
+    if sent is None:
         return ""
     facts = [sent.client.host if sent.client else "", *map(sent.headers.get, _IDENTITY)]
     digest = blake2b(repr(facts).encode(), digest_size=16, key=_SECRET)

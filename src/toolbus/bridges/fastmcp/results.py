@@ -6,9 +6,10 @@ import json
 from base64 import b64decode, b64encode
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mcp_types
+from fastmcp.exceptions import FastMCPError, PromptError, ResourceError, to_mcp_error
 from fastmcp.prompts.base import Message, PromptResult
 from fastmcp.resources.base import ResourceContent, ResourceResult
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
@@ -30,7 +31,7 @@ from toolbus.messages.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _WRAPPED = {"fastmcp": {"wrap_result": True}}
 """The `_meta` of a result whose value is the member `result` of an object."""
@@ -97,14 +98,16 @@ def result_of(response: ToolResponse, original: Any, spec: ToolSpec | None) -> A
         return _other_result(response, original.input_required)
     if original is not None and not isinstance(original, ToolResult):
         return _other_result(response, original)
-    blocks, schema = _blocks(response, original), None if spec is None else spec.output_schema
-    structured = None if response.is_error else thaw(response.structured)
-    is_error = response.is_error
-    had_structure = original is None or original.structured_content is not None
-    if schema is not None and had_structure and structured is None and not is_error:
-        structured = _structured(response.text, thaw(schema))
-        # A client refuses a result without the structure that its tool declares.
-        is_error = structured is None
+    schema = None if spec is None else spec.output_schema
+    return _tool_result(response, original, schema)
+
+
+def _tool_result(response: ToolResponse, original: ToolResult | None, schema: Any) -> ToolResult:
+    if original is not None and original.structured_content is None:
+        schema = None  # The tool's own result has no structure either.
+    blocks, structured = _blocks(response, original), _structured(response, schema)
+    # A client refuses a result without the structure declared by its tool.
+    is_error = response.is_error or (schema is not None and structured is None)
     if original is not None:
         update = {"content": blocks, "structured_content": structured, "is_error": is_error}
         # The copy keeps the class and the private fields: FastMCP 4.2, `ToolResult.to_mcp_result`.
@@ -127,11 +130,15 @@ def _other_result(response: ToolResponse, body: Any) -> Any:
     return InputRequiredToolResult(changed) if is_question else changed
 
 
-def _structured(text: str, schema: dict[str, Any]) -> Any:
-    """Return *text*, or the JSON in it, as a value of the output *schema*, or None."""
-    values: list[Any] = [text]
+def _structured(response: ToolResponse, schema: Any) -> Any:
+    """Return the structure of *response*, or its text as a value of the output *schema*."""
+    if response.is_error:
+        return None
+    if schema is None or response.structured is not None:
+        return thaw(response.structured)
+    values: list[Any] = [response.text]
     with suppress(ValueError):
-        values.append(json.loads(text))
+        values.append(json.loads(response.text))
     for value in values:
         structured = {"result": value} if _is_wrapped(schema) else value
         if schemas.problem(schema, structured) is None:
@@ -143,11 +150,18 @@ def _is_wrapped(schema: Any) -> bool:
     return schema is not None and bool(schema.get("x-fastmcp-wrap-result"))
 
 
-# --- results of resources and prompts -------------------------------------------------------------
+# --- results of other requests --------------------------------------------------------------------
 
 
-def resource_response(result: ResourceResult, uri: str) -> ToolResponse:
-    """Return the contents of a resource as a response."""
+class Kind(NamedTuple):
+    """The translation of the results of a kind of requests, and its error."""
+
+    response_of: Callable[[Any, Mapping[str, Any]], ToolResponse]
+    result_of: Callable[[ToolResponse, Any], Any]
+    error: Callable[[str], Exception]
+
+
+def _resource_response(result: ResourceResult, params: Mapping[str, Any]) -> ToolResponse:
     parts = []
     for each in result.contents:
         held: dict[str, str] = (
@@ -155,13 +169,12 @@ def resource_response(result: ResourceResult, uri: str) -> ToolResponse:
             if isinstance(each.content, str)
             else {"blob": b64encode(each.content).decode()}
         )
-        resource = Resource(uri=uri, mime_type=each.mime_type, **held)
+        resource = Resource(uri=params["uri"], mime_type=each.mime_type, **held)
         parts.append(ResourcePart(resource=resource))
     return ToolResponse(content=tuple(parts))
 
 
-def resource_result(response: ToolResponse, original: ResourceResult) -> ResourceResult:
-    """Return the resource for *response*, which handlers have changed."""
+def _resource_result(response: ToolResponse, original: ResourceResult) -> ResourceResult:
     contents = []
     for part, base in _paired(response.content, original.contents):
         resource = part.resource if isinstance(part, ResourcePart) else None
@@ -174,15 +187,13 @@ def resource_result(response: ToolResponse, original: ResourceResult) -> Resourc
     return original.model_copy(update={"contents": contents})
 
 
-def prompt_response(result: PromptResult) -> ToolResponse:
-    """Return the messages of a prompt as a response."""
+def _prompt_response(result: PromptResult, _: Mapping[str, Any]) -> ToolResponse:
     description = {"description": result.description} if result.description else None
     parts = tuple([_part(message.content) for message in result.messages])
     return ToolResponse(content=parts, structured=description)
 
 
-def prompt_result(response: ToolResponse, original: PromptResult) -> PromptResult:
-    """Return the prompt for *response*, which handlers have changed."""
+def _prompt_result(response: ToolResponse, original: PromptResult) -> PromptResult:
     messages = [
         Message(_block(part), role="user" if base is None else base.role)
         for part, base in _paired(response.content, original.messages)
@@ -190,6 +201,23 @@ def prompt_result(response: ToolResponse, original: PromptResult) -> PromptResul
     structured = response.structured
     description = structured.get("description") if isinstance(structured, dict) else None
     return original.model_copy(update={"messages": messages, "description": description})
+
+
+def _changed_json(response: ToolResponse, original: Any) -> Any:
+    if response.structured is None:
+        raise to_mcp_error(FastMCPError("a handler removed the result"))
+    changed = thaw(response.structured)
+    is_model = hasattr(original, "model_dump")
+    return type(original).model_validate(changed) if is_model else changed
+
+
+RESOURCE = Kind(_resource_response, _resource_result, ResourceError)
+PROMPT = Kind(_prompt_response, _prompt_result, PromptError)
+OTHER = Kind(
+    lambda result, _: response_of(result),
+    _changed_json,
+    lambda reason: to_mcp_error(FastMCPError(reason)),
+)
 
 
 # --- blocks and parts -----------------------------------------------------------------------------
@@ -214,7 +242,7 @@ def _part(block: Any) -> Part:
 
 
 def _blocks(response: ToolResponse, original: ToolResult | None) -> list[Any]:
-    """Return the blocks of *response*; unchanged ones are those of *original*."""
+    """Return the blocks of *response*; an unchanged block is that of *original*."""
     bases = [] if original is None else original.content
     if not response.content and response.structured is not None:
         return [mcp_types.TextContent(type="text", text=response.text)]

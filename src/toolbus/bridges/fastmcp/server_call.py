@@ -69,7 +69,7 @@ class ClientPauseError(Exception):
 
 
 class PausedCall(NamedTuple):
-    """A call of *session* that waits for the client's user; *members* are those for its tool."""
+    """A call of *session* before its approval, with the *members* of the request for its tool."""
 
     session: BridgeSession
     call_id: str
@@ -97,7 +97,7 @@ class ServerCall:
 
     @property
     def asks_client(self) -> bool:
-        """Whether the client shows forms; a call that a tool makes has no client."""
+        """Whether the client shows forms; a call made by a tool has no client."""
         return RUNNING.get() is None and _shows_forms(self._server)
 
     @property
@@ -106,7 +106,7 @@ class ServerCall:
         return self._problem if isinstance(self._tool, FunctionTool) else None
 
     async def run(self, arguments: dict[str, Any]) -> ToolResponse:
-        """Run the tool; its exception is the one that FastMCP raises, with the original text."""
+        """Run the tool; its exception is as FastMCP raises it, with the original text."""
         self._result = None
         update: dict[str, Any] = {"arguments": arguments}
         if self._hides_members:
@@ -146,7 +146,7 @@ class ServerCall:
             return self._result
         result: ToolResult = result_of(end.response, self._result, spec)
         if result.is_error and self._result is None and end.response.text:
-            # A tool that calls another one expects an exception.
+            # A tool expects an exception of the tool it calls.
             raise ToolError(end.response.text)
         return result
 
@@ -168,7 +168,7 @@ class ServerCall:
 
     @contextmanager
     def _request_of_tool(self) -> Iterator[None]:
-        """Let the tool see its own members of the request, not those of our question."""
+        """Let the tool see its own members of the request in place of ours."""
         request = self._server.request_context
         if request is None or not self._hides_members:
             yield
@@ -205,8 +205,8 @@ def server_context(context: MiddlewareContext[Any]) -> Context:
 def _params_of(context: Context) -> Mapping[str, Any]:
     """Return the params of the request as sent.
 
-    `_srctx` is private, but nothing else has the members that a client sends for the tool, nor
-    changes what the tool sees of them: FastMCP 4.2, `Context.input_responses`.
+    `_srctx` is private, but nothing else has the members sent for the tool, nor changes the tool's
+    view of them: FastMCP 4.2, `Context.input_responses`.
     """
     request = context.request_context
     return {} if request is None else request._srctx.params or {}  # noqa: SLF001
