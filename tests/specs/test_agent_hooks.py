@@ -491,6 +491,23 @@ async def test_a_failed_run_has_an_end():
     assert watch.runs == ["error", "cancelled", "cancelled"]
 
 
+async def test_a_run_below_leaves_its_caller_running():
+    watch = Watch()
+
+    async with AgentHooksInterceptor([watch]) as interceptor:
+        host = Host(interceptor)
+        await host.input("above")
+        await host.call("c1", "delegate")
+        await host.input("below")
+        await host.request({"role": "user", "content": "below"})
+        await host.output("done below")
+        await host.result("c1", "delegate", "done below")
+        await host.output("done above")
+
+    assert watch.runs == ["ok", "ok"]
+    assert watch.ends == [("c1", "ok")]
+
+
 # --- interceptors around our agent ----------------------------------------------------------------
 
 

@@ -235,6 +235,10 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "hosted_tools": "no",
                 "clean_traces": "no",
             },
+            notes=(
+                "a sub-agent is judged where the host gives it the same interceptor",
+                "in a host that emits no model calls, calls of unknown tools pass by",
+            ),
         ),
     )
 }

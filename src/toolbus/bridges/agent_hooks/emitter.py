@@ -96,6 +96,10 @@ class HookEmitter:
         emission.reject(error)
         return self._keep(emission, None)
 
+    def forget(self, session_id: str) -> None:
+        """Forget the sequence of an ended session."""
+        self._sequences.pop(session_id, None)
+
     def _begin(
         self, scope: Scope, point: Point, members: dict[str, Any]
     ) -> tuple[Context, Emission]:

@@ -60,6 +60,7 @@ class HookedSession:
         """Emit the end of the session, if it has begun."""
         if self._has_begun:
             await self._emit("agent_shutdown", summary={"reason": self.reason})
+            self._emitter.forget(self.scope.session_id)
 
     async def _emit(self, point: Point, **members: Any) -> Emitted:
         return await self._emitter.emit(self._host.bus, self.scope, point, **members)

@@ -62,16 +62,21 @@ class HostedSession:
         self._failed: defaultdict[str, list[tuple[OpenCall, Any]]] = defaultdict(list)
         self._announced: dict[str, ToolCall] = {}
         self._refused: dict[str, str] = {}
-        self._is_running = False
+        self._runs = 0
         self._answer: str | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run and no call goes on."""
+        return not (self._runs or self._open or self._failed)
 
     async def begin(self, prompt: str) -> str:
         """Begin a run; see `BridgeSession.begin`."""
-        if self._is_running:
-            await self._session.fail(RuntimeError("the run ended without an answer"))
-        self._is_running = False
+        if self._runs and not self._open:
+            # During a call it is the run of a sub-agent; else the host has ended the former run.
+            await self._fail(RuntimeError("the run ended without an answer"))
         entered = await self._session.begin(prompt)
-        self._is_running = True
+        self._runs += 1
         return entered
 
     async def answer(self, text: str) -> str:
@@ -81,7 +86,7 @@ class HostedSession:
 
     async def finish(self, text: str) -> str:
         """End a run with its answer; a host that emits model calls has shown the text before."""
-        self._is_running = False
+        self._runs = max(0, self._runs - 1)
         if text == self._answer:
             await self._session.end()
         else:
@@ -95,13 +100,14 @@ class HostedSession:
             await self._end_failed(call_id)
         for call_id in tuple(self._open):
             await self._cut_off(call_id)
-        if self._is_running:
-            self._is_running = False
-            is_cancelled = reason == "cancelled"
-            error = (
-                asyncio.CancelledError() if is_cancelled else RuntimeError(f"the host: {reason}")
-            )
-            await self._session.fail(error)
+        is_cancelled = reason == "cancelled"
+        while self._runs:
+            error = RuntimeError(f"the host ended the session: {reason}")
+            await self._fail(asyncio.CancelledError() if is_cancelled else error)
+
+    async def _fail(self, error: BaseException) -> None:
+        self._runs -= 1
+        await self._session.fail(error)
 
     # --- the model -------------------------------------------------------------------------------
 

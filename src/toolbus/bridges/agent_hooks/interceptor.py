@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
 
+_MAX_SESSIONS = 1_000
 DENIED = "toolbus:denied"
 """The machine's reason of each denial; its message is the handler's reason."""
 
@@ -87,7 +88,14 @@ class AgentHooksInterceptor(FrameworkBridge):
         if key not in self._sessions:
             framework = context["agent"]["framework"]
             self._sessions[key] = HostedSession(self.host.session(key), framework, self._facts)
+            self._forget_idle()
         return self._sessions[key]
+
+    def _forget_idle(self) -> None:
+        """Forget the oldest idle sessions but the newest: some hosts never end theirs."""
+        idle = [key for key, session in self._sessions.items() if session.is_idle]
+        for key in idle[:-1][: max(0, len(self._sessions) - _MAX_SESSIONS)]:
+            del self._sessions[key]
 
     # --- the points ------------------------------------------------------------------------------
 
