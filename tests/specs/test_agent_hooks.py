@@ -25,6 +25,8 @@ from toolbus import (
     on,
     tool,
 )
+from toolbus.approvals import StoredApprovals, answer
+from toolbus.approvals.records import questions_of
 from toolbus.bridges.agent_hooks import AgentHooksComponent, AgentHooksInterceptor
 from toolbus.bridges.agent_hooks.identities import canonical_json
 from toolbus.bridges.agent_hooks.mapping import POINTS, ContractError
@@ -758,6 +760,46 @@ async def test_a_resolver_lifts_a_denial(resolver, ran, reason, resolved_by):
     assert world.ran == ran
     assert record["verdict"].get("reason") == reason
     assert record.get("resolved_by") == resolved_by
+
+
+@pytest.mark.parametrize(("answer", "ran"), [(True, ["a"]), (Deny("too dear"), [])])
+async def test_an_approver_may_be_the_resolver(answer, ran):
+    questions = []
+
+    async def approve(ask, call, scope):
+        questions.append((ask.prompt, call.name, scope.agent_id))
+        return answer
+
+    script = Script(pre_tool_call=LIFTABLE, post_tool_call=LIFTABLE)
+    world = World(script, resolver=approve)
+
+    await world.run()
+
+    assert world.ran == ran
+    assert [question[:2] for question in questions] == [("ask", "read")]
+    assert world.texts["tool"] == (
+        "ask: no person can be asked at this point" if ran else "ask: too dear"
+    )
+    assert world.record("pre_tool_call")["resolved_by"] == ("approval" if ran else "rejection")
+
+
+async def test_stored_approvals_may_be_the_resolver():
+    store = MemoryStore()
+    again = AssistantMessage(tool_calls=(ToolCall(id="c2", name="read", arguments={"path": "a"}),))
+    answers = [*calls("read", path="a"), "it waits", again, "done"]
+    approvals = StoredApprovals(store=store)
+    world = World(Script(pre_tool_call=LIFTABLE), resolver=approvals, answers=answers)
+
+    async with world.agent as agent:
+        await agent.run("go")
+        waiting = agent.messages[2].text
+        (session,) = [info.id for info in await store.sessions()]
+        (question,) = await questions_of(store, session)
+        await answer(store, question.id, question.digest, approve=True, by="ann")
+        await agent.run("again")
+
+    assert question.id in waiting
+    assert world.ran == ["a"]
 
 
 async def test_evaluation_only_changes_nothing():

@@ -76,7 +76,8 @@ class AgentHooksComponent(AgentComponent):
         interceptors: objects with `intercept(context)`, or a mapping from names to them.
         composition: a profile's name, a dict of the contract, or the SDK's `CompositionConfig`.
         mode: "enforce", or "evaluate_only": verdicts are only recorded.
-        resolver: decides liftable denials, by `resolve(request)`; without one they stand.
+        resolver: decides liftable denials, by `resolve(request)`; without one they stand. An
+            approver of an agent will do, `StoredApprovals` too: it has no *timeout* here.
         redactor: returns a context as the resolver may see it.
         identity: "jcs-sha256", an `IdentityProvider`, or None for records without identities.
         timeout: the maximum seconds of an interceptor or the resolver, None for no limit.
@@ -148,6 +149,7 @@ class AgentHooksComponent(AgentComponent):
     def subscribe(self, host: Host) -> None:
         """Subscribe a handler for each interceptor, and the handler of answers."""
         super().subscribe(host)
+        self._emitter.attach(host.bus)
         for bound in self._emitter.options.interceptors:
             options: HandlerOptions = {
                 "name": bound.name or type(bound.interceptor).__name__,

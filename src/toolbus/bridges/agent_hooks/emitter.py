@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolbus.bridges.agent_hooks.composition import (
     INTERCEPTION,
@@ -17,7 +18,7 @@ from toolbus.bridges.agent_hooks.composition import (
     Interception,
 )
 from toolbus.bridges.agent_hooks.mapping import ContractError, Verdict, check_context, context_of
-from toolbus.bridges.agent_hooks.seams import BoundInterceptor, Seam
+from toolbus.bridges.agent_hooks.seams import ApproverResolver, BoundInterceptor, Seam
 from toolbus.errors import FreezeError
 from toolbus.messages.codec import changed
 
@@ -64,6 +65,14 @@ class HookEmitter:
         self.records: deque[Record] = deque(maxlen=options.max_records)
         self._sequences: defaultdict[str, count[int]] = defaultdict(count)
         self._running: dict[str, Emission] = {}
+
+    def attach(self, bus: EventBus) -> None:
+        """Let an approver in place of a resolver ask its questions on *bus*."""
+        seam = self.options.seam
+        if seam.resolver is None or callable(getattr(seam.resolver, "resolve", None)):
+            return
+        asking = seam._replace(resolver=ApproverResolver(seam.resolver, bus), timeout=None)
+        self.options = replace(self.options, seam=asking)
 
     def is_asked(self, interceptor: BoundInterceptor, ctx: EventContext[Interception]) -> bool:
         """Return whether *interceptor* gets this context: the composition may be over."""

@@ -6,20 +6,28 @@ import asyncio
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.bridges.agent_hooks.identities import identity_of
 from toolbus.bridges.agent_hooks.mapping import (
+    ALLOW,
     ContractError,
     Verdict,
     host_error,
     read_verdict,
 )
+from toolbus.bridges.agent_hooks.wire_records import read_call
 from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.immutable import thaw
+from toolbus.tools.calls.approver import gate_of
+from toolbus.tools.calls.gate import ApprovalRequest, CallGate, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.tools.calls.approver import Approver
 
 Context = dict[str, Any]
 JCS = "jcs-sha256"
@@ -90,6 +98,53 @@ class Consultation(NamedTuple):
     interception_point: str
     verdict: Verdict
     context: Context
+
+
+class Resolution(NamedTuple):
+    """The answer to a `Consultation`; its members are named as in the SDK's resolution, 9."""
+
+    outcome: Literal["approve", "reject"]
+    context_identity: str | None
+    verdict: Verdict
+
+
+class ApproverResolver:
+    """A resolver that asks *approver*, the approver of an agent or a gate, on *bus*.
+
+    As everywhere, a person is asked about calls and prompts only.
+    """
+
+    def __init__(self, approver: Approver | CallGate, bus: EventBus) -> None:
+        self._gate, self._bus = gate_of(approver), bus
+
+    async def resolve(self, request: Consultation) -> Resolution:
+        """Return the decision about a call or a prompt; a question that waits refuses for now."""
+        reason = "no person can be asked at this point"
+        if request.interception_point in {"pre_tool_call", "input"}:
+            reason = await self._refusal(request)
+        if not reason:
+            return Resolution("approve", request.context_identity, ALLOW)
+        refused = Verdict("deny", request.verdict.reason, reason)
+        return Resolution("reject", request.context_identity, refused)
+
+    async def _refusal(self, request: Consultation) -> str:
+        """Return the reason against the call or the prompt, "" if it is approved."""
+        context, ask = request.context, Ask(request.verdict.text)
+        scope = Scope(agent_id=context["agent"]["id"], session_id=context["session"]["id"])
+        call = read_call(context["tool_call"]) if "tool_call" in context else None
+        text = "" if call else str(context["input"]["content"])
+        guards = ("agent-hooks",)
+        asked = ApprovalRequest(
+            ask, call, scope, self._bus, requested=call, guards=guards, text=text
+        )
+        decision = await self._gate.ask(asked)
+        if isinstance(decision, Pending):
+            return decision.text
+        if isinstance(decision, Deny):
+            return decision.reason
+        refusal = await decision.take(call)
+        await decision.end()
+        return "" if refusal is None else refusal.reason
 
 
 class Seam(NamedTuple):
