@@ -14,6 +14,8 @@ from pathlib import Path
 
 from agents import (
     Agent,
+    ApplyPatchTool,
+    CustomTool,
     FunctionTool,
     InputGuardrailTripwireTriggered,
     LocalShellTool,
@@ -23,6 +25,9 @@ from agents import (
     RunHooks,
     Runner,
     RunState,
+    ShellCommandOutput,
+    ShellResult,
+    ShellTool,
     SQLiteSession,
     ToolGuardrailFunctionOutput,
     ToolOutputImage,
@@ -32,10 +37,17 @@ from agents import (
     handoff,
     set_tracing_disabled,
     tool_input_guardrail,
+    tool_namespace,
 )
 from agents.mcp import MCPServer
 from agents.testing import ScriptedModel, assistant_message, function_call
 from mcp.types import CallToolResult, Tool
+from openai.types.responses import (
+    ResponseCustomToolCall,
+    ResponseFunctionShellToolCall,
+    ResponseFunctionToolCall,
+)
+from openai.types.responses.response_output_item import LocalShellCall
 from pydantic import BaseModel
 from scenarios import HIDDEN, REASON, SECRET
 from world import FIELDS
@@ -344,13 +356,72 @@ async def check_wrapped_agent_needs_a_run():
         raise AssertionError
 
 
-async def check_tools_without_a_function_are_refused():
+async def check_tools_that_nothing_judges_are_refused():
     room = Room()
     room.bridge = OpenAIAgentsBridge(components([DENY]))
-    agent = room.agent("done", tools=[LocalShellTool(executor=lambda _: "")])
+    agent = room.agent("done", tools=[ApplyPatchTool(editor=None)])
     with suppress(RegistrationError):
         await room.bridge.run(agent, "hi")
         raise AssertionError
+
+
+async def check_shells_are_judged():
+    room, ran = Room({"rewrite": "shell", "set": {"command": "ls"}}, REDACT), []
+
+    def execute(request):
+        ran.append(request.data.action.commands)
+        return ShellResult(output=[ShellCommandOutput(stdout=SECRET)])
+
+    action = {"commands": ["rm -r x", "ls"], "timeout_ms": None, "max_output_length": None}
+    call = ResponseFunctionShellToolCall.model_validate(
+        {"id": "i", "call_id": "c1", "action": action, "status": "completed", "type": "shell_call"}
+    )
+    model = ScriptedModel([[call], [assistant_message("done")]])
+    agent = Agent("agent", model=model, tools=[ShellTool(executor=execute)])
+    await room.bridge.run(agent, "hi")
+    assert (ran, room.ends) == ([["ls"]], [["c1", "ok"], ["agent", "ok"]])
+    text = str(agent.model.calls[-1].input)
+    assert (HIDDEN in text, SECRET in text) == (True, False)
+
+
+async def check_local_shells_and_custom_tools_are_judged():
+    room, ran = Room({"deny": "local_shell"}, {"deny": "custom"}), []
+    action = {"command": ["rm", "x"], "env": {}, "type": "exec"}
+    calls = [
+        LocalShellCall.model_validate(
+            {
+                "id": "i",
+                "call_id": "c1",
+                "action": action,
+                "status": "completed",
+                "type": "local_shell_call",
+            }
+        ),
+        ResponseCustomToolCall(call_id="c2", input="x", name="custom", type="custom_tool_call"),
+    ]
+    model = ScriptedModel([[call] for call in calls] + [[assistant_message("done")]])
+    tools = [
+        LocalShellTool(executor=ran.append),
+        CustomTool(name="custom", description="", on_invoke_tool=lambda _, text: ran.append(text)),
+    ]
+    agent = Agent("agent", model=model, tools=tools)
+    await room.bridge.run(agent, "hi")
+    assert (ran, str(agent.model.calls[-1].input).count(REASON)) == ([], 2)
+    assert room.ends == [["c1", "denied"], ["c2", "denied"], ["agent", "ok"]]
+
+
+async def check_namespaces_are_parts_of_names():
+    room = Room({"ask": "crm.echo"})
+    tools = tool_namespace(name="crm", description="Customers.", tools=[room.echo])
+    call = {"call_id": "c1", "name": "echo", "arguments": '{"text": "a"}', "namespace": "crm"}
+    call = ResponseFunctionToolCall(**call, type="function_call")
+    model = ScriptedModel(
+        [[call], [function_call("echo", {}, call_id="c2")], [assistant_message("done")]]
+    )
+    agent = Agent("agent", model=model, tools=tools)
+    result = await decide(room.bridge.run, agent, await room.bridge.run(agent, "hi"), answer=True)
+    assert (result.final_output, room.ran) == ("done", ["a"])
+    assert room.ends == [["c1", "ok"], ["c2", "unknown_tool"], ["agent", "ok"]]
 
 
 class Server(MCPServer):

@@ -137,7 +137,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "hosted_tools": "no",
             },
             notes=(
-                "an agent with a local shell, computer, patch or custom tool is refused",
+                "an agent with a computer or patch tool is refused, unless `partial=True`",
                 "`Runner.run` in a tool shows no prompt or answer of a model that is only named",
                 "further handoffs in one answer, which the framework ignores, are not seen",
             ),

@@ -115,7 +115,7 @@ class JudgedTool:
         call = run.calls.get(call_id)
         if call is None or call.is_paused:
             call = JudgedCall(self, run, call_of(call_id, self.name, arguments))
-            call.go_on(approved=context.is_tool_approved(self.tool.name, call_id))
+            call.go_on(approved=context.is_tool_approved(self.name, call_id))
             run.calls[call_id] = call
         run.paused.pop(call_id, None)
         try:
@@ -180,7 +180,9 @@ class JudgedTool:
         if problem is None:
             return None
         try:
-            model = function_schema(self.tool.__wrapped__).params_pydantic_model
+            model = function_schema(
+                self.tool.__wrapped__, strict_json_schema=False
+            ).params_pydantic_model
             model(**arguments)
         except AttributeError:
             return None
@@ -285,10 +287,12 @@ def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:
             description=tool.tool_description,
             input_schema=tool.input_json_schema or {"type": "object"},
         )
+    hints = getattr(tool, "mcp_annotations", None)  # Only since 0.24.
     return ToolSpec(
         name=tool.qualified_name,
         description=tool.description,
         input_schema=tool.params_json_schema,
+        annotations={} if hints is None else hints.model_dump(by_alias=True, exclude_none=True),
     )
 
 

@@ -156,7 +156,7 @@ class JudgedRun:
                 call.call_id = new_id()
             self._ids.add(call.call_id)
         self.handoff_ids = {call.name: call.call_id for call in reversed(calls)}
-        known = {getattr(tool, "name", "") for tool in tools}
+        known = {getattr(each, "qualified_name", getattr(each, "name", "")) for each in tools}
         known |= {each.tool_name for each in request["handoffs"]}
         names = {call.name for call in calls if not call.namespace}
         if request["output_schema"] is not None:

@@ -14,12 +14,9 @@ from agents import (
     Agent,
     ApplyPatchTool,
     ComputerTool,
-    CustomTool,
     FunctionTool,
     Handoff,
-    LocalShellTool,
     Model,
-    ShellTool,
     handoff,
 )
 
@@ -32,20 +29,15 @@ from toolbus.bridges.openai_agents.judged_calls import (
     unknown,
 )
 from toolbus.bridges.openai_agents.judged_models import JudgedModel
+from toolbus.bridges.openai_agents.local_tools import judged_local, spec_of_local
 from toolbus.errors import RegistrationError
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agents import AgentBase, RunContextWrapper, Tool
 
     from toolbus.bridges.openai_agents.judged_runs import JudgedRun
-    from toolbus.events.catalogue import ToolSpec
-
-_LOCAL = (ApplyPatchTool, ComputerTool, CustomTool, LocalShellTool, ShellTool)
-"""The tools that run in this process, but not as functions."""
 
 
 def wrap(agent: Agent[Any]) -> None:
@@ -78,35 +70,40 @@ async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
     last turn, are wrapped too.
     """
     run = CURRENT.get()
-    others = [each for each in tools if not isinstance(each, FunctionTool)]
     if isinstance(agent.model, Model) and not isinstance(agent.model, JudgedModel):
         agent.model = JudgedModel(agent.model)
     agent.handoffs[:] = [_judged(each) for each in agent.handoffs]
-    functions = {each.qualified_name: each for each in tools if isinstance(each, FunctionTool)}
-    judged = {name: JudgedTool(each) for name, each in functions.items()}
-    for each in judged.values():
+    functions = [JudgedTool(each) for each in tools if isinstance(each, FunctionTool)]
+    for each in functions:
         if each.agent is not None:
             wrap(each.agent)
-    offered = [spec_of(each) for each in functions.values()]
+    judged = {each.name: each for each in functions}
+    local = {spec.name: (each, spec) for each in tools if (spec := spec_of_local(each)) is not None}
+    offered = [spec_of(each.tool) for each in functions] + [spec for _, spec in local.values()]
     if run is not None:
         # Without a run the framework only restores a state.
         run.open(agent.name).agent, run.judged = agent, judged
-        offered = await _adapted(run, offered, others)
-    shown = [
-        judged[spec.name].shown(spec) if spec.name in judged else unknown(spec) for spec in offered
-    ]
-    return [*shown, *others]
+        _refuse_unseen(run, tools)
+        added = [each.spec for each in run.bridge.host.tools if each.spec.name not in judged]
+        offered = [*await run.session.adapt_tools(offered, added)]
+    shown: list[Tool] = []
+    for spec in offered:
+        if spec.name in judged:
+            shown.append(judged[spec.name].shown(spec))
+        elif spec.name in local:
+            shown.append(judged_local(*local[spec.name]))
+        else:
+            shown.append(unknown(spec))
+    hosted = [each for each in tools if not isinstance(each, FunctionTool)]
+    return [*shown, *[each for each in hosted if spec_of_local(each) is None]]
 
 
-async def _adapted(run: JudgedRun, specs: list[ToolSpec], others: Sequence[Tool]) -> list[ToolSpec]:
-    """Return *specs*, with the tools of components, as handlers show them."""
-    unseen = sorted(each.name for each in others if isinstance(each, _LOCAL))
+def _refuse_unseen(run: JudgedRun, tools: list[Tool]) -> None:
+    """Raise for a tool whose calls run in this process and pass no component."""
+    unseen = sorted(each.name for each in tools if isinstance(each, ApplyPatchTool | ComputerTool))
     if unseen and not run.bridge.partial:
         reason = f"the calls of {', '.join(unseen)} pass no component; make it a function tool"
         raise RegistrationError(f"agent {run.agent.name!r}", reason)
-    names = {spec.name for spec in specs}
-    added = [each.spec for each in run.bridge.host.tools if each.spec.name not in names]
-    return [*await run.session.adapt_tools(specs, added)]
 
 
 class JudgedHandoff(Handoff[Any, Any]):
