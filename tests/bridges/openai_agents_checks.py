@@ -334,6 +334,24 @@ async def check_tools_added_later_are_judged():
     assert (room.ran, REASON in read(agent)["c1"]) == ([], True)
 
 
+async def check_state_may_be_restored_before():
+    def agents(room):
+        other = room.agent([ECHO], "below", name="other", prefix="o")
+        return room.agent([("transfer_to_other", {})], handoffs=[other]), other
+
+    first, second = Room(ASK), Room(DENY)
+    agent, _ = agents(first)
+    paused = (await first.bridge.run(agent, "hi")).to_state().to_json()
+    agent, other = agents(second)
+    other.model = model_of("done")
+    state = await RunState.from_json(agent, paused)
+    for item in state.get_interruptions():
+        state.approve(item)
+    result = await second.bridge.run(agent, state)
+    assert (result.final_output, second.ran) == ("done", [])
+    assert second.ends == [["o1", "denied"], ["agent", "ok"]]
+
+
 async def check_clones_are_judged():
     room = Room(DENY)
     agent = room.bridge.wrap(room.agent([ECHO], "done")).clone(name="clone")

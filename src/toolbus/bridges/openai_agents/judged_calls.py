@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import Context
 
-    from agents import RunContextWrapper
+    from agents import RunContextWrapper, Tool
     from agents.tool_context import ToolContext
 
     from toolbus.bridges.openai_agents.judged_runs import JudgedRun
@@ -70,13 +70,6 @@ class JudgedTool:
         self._inner.timeout_behavior = "raise_exception"
         # The framework's masked text of a failure would reach the handlers otherwise.
         set_function_tool_failure_error_function(self._inner, None)
-
-    @property
-    def agent(self) -> Agent[Any] | None:
-        """The agent that `Agent.as_tool` made this tool of."""
-        # Private, but nothing else leads to the agent.
-        agent = self.tool._agent_instance  # noqa: SLF001
-        return agent if isinstance(agent, Agent) else None
 
     def shown(self, offered: ToolSpec | None = None, *, pauses: bool = True) -> FunctionTool:
         """Return the tool for the framework, as *offered*, and with its pauses for approval."""
@@ -162,7 +155,8 @@ class JudgedTool:
         context = copy(context)
         context.tool_arguments = arguments
         # The pause of a sub-agent that a function runs would end there.
-        below = current_run(self.name).below(pauses=self.agent is not None)
+        is_agent = agent_of(self.tool) is not None
+        below = current_run(self.name).below(pauses=is_agent)
         try:
             with set_context(CURRENT, below):
                 output = await invoke_function_tool(
@@ -170,7 +164,7 @@ class JudgedTool:
                 )
         finally:
             await below.drop_calls()
-        if below.is_paused and self.agent is not None:
+        if below.is_paused and is_agent:
             raise AwaitsApprovalError
         return output
 
@@ -277,6 +271,13 @@ class JudgedCall:
         except (FreezeError, TypeError):
             # The model reads any other object as its text.
             return ToolResponse.from_text(str(self.output))
+
+
+def agent_of(tool: Tool) -> Agent[Any] | None:
+    """Return the agent of which `Agent.as_tool` made *tool*, or None."""
+    # Private, but nothing else leads to the agent.
+    agent = tool._agent_instance if isinstance(tool, FunctionTool) else None  # noqa: SLF001
+    return agent if isinstance(agent, Agent) else None
 
 
 def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:

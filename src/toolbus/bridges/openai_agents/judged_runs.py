@@ -229,7 +229,8 @@ def _text_of(item: Any) -> str:
 
 def _with_text(item: Any, texts: dict[str, str]) -> Any:
     """Return *item*, with the text that *texts* has for its text, if it is a user's message."""
-    if not _is_of_user(item) or (text := _text_of(item)) not in texts or texts[text] == text:
+    text = _text_of(item) if _is_of_user(item) else ""
+    if not text or texts.get(text, text) == text:
         return item
     content = item["content"]
     if isinstance(content, str):

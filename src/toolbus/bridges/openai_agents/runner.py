@@ -115,6 +115,8 @@ class OpenAIAgentsBridge(FrameworkBridge):
         config = RunConfig(**config) if isinstance(config, dict) else config
         run = JudgedRun(self, _conversation(options, config)).open(agent.name)
         if isinstance(user_input, RunState):
+            # Private, but nothing else leads to the agent that goes on, perhaps after a handoff.
+            wrap(user_input._current_agent or agent)  # noqa: SLF001
             for item in user_input.get_interruptions():
                 call_id = getattr(item.raw_item, "call_id", None)
                 if call_id and item.tool_name:

@@ -23,6 +23,7 @@ from agents import (
 from toolbus.bridges.openai_agents.judged_calls import (
     CURRENT,
     JudgedTool,
+    agent_of,
     call_of,
     current_run,
     spec_of,
@@ -41,10 +42,26 @@ if TYPE_CHECKING:
 
 
 def wrap(agent: Agent[Any]) -> None:
-    """Change *agent* into a wrapped one, in place."""
-    if not hasattr(agent, "unwrapped_class"):
-        kind: Any = type(agent)  # For mypy, a class is not hashable if its instances are not.
-        agent.__class__ = _wrapped(kind)
+    """Change *agent* into a wrapped one, in place, and the agents to which it leads.
+
+    Those that it gets later are wrapped before its next turn, but a restored state may go on with
+    another agent.
+    """
+    if hasattr(agent, "unwrapped_class"):
+        return
+    kind: Any = type(agent)  # For mypy, a class is not hashable if its instances are not.
+    agent.__class__ = _wrapped(kind)
+    for each in filter(None, [*map(_target, agent.handoffs), *map(agent_of, agent.tools)]):
+        wrap(each)
+
+
+def _target(item: Agent[Any] | Handoff[Any, Any]) -> Agent[Any] | None:
+    """Return the agent to which *item* leads, unless only its function knows that."""
+    if isinstance(item, Agent):
+        return item
+    # Private, but nothing else leads to the agent before the handoff.
+    target = item._agent_ref() if item._agent_ref is not None else None  # noqa: SLF001
+    return target if isinstance(target, Agent) else None
 
 
 @cache
@@ -74,9 +91,8 @@ async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
         agent.model = JudgedModel(agent.model)
     agent.handoffs[:] = [_judged(each) for each in agent.handoffs]
     functions = [JudgedTool(each) for each in tools if isinstance(each, FunctionTool)]
-    for each in functions:
-        if each.agent is not None:
-            wrap(each.agent)
+    for target in filter(None, [*map(_target, agent.handoffs), *map(agent_of, tools)]):
+        wrap(target)
     judged = {each.name: each for each in functions}
     local = {spec.name: (each, spec) for each in tools if (spec := spec_of_local(each)) is not None}
     offered = [spec_of(each.tool) for each in functions] + [spec for _, spec in local.values()]
