@@ -25,13 +25,17 @@ from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime, tools_
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from langsmith import Client
+from msgspec.structs import replace
 from world_handlers import HIDDEN, SECRET
 
-from toolbus import AgentComponent, Ask, Deny, guard, on
+from toolbus import AgentComponent, Ask, AssistantMessage, Deny, ToolCall, guard, on
 from toolbus import tool as own_tool
 from toolbus.bridges.langchain import LangChainBridge
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
+    MODEL_CALL_AFTER,
+    MODEL_CALL_BEFORE,
+    MODEL_CALL_ERROR,
     RUN_AFTER,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
@@ -528,6 +532,75 @@ async def check_tool_of_a_component_is_offered():
             assert results(state) == {"c1": f"noon {HIDDEN}"}
 
 
+class Requests(AgentComponent):
+    """Handlers of requests to the model; *word* says what they do."""
+
+    def __init__(self, word):
+        super().__init__()
+        self.word, self.replies = word, []
+
+    @on(MODEL_CALL_BEFORE)
+    def before(self, ctx):
+        request = ctx.value
+        assert [message.role for message in request.messages][:2] == ["system", "user"]
+        match self.word:
+            case "deny":
+                return Deny("no request")
+            case "answer" if len(request.messages) == 2:
+                call = ToolCall(id="h1", name="look", arguments={"text": "a"})
+                return AssistantMessage(tool_calls=(call,))
+            case "change":
+                shorter = tuple(
+                    message.map_text(lambda text: text.replace("go", "stop"))
+                    for message in request.messages
+                )
+                tools = tuple(spec for spec in request.tools if spec.name != "look")
+                return replace(request, messages=shorter, tools=tools)
+        return None
+
+    @on(MODEL_CALL_ERROR)
+    def error(self, ctx):
+        assert ctx.value.error_type == "ConnectionError"
+        return AssistantMessage(content="later") if self.word == "rescue" else None
+
+    @on(MODEL_CALL_AFTER)
+    def after(self, ctx):
+        self.replies.append(ctx.value.message.text)
+
+
+class Unreachable(Model):
+    """A model that cannot be reached."""
+
+    def _generate(self, messages, *values, **options):
+        raise ConnectionError("no route")
+
+
+async def check_handlers_of_requests_run():
+    turn = [("look", {"text": "a"})]
+    for word, read, last, requests in (
+        ("watch", [f"a {SECRET}"], "done", 2),
+        ("deny", [], "no request", 0),
+        ("answer", [f"a {SECRET}"], "done", 1),
+        ("change", ["no tool named 'look'; known tools: fail"], "done", 2),
+        ("rescue", [], "later", 0),
+    ):
+        handlers = Requests(word)
+        async with LangChainBridge([handlers, ends := Ends()]) as bridge:
+
+            def make(bridge=bridge, word=word):
+                turns = ["done"] if word == "answer" else [turn, "done"]
+                model = (Unreachable if word == "rescue" else Model).of(*turns)
+                return create_agent(
+                    model, [look, fail], middleware=[bridge], system_prompt="Be brief."
+                )
+
+            async for state in both(make):
+                assert [*results(state).values()] == read, (word, results(state))
+                assert state["messages"][-1].content == last
+            assert len(handlers.replies) == 2 * requests
+            assert ends.statuses == ["denied" if word == "deny" else "ok"] * 2
+
+
 class Dynamic(AgentMiddleware):
     """A middleware that has a tool of its own."""
 
@@ -551,7 +624,7 @@ async def check_tool_of_earlier_middleware_is_judged():
 async def check_failure_leaves_the_run_if_wanted():
     house = House()
     house.enabled = False
-    async with LangChainBridge([house, Ends()], raises=True) as bridge:
+    async with LangChainBridge([house, ends := Ends()], raises=True) as bridge:
         agent = create_agent(
             Model.of([("fail", {"text": "a"}), ("fail", {"text": "b"})]),
             [fail],
@@ -559,13 +632,15 @@ async def check_failure_leaves_the_run_if_wanted():
         )
         failure = await asyncio.gather(agent.ainvoke(GO), return_exceptions=True)
         assert isinstance(failure[0], ValueError)
-        assert Ends.statuses == ["error"]
+        assert ends.statuses == ["error"]
 
 
 class Ends(AgentComponent):
     """The ends of runs."""
 
-    statuses = []  # noqa: RUF012 - one check reads it
+    def __init__(self):
+        super().__init__()
+        self.statuses = []
 
     @on(RUN_AFTER)
     def note(self, ctx):

@@ -502,12 +502,12 @@ def test_a_named_framework_shows_its_limits(patient):
     )
     patient.configure(REDACT + '[[component]]\nuse = "./watch.py:Watch"\n')
 
-    text, data = patient.examine("langchain")
+    text, data = patient.examine("strands")
 
     (framework,) = data["frameworks"]
     by_name = {each["component"]: each for each in framework["components"]}
     assert framework["version"] is None
-    assert ".[langchain]" in text
+    assert ".[strands]" in text
     assert "replace_result" in by_name["redact-secrets"]["delivered"]
     assert by_name["./watch.py:Watch"]["undelivered"] == ["model_calls"]
     assert "not: model calls; handlers of requests to the model do not run" in text

@@ -148,7 +148,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
             package="langchain",
             versions=("1.2.11", "1.5.2"),
             abilities={
-                "model_calls": "no",
                 "answer_errors": "no",
                 "handoffs": "wrapped",
                 "hosted_tools": "no",
@@ -158,6 +157,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "unknown tools, prompts and answers of agents without the middleware are not seen",
                 "a sub-agent with callbacks of its own is not seen unless it is wrapped",
                 "a call that other middleware answers is not seen",
+                "handlers of requests to the model change neither the model nor its settings",
                 "the first checkpoint of a run holds the original prompt",
                 "the trace of a request to the model holds its original answer",
                 "texts that a tool itself streams, and artifacts that are not JSON, are not seen",

@@ -160,6 +160,10 @@ class BridgeSession:
         self._specs, self._advertised = {}, AdvertisedTools(())
         return await self._provide(tuple(specs), tuple(added))
 
+    def offer_only(self, specs: Sequence[ToolSpec]) -> None:
+        """Take all tools but *specs* from the model, for a handler of its request has."""
+        self._advertised.specs = {spec.name: spec for spec in specs}
+
     async def call(
         self,
         call: ToolCall,

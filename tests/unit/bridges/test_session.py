@@ -487,9 +487,9 @@ def test_a_component_is_refused_that_cannot_work(caplog):
         @on(events.MODEL_CALL_BEFORE)
         def see(self, ctx): ...
 
-    with pytest.raises(RegistrationError, match="LangChain cannot deliver model_calls"):
-        host(Watch())
-    host(Watch(), partial=True)
+    with pytest.raises(RegistrationError, match="Strands Agents cannot deliver model_calls"):
+        BridgeHost("strands", [Watch()])
+    BridgeHost("strands", [Watch()], partial=True)
 
     assert "handlers of requests to the model do not run" in caplog.text
 

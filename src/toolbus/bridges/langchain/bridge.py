@@ -25,17 +25,13 @@ except ImportError as error:
 
 from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.langchain.callbacks import agent_of
-from toolbus.bridges.langchain.requests import (
-    adapted_request,
-    judged_response,
-    respond,
-    respond_async,
-    with_text,
-)
+from toolbus.bridges.langchain.model_messages import with_text
+from toolbus.bridges.langchain.requests import ModelCall, respond, respond_async
 from toolbus.bridges.langchain.tool_messages import message_of
 from toolbus.bridges.langchain.tools import SESSION, GuardedTool, guarded
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.threads import run_for_thread
+from toolbus.events.catalogue import RUN_AFTER, RunResult
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import set_context
@@ -200,13 +196,18 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     ) -> ModelResponse[Any]:
         """Show the model the tools as handlers left them, and the user its answer."""
         session, late = self._session(get_config(), request.state), self.host.judges("assistant")
+        call = ModelCall(self, session, request)
         try:
-            request = in_thread(adapted_request(self, session, request))
-            response = respond(handler, request, late=late)
+            if (answer := in_thread(call.begin())) is not None:
+                return answer
+            try:
+                response = respond(handler, call.request, late=late)
+            except Exception as error:  # noqa: BLE001 - raised again unless a handler answers
+                return in_thread(call.fail(error))
+            return in_thread(call.end(response))
         except BaseException as error:
             in_thread(self._fail(session, error))
             raise
-        return in_thread(judged_response(session, response))
 
     async def awrap_model_call(
         self,
@@ -215,13 +216,18 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     ) -> ModelResponse[Any]:
         """Show the model the tools as handlers left them, and the user its answer."""
         session, late = self._session(get_config(), request.state), self.host.judges("assistant")
+        call = ModelCall(self, session, request)
         try:
-            request = await adapted_request(self, session, request)
-            response = await respond_async(handler, request, late=late)
+            if (answer := await call.begin()) is not None:
+                return answer
+            try:
+                response = await respond_async(handler, call.request, late=late)
+            except Exception as error:  # noqa: BLE001 - raised again unless a handler answers
+                return await call.fail(error)
+            return await call.end(response)
         except BaseException as error:
             await self._fail(session, error)
             raise
-        return await judged_response(session, response)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -281,6 +287,11 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
             await self.adapt_tools(session, getattr(request.runtime, "tools", ()))
         call = request.tool_call
         return ToolCall(id=call["id"] or new_id(), name=call["name"], arguments=call["args"])
+
+    def deny_run(self, session: BridgeSession, reason: str) -> None:
+        """Put the denied end of a run on the bus."""
+        self._ended[session] = session.scope.run_id
+        self.host.bus.do(RUN_AFTER, RunResult(status="denied", reason=reason), scope=session.scope)
 
     def _has_ended(self, session: BridgeSession) -> bool:
         return self._ended.get(session, "") == session.scope.run_id

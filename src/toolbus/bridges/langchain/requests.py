@@ -4,40 +4,139 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage
+from langchain.agents.middleware import ModelResponse
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.constants import TAG_NOSTREAM
+from langgraph.errors import GraphBubbleUp
 
+from toolbus.bridges.langchain.model_messages import message_like, record_of, with_text
+from toolbus.events.catalogue import (
+    MODEL_CALL_AFTER,
+    MODEL_CALL_BEFORE,
+    MODEL_CALL_ERROR,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+)
 from toolbus.messages.immutable import thaw
+from toolbus.messages.records import AssistantMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from langchain.agents.middleware import ModelRequest, ModelResponse
+    from collections.abc import Awaitable, Callable, Sequence
 
     from toolbus.bridges.langchain.bridge import LangChainBridge
     from toolbus.bridges.session import BridgeSession
     from toolbus.events.catalogue import ToolSpec
+    from toolbus.messages.records import Message
+
+_EVENTS = (MODEL_CALL_BEFORE, MODEL_CALL_ERROR, MODEL_CALL_AFTER)
 
 
-async def adapted_request(
-    bridge: LangChainBridge, session: BridgeSession, request: ModelRequest[Any]
-) -> ModelRequest[Any]:
-    """Return *request* with the tools that handlers show; hosted tools, which are dicts, stay."""
-    tools = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
-    specs = {name: bridge.guard_tool(tool).spec for name, tool in tools.items()}
-    shown = await bridge.adapt_tools(session, tools.values())
-    if shown == tuple(specs.values()):
-        return request
-    hosted = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
-    offered = [
-        tools[spec.name] if spec == specs.get(spec.name) else _function(spec) for spec in shown
-    ]
-    return request.override(tools=[*offered, *hosted])
+class ModelCall:
+    """A *request* of the agent of *session* to its model, and the end of that."""
+
+    def __init__(self, bridge: LangChainBridge, session: BridgeSession, request: Any) -> None:
+        self._bridge, self._session, self.request = bridge, session, request
+        self._bus = bridge.host.bus
+        self._record: ModelRequest | None = None
+        self._since = perf_counter_ns()
+
+    async def begin(self) -> ModelResponse[Any] | None:
+        """Return the response in place of the model's, or None for the model to be asked."""
+        tools = self._tools()
+        shown = await self._show_tools(tools)
+        scope = self._session.scope
+        # Not made for a ledger alone: the whole history becomes records at each request.
+        if not any(self._bus.bindings_for(event, scope) for event in _EVENTS):
+            return None
+        record = ModelRequest(
+            model=_name_of(self.request.model),
+            messages=tuple([record_of(message) for message in self._messages()]),
+            tools=shown,
+        )
+        context = await self._bus.apply(MODEL_CALL_BEFORE, record, scope=scope)
+        if context.denied is not None:
+            self._bridge.deny_run(self._session, context.denied.reason)
+            return ModelResponse(result=[AIMessage(context.denied.reason)])
+        if isinstance(context.answer, AssistantMessage):
+            return await self._judged(ModelResponse(result=[message_like(context.answer)]))
+        self._record = context.value
+        if context.value.tools != shown:
+            self._session.offer_only(context.value.tools)
+            self._put_tools(tools, context.value.tools)
+        self._change_messages(record.messages, context.value.messages)
+        return None
+
+    async def fail(self, error: Exception) -> ModelResponse[Any]:
+        """Return the response of a handler in place of *error*, or raise *error*."""
+        if self._record is None or isinstance(error, GraphBubbleUp):
+            raise error
+        failure = ModelFailure(
+            request=self._record, error_type=type(error).__name__, error_text=str(error)
+        )
+        context = await self._bus.apply(MODEL_CALL_ERROR, failure, scope=self._session.scope)
+        if context.denied is not None or not isinstance(context.answer, AssistantMessage):
+            raise error
+        return await self._judged(ModelResponse(result=[message_like(context.answer)]))
+
+    async def end(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
+        """Return *response* of the model with the texts that handlers left."""
+        message = record_of(response.result[-1])
+        if self._record is not None and isinstance(message, AssistantMessage):
+            duration = perf_counter_ns() - self._since
+            reply = ModelReply(request=self._record, message=message, duration_ns=duration)
+            self._bus.do(MODEL_CALL_AFTER, reply, scope=self._session.scope)
+        return await self._judged(response)
+
+    async def _judged(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
+        messages = [await _judged(self._session, message) for message in response.result]
+        return replace(response, result=messages)
+
+    # --- the request -----------------------------------------------------------------------------
+
+    def _messages(self) -> list[Any]:
+        system = self.request.system_message
+        return [*([] if system is None else [system]), *self.request.messages]
+
+    def _change_messages(self, before: Sequence[Message], after: Sequence[Message]) -> None:
+        """Put *after*, records of messages that were *before*, into the request."""
+        if after == before:
+            return
+        pairs = [*zip(before, self._messages(), strict=True)]
+        unchanged = {id(record): message for record, message in pairs}
+        originals = {record.id: message for record, message in pairs}
+        messages = [
+            unchanged.get(id(record)) or message_like(record, originals.get(record.id))
+            for record in after
+        ]
+        has_system = bool(messages) and isinstance(messages[0], SystemMessage)
+        self.request = self.request.override(
+            system_message=messages[0] if has_system else None, messages=messages[has_system:]
+        )
+
+    def _tools(self) -> dict[str, BaseTool]:
+        return {tool.name: tool for tool in self.request.tools if isinstance(tool, BaseTool)}
+
+    async def _show_tools(self, tools: dict[str, BaseTool]) -> tuple[ToolSpec, ...]:
+        shown = await self._bridge.adapt_tools(self._session, tools.values())
+        if shown != tuple(self._bridge.guard_tool(tool).spec for tool in tools.values()):
+            self._put_tools(tools, shown)
+        return shown
+
+    def _put_tools(self, tools: dict[str, BaseTool], shown: tuple[ToolSpec, ...]) -> None:
+        """Put *shown* into the request; hosted tools, which are dicts, stay."""
+        hosted = [tool for tool in self.request.tools if not isinstance(tool, BaseTool)]
+        specs = {name: self._bridge.guard_tool(tool).spec for name, tool in tools.items()}
+        offered = [
+            tools[spec.name] if spec == specs.get(spec.name) else _function(spec) for spec in shown
+        ]
+        self.request = self.request.override(tools=[*offered, *hosted])
 
 
 def respond(handler: Callable[[Any], Any], request: Any, *, late: bool) -> Any:
@@ -71,14 +170,6 @@ def _tagged() -> Any:
     return {**config, "tags": [*(config.get("tags") or ()), TAG_NOSTREAM]}
 
 
-async def judged_response(
-    session: BridgeSession, response: ModelResponse[Any]
-) -> ModelResponse[Any]:
-    """Return *response* with the texts that handlers left."""
-    messages = [await _judged(session, message) for message in response.result]
-    return replace(response, result=messages)
-
-
 async def _judged(session: BridgeSession, message: Any) -> Any:
     if not isinstance(message, AIMessage) or (message.tool_calls and not message.text):
         return message
@@ -86,17 +177,9 @@ async def _judged(session: BridgeSession, message: Any) -> Any:
     return message if text == message.text else with_text(message, text)
 
 
-def with_text(message: Any, text: str) -> Any:
-    """Return *message* with *text* in place of its texts; other blocks, such as images, stay."""
-    content: Any = text
-    if not isinstance(message.content, str):
-        others = [each for each in message.content if not _is_text(each)]
-        content = [{"type": "text", "text": text}, *others]
-    return message.model_copy(update={"content": content})
-
-
-def _is_text(block: Any) -> bool:
-    return isinstance(block, str) or block.get("type") == "text"
+def _name_of(model: Any) -> str:
+    # Classes of models differ in the attribute of the name.
+    return getattr(model, "model_name", None) or getattr(model, "model", None) or ""
 
 
 def _function(spec: ToolSpec) -> dict[str, Any]:
