@@ -194,8 +194,10 @@ class Described(BaseTool):
 
     name: str = "described"
     description: str = "A tool."
+    runs: int = 0
 
     def _run(self, text: str, run_manager: Any = None) -> str:
+        self.runs += 1
         return f"{text} {run_manager is not None} {SECRET}"
 
 
@@ -313,6 +315,18 @@ async def check_wrapped_tool_runs_outside_of_agents():
         assert bridge.wrap(look).invoke({"text": "bad"}) == "not that"
         assert bridge.wrap(bridge.wrap(look)) is bridge.wrap(look)
         assert bridge.wrap(injected).args.keys() == {"text"}
+
+
+async def check_callbacks_and_state_of_a_tool_stay_its_own():
+    seen, kept = Everything(), Described()
+    told = Described(name="told", callbacks=[seen])
+    async with LangChainBridge([House()]) as bridge:
+        turn = [("described", {"text": "a"}), ("told", {"text": "a"})]
+        agent = create_agent(Model.of(turn, "done"), [kept, told], middleware=[bridge])
+        await agent.ainvoke(GO)
+    assert kept.runs == 1
+    assert len(seen.texts) == 2
+    assert SECRET not in "".join(seen.texts)
 
 
 async def check_question_pauses_until_another_process_answers():

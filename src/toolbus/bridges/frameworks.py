@@ -155,7 +155,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
             notes=(
                 "a call of a sub-agent that is not wrapped is denied if a handler rewrites it",
                 "unknown tools, prompts and answers of agents without the middleware are not seen",
-                "a sub-agent with callbacks of its own is not seen unless it is wrapped",
+                "a sub-agent in a thread of its own is not seen unless it is wrapped",
+                "before langgraph 1.2 one with callbacks of its own is not seen unless wrapped",
                 "a call that other middleware answers is not seen",
                 "handlers of requests to the model change neither the model nor its settings",
                 "the first checkpoint of a run holds the original prompt",

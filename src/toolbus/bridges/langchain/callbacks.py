@@ -1,7 +1,8 @@
 """The calls of sub-agents that nobody wrapped: LangChain's callbacks reach them, and may refuse.
 
-A run inside of a tool inherits the callbacks of the tool. A callback cannot rewrite arguments, so a
-rewritten call is refused. Calls of unknown tools have no callback. (langchain-core 1.8)
+A run inside of a tool inherits the callbacks of the tool, except in a thread without its context,
+and before langgraph 1.2 except a run with callbacks of its own. A callback cannot rewrite
+arguments, so a rewritten call is refused. Calls of unknown tools have no callback.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class GuardedTool(BaseTool):
     def check(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the problem that pydantic finds in *arguments*."""
         schema: Any = self.inner.tool_call_schema
-        if self.inner.args_schema is None or isinstance(schema, dict):
+        if self.inner.args_schema is None or not hasattr(schema, "model_validate"):
             return None  # The tool looks for problems itself.
         try:
             schema.model_validate(arguments)
@@ -121,17 +121,21 @@ def guarded(tool: BaseTool, bridge: LangChainBridge) -> GuardedTool:
     """Return *tool*, guarded by *bridge*; the same object if it is already."""
     if isinstance(tool, GuardedTool) and tool.bridge is bridge:
         return tool
+    inner = tool
+    if tool.callbacks or tool.verbose:
+        # They are the guarded tool's, so that they too get what the model reads. Without any the
+        # tool is not copied, for it may keep a state.
+        inner = tool.model_copy(update={"callbacks": None, "verbose": False})
     return GuardedTool(
         name=tool.name,
         description=tool.description,
         args_schema=_schema_of(tool),
         return_direct=tool.return_direct,
         verbose=tool.verbose,
-        # The tool's own callbacks are the guarded tool's: they too get what the model reads.
         callbacks=tool.callbacks,
         tags=[*(tool.tags or ()), GUARDED],
         metadata=tool.metadata,
-        inner=tool.model_copy(update={"callbacks": None, "verbose": False}),
+        inner=inner,
         bridge=bridge,
         func=getattr(tool, "func", None),
         coroutine=getattr(tool, "coroutine", None),
