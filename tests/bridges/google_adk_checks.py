@@ -14,7 +14,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from google.adk.agents import LiveRequestQueue, LlmAgent, RunConfig, SequentialAgent
+from google.adk.agents import BaseAgent, LiveRequestQueue, LlmAgent, RunConfig, SequentialAgent
+from google.adk.events import Event
 from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
@@ -273,8 +274,8 @@ async def check_live_calls_are_judged():
         for number in range(2):
             yield f"{text}{number} {SECRET}"
 
-    room = Room([], DENY, REDACT)
-    turns = [DANGER, ["follow", {"text": "a"}], ["nothing", {}]], "so", "so", "so"
+    room = Room([], DENY, REDACT, ANSWERS)
+    turns = [DANGER, ["follow", {"text": "a"}], ["nothing", {}]], f"so {SECRET}", "so", "so"
     model = LiveModel(script=Script(turns, room.seen))
     room.agent = LlmAgent(name="agent", model=model, tools=[*room.tools, follow])
     await room.sessions.create_session(app_name=APP, user_id=USER, session_id="s1")
@@ -297,6 +298,8 @@ async def check_live_calls_are_judged():
     assert REASON in sent
     assert f"a1 {HIDDEN}" in sent
     assert SECRET not in sent
+    assert f"so {HIDDEN}" in room.shown
+    assert SECRET not in room.shown
     assert room.ends == {"c1": (1, "denied"), "c2": (1, "ok"), "c3": (1, "unknown_tool")}
 
 
@@ -519,6 +522,38 @@ async def check_every_answer_is_judged():
     assert [text for text in texts if text] == answers
     assert session.state["kept"] == {"text": f"it is {HIDDEN}"}
     assert room.seen["runs"] == ["ok"]
+
+
+class Remote(BaseAgent):
+    """An agent without a model."""
+
+    async def _run_async_impl(self, ctx):
+        content = types.Content(role="model", parts=[types.Part(text=f"far {SECRET}")])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+async def check_answers_that_no_model_gave_are_judged():
+    async def answer(**_):
+        return answer_of([types.Part(text=f"cached {SECRET}")])
+
+    room = Room([], ANSWERS, plugins=[Other("before_model_callback", answer)])
+    agents = [Remote(name="far"), room.make([], "near")]
+    room.agent = SequentialAgent(name="both", sub_agents=agents)
+    await room.run()
+
+    assert room.shown.split("  ") == [f"far {HIDDEN} cached {HIDDEN}"]
+    assert room.seen["runs"] == ["ok"]
+
+
+async def check_callbacks_of_the_model_get_what_handlers_left():
+    def note(callback_context, llm_response):
+        room.ran.append(llm_response.content.parts[0].text)
+
+    room = Room([f"it is {SECRET}"], ANSWERS)
+    room.agent.after_model_callback = note
+    await room.run()
+
+    assert room.ran == [f"it is {HIDDEN}"]
 
 
 async def check_results_keep_their_forms():

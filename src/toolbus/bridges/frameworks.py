@@ -192,7 +192,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             notes=(
                 "a Runner that a tool makes has no plugins: give it the bridge, or wrap it",
                 "code that an agent's code executor runs is not seen",
-                "prompts and answers of live runs are not seen; their calls and results are",
+                "prompts and speech of live runs are not seen; calls, results and texts are",
                 "thoughts of the model are not seen",
                 "spans of model calls hold the model's own answer if they capture messages",
                 "a task given to an agent has the model's own arguments; denied, it ends the run",

@@ -14,6 +14,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow._errors import NodeInterruptedError
 from pydantic_core import from_json, to_json
 
+from toolbus.bridges.bridged_call import BridgeError
 from toolbus.bridges.google_adk.contents import (
     as_object,
     call_of,
@@ -244,8 +245,10 @@ class _GuardedRun:
 
 def guard(tool: BaseTool) -> None:
     """Let the call of its task run *tool*."""
-    if not isinstance(vars(tool).get("run_async"), _GuardedRun):
+    if not isinstance(tool.run_async, _GuardedRun):
         vars(tool)["run_async"] = _GuardedRun(tool)
+    if not isinstance(tool.run_async, _GuardedRun):
+        raise BridgeError(f"`run_async` of the tool {tool.name!r} cannot be replaced")
 
 
 async def run_task(session: BridgeSession, call: types.FunctionCall) -> str | None:

@@ -128,40 +128,55 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
-    ) -> LlmResponse | None:
-        """Judge a text of the model; its pieces are held back if a handler judges answers."""
-        content = llm_response.content
-        texts = texts_of(content)
-        if content is None or not texts:
-            return None
-        if llm_response.partial:
-            is_held = self.host.judges("assistant")
-            return llm_response.model_copy(update={"content": None}) if is_held else None
-        text = "".join(texts)
-        read = await self._session(callback_context).answer(text)
-        if read == text:
-            return None
-        return llm_response.model_copy(update={"content": with_text(content, read)})
+    ) -> None:
+        """Judge a text of the model; its pieces are held back if a handler judges answers.
+
+        It is changed in place: a callback that returns one ends the row of callbacks.
+        """
+        run = self._run(callback_context.get_invocation_context())
+        session = self._session(callback_context)
+        llm_response.content = await self._read(
+            run, session, llm_response.content, is_partial=bool(llm_response.partial)
+        )
 
     async def on_event_callback(
         self, *, invocation_context: InvocationContext, event: Event
-    ) -> Event | None:
-        """Judge results that came without a call of a tool: of tasks, and of earlier plugins."""
-        run, content = self._run(invocation_context), event.content
+    ) -> None:
+        """Judge what came past the other callbacks: of tasks, live runs, and earlier plugins."""
+        run = self._run(invocation_context)
         ids = {str(response.id) for response in event.get_function_responses()}
-        if content is None or ids <= run.seen:
-            return None
-        for call_id in ids - run.seen:
-            self._tasks.pop(call_id, None)
-        read = await read_late_results(run.session, content, run.seen)
-        return event.model_copy(update={"content": read})
+        if event.content is not None and not ids <= run.seen:
+            for call_id in ids - run.seen:
+                self._tasks.pop(call_id, None)
+            event.content = await read_late_results(run.session, event.content, run.seen)
+        is_read = event.author == "user" or run.denied is not None
+        if not is_read and "".join(texts_of(event.content)) not in run.read:
+            is_partial = bool(event.partial)
+            event.content = await self._read(run, run.session, event.content, is_partial=is_partial)
+
+    async def _read(
+        self,
+        run: _Run,
+        session: BridgeSession,
+        content: types.Content | None,
+        *,
+        is_partial: bool,
+    ) -> types.Content | None:
+        """Return *content* of a model or an agent as handlers of answers leave it."""
+        text = "".join(texts_of(content))
+        if content is None or not text:
+            return content
+        if is_partial:
+            return None if self.host.judges("assistant") else content
+        read = await session.answer(text)
+        run.read.add(read)
+        return content if read == text else with_text(content, read)
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Put the end of a run on the bus, unless the run waits for its user."""
         run = self._runs.pop(invocation_context.invocation_id, None)
-        if run is None or run.denied is not None or run.is_paused or run.session.is_busy:
-            return
-        await run.session.end()
+        if run is not None and run.denied is None and not run.is_paused:
+            await run.session.end()
 
     async def on_run_error_callback(
         self, *, invocation_context: InvocationContext, error: Exception
@@ -208,10 +223,11 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
     ) -> dict[str, Any] | None:
         """Judge a result that another callback gave in place of the tool's."""
         call = CURRENT.get()
-        if call is None or not call.waits_in(tool_context) or call.runs_later:
+        if call is None or call.context is not tool_context or call.runs_later:
             return None
         if call.is_paused:
             self._run(tool_context.get_invocation_context()).is_paused = True
+        if call.is_paused or not call.waits_in(tool_context):
             return None
 
         async def run_async(**_: Any) -> Any:
@@ -259,13 +275,17 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
 
 
 class _Run:
-    """A run in *session*, with the ids of *seen* calls; *denied*: why its prompt was denied."""
+    """A run in *session*; *denied*: why its prompt was denied.
+
+    *seen* are the ids of judged calls, *read* the texts of answers as handlers left them.
+    """
 
     denied: str | None = None
     is_paused = False
 
     def __init__(self, session: BridgeSession, context: InvocationContext) -> None:
-        self.session, self.seen, self._context = session, set[str](), ref(context)
+        self.session, self._context = session, ref(context)
+        self.seen, self.read = set[str](), set[str]()
 
     @property
     def is_lost(self) -> bool:
