@@ -22,6 +22,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.workflow import START, Workflow
 from google.genai import types
 from google_adk_world import CONFIRMATION, WorldModel, answer_of, part_of, parts_of, text_of
 from pydantic import BaseModel
@@ -208,6 +209,18 @@ async def check_question_of_a_sub_agent():
         assert ran_before == []
         assert (len(asked), room.ran) == {"tool": (0, []), "single_turn": (1, ["x"])}[kind]
         assert room.ends["s1"] == (1, "denied" if kind == "tool" else "ok")
+
+
+async def check_tool_of_a_workflow_is_judged():
+    for handler, status in ((DENY, "denied"), (ASK, "denied"), (REDACT, "ok")):
+        room = Room([], handler)
+        room.agent = Workflow(name="flow", edges=[(START, FunctionTool(room.tools[0]))])
+        asked = await room.run(prompt('{"text": "x"}'))
+
+        assert asked == []
+        assert [*room.ends.values()] == [(1, status)]
+        assert room.ran == (["x"] if status == "ok" else [])
+        assert SECRET not in str([event.output for event in room.events])
 
 
 # --- calls that pass no tool, or arrive oddly -----------------------------------------------------

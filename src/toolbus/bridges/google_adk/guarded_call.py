@@ -8,6 +8,7 @@ from functools import partial
 from inspect import isasyncgen, isasyncgenfunction, isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from google.adk.agents import LlmAgent
 from google.adk.tools.function_tool import FunctionTool
 
 # A sub-agent in a tool pauses by this error, which has no public module (google-adk 2.13).
@@ -81,10 +82,14 @@ class GuardedCall:
         self.call_id = context.function_call_id or new_id()
         self._is_resumed = context.tool_confirmation is not None
         self._twin = above if above is not None and above.waits_in(context) else None
-        # A runner in a tool ends before its user can answer, and so does a live call (2.13).
-        self._can_ask = confirms and not (
-            (above is not None and above.context.invocation_id != context.invocation_id)
-            or context.get_invocation_context().live_request_queue is not None
+        invocation = context.get_invocation_context()
+        # A runner in a tool ends before its user can answer, a live call does not wait, and a tool
+        # of a workflow without an agent makes another call with the answer (google-adk 2.13).
+        self._can_ask = (
+            confirms
+            and (above is None or above.context.invocation_id == context.invocation_id)
+            and invocation.live_request_queue is None
+            and isinstance(invocation.agent, LlmAgent)
         )
 
     @property
