@@ -15,6 +15,8 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.exceptions import MCPError, ResourceError, ToolError
 from fastmcp.server import create_proxy
+from fastmcp.server.middleware import Middleware, MiddlewareContext
+from pydantic import BaseModel, Field
 from world_handlers import SECRET
 
 from toolbus import AgentComponent, Ask, Deny, guard, on, tool
@@ -134,6 +136,11 @@ def add_tools(served):
     @served.server.tool
     def names() -> list[str]:
         return ["a", SECRET]
+
+    @served.server.tool
+    def whole() -> mcp_types.CallToolResult:
+        text = mcp_types.TextContent(type="text", text=f"whole {SECRET}")
+        return mcp_types.CallToolResult(content=[text], structured_content={"a": SECRET})
 
     @served.server.tool
     def double(number: int) -> int:
@@ -283,6 +290,11 @@ async def check_structure_is_changed_with_the_text():
         ]
 
 
+async def check_result_of_the_protocol_is_redacted():
+    async with Served() as served:
+        assert await served.call("whole") == [False, "whole [secret]", {"a": "[secret]"}]
+
+
 async def check_arguments_are_as_lax_as_the_server():
     async with Served() as served:
         assert await served.call("double", number="2") == [False, "4", {"result": 4}]
@@ -372,6 +384,32 @@ async def check_proxied_server_is_judged():
             await client.call_tool("no_such", {}, raise_on_error=False)
         assert failed.content[0].text.endswith("cannot read [secret]")
         assert [end[:2] for end in house.ends] == [["fail", "error"], ["no_such", "unknown_tool"]]
+
+
+async def check_background_task_is_redacted():
+    class Task(BaseModel):
+        task_id: str = Field("t1", serialization_alias="taskId")
+
+    class Background(Middleware):
+        async def on_call_tool(self, context, call_next):
+            return Task()
+
+    async def state(context):
+        text = {"type": "text", "text": f"late {SECRET}"}
+        return {"taskId": context.message, "result": {"content": [text]}}
+
+    async with Served() as served:
+        served.server.add_middleware(Background())
+        await served.server.call_tool("names")
+        asked = [MiddlewareContext(message=name, method="tasks/get") for name in ("t1", "t2")]
+        given = await served.bridge.on_request(asked[0], state)
+        assert given["result"]["content"][0]["text"] == "late [secret]"
+        reason = ""
+        try:
+            await served.bridge.on_request(asked[1], state)
+        except MCPError as error:
+            reason = str(error)
+        assert "cannot be checked" in reason
 
 
 async def check_call_of_the_program_is_judged():

@@ -216,8 +216,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             notes=(
                 "logs, progress and forms that a tool sends while it runs reach the client unseen",
                 "the `_meta` of results reaches the client's program unseen",
-                "the later result of a background task is not seen",
-                "a failed resource or prompt has its original text in the server's log and spans",
+                "log and spans hold the original failures of resources, prompts and tasks",
                 "the server's instructions, and its lists of resources and prompts, are not seen",
             ),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -62,8 +62,10 @@ except ImportError as error:
     msg = needs_extra("the bridge to FastMCP needs its library", "fastmcp")
     raise ImportError(msg, name="fastmcp") from error
 
-_MAX_PAUSED = 10_000
-"""The most forms without an answer; the answer to an older form asks again."""
+T = TypeVar("T")
+
+_MAX_REMEMBERED = 10_000
+"""The most forms without an answer, and background tasks; an older form is shown again."""
 
 _IDENTITY = ("authorization", "user-agent", "forwarded", "x-forwarded-for")
 """The headers of a client without a session, which with its address identify it."""
@@ -98,6 +100,7 @@ class FastMCPBridge(Middleware):
         self._asks_client = options.get("approver") is None
         self._ids, self._shield = ids, FailureShield()
         self._paused: OrderedDict[str, PausedCall] = OrderedDict()
+        self._tasks: OrderedDict[str, tuple[BridgeSession, ToolCall]] = OrderedDict()
         self._specs: dict[str, tuple[Tool, ToolSpec]] = {}
 
     @property
@@ -134,13 +137,15 @@ class FastMCPBridge(Middleware):
             work = session.call(call, spec, bridged.run, ask=ask, check=bridged.check)
             end = await cancelled_once(work)
         except ClientPauseError as pause:
-            self._paused[pause.state] = PausedCall(session, call_id, bridged.members)
-            if len(self._paused) > _MAX_PAUSED:
-                self._paused.popitem(last=False)
+            paused = PausedCall(session, call_id, bridged.members)
+            _remember(self._paused, pause.state, paused)
             return InputRequiredToolResult(pause.question)
         except (ToolbusError, ValueError) as error:
             raise ToolError(f"the call was not made: {error}") from error
-        return bridged.result_of(end, spec)
+        result = bridged.result_of(end, spec)
+        if (task_id := getattr(result, "task_id", None)) is not None:
+            _remember(self._tasks, task_id, (session, call))
+        return result
 
     async def on_list_tools(
         self,
@@ -199,7 +204,9 @@ class FastMCPBridge(Middleware):
     async def on_request(
         self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]
     ) -> Any:
-        """Judge a request for completions or of a subscription; others have hooks of their own."""
+        """Judge a request without a hook for its kind, and the results of background tasks."""
+        if context.method == "tasks/get":
+            return await self._task(await call_next(context))
         if context.method not in {"completion/complete", "resources/subscribe"}:
             return await call_next(context)
         asked = McpRequest(method=context.method, params=context.message)
@@ -234,6 +241,19 @@ class FastMCPBridge(Middleware):
             known = self._specs[name] = (tool, replace(results.spec_of(tool), name=name))
         return known
 
+    async def _task(self, body: Any) -> Any:
+        """Return *body*, the state of a background task, with its result as handlers leave it."""
+        task = results.json_of(body)
+        if not task.keys() & {"result", "error", "inputRequests"}:
+            return body
+        session, call = self._tasks.get(task.get("taskId"), (None, None))
+        if session is None or call is None:
+            reason = "its call is unknown here, so its result cannot be checked; call it again"
+            raise results.OTHER.error(f"task {task.get('taskId')!r}: {reason}")
+        before = results.task_response(task)
+        after = await session.judge_result(call.id, call.name, before)
+        return body if after is before else results.task_result(after, task)
+
     async def _judge(
         self,
         context: MiddlewareContext[Any],
@@ -262,6 +282,12 @@ class FastMCPBridge(Middleware):
         if after.is_error:
             raise kind.error(after.text)
         return result if after is before else kind.result_of(after, result)
+
+
+def _remember(known: OrderedDict[str, T], key: str, value: T) -> None:
+    known[key] = value
+    if len(known) > _MAX_REMEMBERED:
+        known.popitem(last=False)
 
 
 def session_key(context: Context) -> str:

@@ -79,9 +79,9 @@ def response_of(result: Any) -> ToolResponse:
     Raises `FreezeError` for values that are not JSON.
     """
     if isinstance(result, InputRequiredToolResult):
-        return ToolResponse(structured=_json_of(result.input_required))
+        return ToolResponse(structured=json_of(result.input_required))
     if not isinstance(result, ToolResult):
-        return ToolResponse(structured=_json_of(result))
+        return ToolResponse(structured=json_of(result))
     return ToolResponse(
         content=tuple([_part(block) for block in result.content]),
         structured=replace_surrogates_in(result.structured_content),
@@ -108,13 +108,15 @@ def _tool_result(response: ToolResponse, original: ToolResult | None, schema: An
     blocks, structured = _blocks(response, original), _structured(response, schema)
     # A client refuses a result without the structure declared by its tool.
     is_error = response.is_error or (schema is not None and structured is None)
-    if original is not None:
+    if original is not None and type(original) is not ToolResult:
         update = {"content": blocks, "structured_content": structured, "is_error": is_error}
-        # The copy keeps the class and the private fields: FastMCP 4.2, `ToolResult.to_mcp_result`.
         return original.model_copy(update=update)
+    # A copy of a `ToolResult` may keep the tool's own `CallToolResult`, and FastMCP 4.1 sends that.
     if not isinstance(structured, dict):
-        structured = None  # FastMCP 4.1 has no result with another value.
-    meta = _WRAPPED if _is_wrapped(schema) and structured is not None else None
+        structured = None
+    meta = None if original is None else original.meta
+    if meta is None and _is_wrapped(schema) and structured is not None:
+        meta = _WRAPPED
     return ToolResult(blocks, structured, meta=meta, is_error=is_error)
 
 
@@ -148,6 +150,34 @@ def _structured(response: ToolResponse, schema: Any) -> Any:
 
 def _is_wrapped(schema: Any) -> bool:
     return schema is not None and bool(schema.get("x-fastmcp-wrap-result"))
+
+
+# --- results of background tasks ------------------------------------------------------------------
+
+
+def task_response(task: Mapping[str, Any]) -> ToolResponse:
+    """Return the outcome of a *task*; handlers see an error or a question as JSON."""
+    if "result" not in task:
+        return ToolResponse(structured=dict(task), is_error="error" in task)
+    return response_of(_task_outcome(task))
+
+
+def task_result(response: ToolResponse, task: Mapping[str, Any]) -> Any:
+    """Return the *task* with the outcome in *response*, which handlers have changed."""
+    if "result" not in task:
+        return _changed_json(response, task)
+    changed: ToolResult = result_of(response, _task_outcome(task), None)
+    result = {
+        **task["result"],
+        "content": [json_of(block) for block in changed.content],
+        "structuredContent": changed.structured_content,
+        "isError": changed.is_error,
+    }
+    return {**task, "result": {name: each for name, each in result.items() if each is not None}}
+
+
+def _task_outcome(task: Mapping[str, Any]) -> ToolResult:
+    return ToolResult.from_mcp_result(mcp_types.CallToolResult.model_validate(task["result"]))
 
 
 # --- results of other requests --------------------------------------------------------------------
@@ -267,7 +297,8 @@ def _paired(parts: Sequence[Part], bases: Sequence[Any]) -> list[tuple[Part, Any
     return [*zip(parts, padded, strict=False)]
 
 
-def _json_of(result: Any) -> Any:
+def json_of(result: Any) -> Any:
+    """Return *result*, a model of MCP or JSON, as JSON."""
     if not hasattr(result, "model_dump"):
         return replace_surrogates_in(result)
     return result.model_dump(mode="json", by_alias=True, exclude_none=True)
