@@ -254,7 +254,7 @@ async def converse(client, conversation):
 async def play(world: World) -> None:
     """Play *world* with a server, and one client for each conversation."""
     TRACES.world, bridge = world, None
-    if world.mode != "own":
+    if world.mode == "bridge":
         # Without an approver the client's user is asked.
         options = {**world.options, "approver": None, "ids": CALL_ID.get}
         bridge = FastMCPBridge(world.components, **options)

@@ -97,7 +97,7 @@ def original_failure(error: Exception, failures: list[Exception]) -> Exception:
     """
     if not failures or _WITHHELD not in str(error):
         return error
-    failure = failures[0]
+    failure = failures[-1]
     if isinstance(failure, FastMCPError):
         return failure
     original = ToolError(str(error).replace(_WITHHELD, str(failure)))
