@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, TypeAlias
 
 from tests.plugins.framework_environments import (
     MEASURED,
@@ -17,8 +21,14 @@ from tests.plugins.framework_environments import (
 from benchmarks.environment import ROOT
 from benchmarks.harness import Rig, table
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PLAIN, HOOK, BRIDGE = "no hook", "own hook", "bridge, with ledger"
 MODES = {PLAIN: "plain", HOOK: "own", BRIDGE: "bridge"}
+NOT_IN_HOOKS = "ledger, messages, verdicts of components"
+Taken: TypeAlias = dict[str, dict[str, float]]
+"""Seconds of a turn with one call, by work and contender."""
 _FOLDER = ROOT / ".venv-bridges"
 _ROUNDS, _CALLS = 15, 30
 
@@ -41,34 +51,53 @@ def bench_bridge_redaction(rig: Rig) -> None:
     _fill(rig, "redaction")
 
 
-def _fill(rig: Rig, work: str) -> None:
-    """Measure *work* in each framework: a turn with one call, and a model that waits for nothing.
+@table("ns", ours=BRIDGE, baseline=None)
+def bench_bridge_adds(rig: Rig) -> None:
+    """What a redaction adds to a call without any hook."""
+    rig.lacks[HOOK] = NOT_IN_HOOKS
+    for place, took in _taken(rig):
+        plain, *rest = took["redaction"].items()
+        for name, seconds in rest:
+            rig.put(place.framework, name, None if rig.once else max(seconds - plain[1], 0) * 1e9)
 
-    The ledger is in memory. An environment that is missing is made, but for a run without times.
-    """
-    rig.lacks |= {PLAIN: "everything", HOOK: "ledger, messages, verdicts of components"}
-    _FOLDER.mkdir(exist_ok=True)
-    for place in (Place(OURS), *(place for place in PLACES if place.release == "newest")):
-        folder = _FOLDER / place.framework
-        python = interpreter(place, folder, makes=not rig.once)
-        if python is None:
-            rig.absent[place.framework] = "only a run with times installs it"
-            continue
-        modes = dict(MODES)
-        if place.framework == OURS:
-            del modes[HOOK]
-        with Driver(python, place.leaf, folder.with_suffix(".log")) as driver:
-            took = _seconds(driver, work, modes, 1 if rig.once else _ROUNDS)
-        for name, seconds in took.items():
+
+def _fill(rig: Rig, work: str) -> None:
+    """Enter the nanoseconds of a call with *work* in each framework."""
+    rig.lacks |= {PLAIN: "everything", HOOK: NOT_IN_HOOKS}
+    for place, took in _taken(rig):
+        for name, seconds in took[work].items():
             rig.put(place.framework, name, None if rig.once else seconds * 1e9)
 
 
-def _seconds(driver: Driver, work: str, modes: dict[str, str], rounds: int) -> dict[str, float]:
-    """Return the seconds of a turn by contender: of each run the median, of all runs the least."""
-    took: dict[str, list[float]] = {name: [] for name in modes}
-    for _ in range(rounds):
-        for name, mode in modes.items():
-            seen = driver.ask(measure=[MEASURED[work]], calls=_CALLS, mode=mode)
-            assert did_work(work, seen) is (mode != "plain"), (work, mode, seen["read"])
-            took[name].append(statistics.median(seen["seconds"]))
-    return {name: min(times) for name, times in took.items()}
+def _taken(rig: Rig) -> Iterator[tuple[Place, Taken]]:
+    """Yield each place with its seconds; a run without times says which it does not install."""
+    for place in (*(place for place in PLACES if place.release == "newest"), Place(OURS)):
+        took = _seconds(place, once=rig.once)
+        if took is None:
+            rig.absent[place.framework] = "only a run with times installs it"
+        else:
+            yield place, took
+
+
+@cache
+def _seconds(place: Place, *, once: bool) -> Taken | None:
+    """Return the seconds at *place*, None if it is not installed in a run *once*.
+
+    The model waits for nothing, and the ledger is in memory. Of each run counts the median turn,
+    and of all runs the least. One process does all work, since frameworks are slow to start.
+    """
+    _FOLDER.mkdir(exist_ok=True)
+    folder = _FOLDER / place.framework
+    python = interpreter(place, folder, makes=not once)
+    if python is None:
+        return None
+    modes = {name: mode for name, mode in MODES.items() if mode in {"plain", *place.modes}}
+    took: Taken = {work: {} for work in MEASURED}
+    with Driver(python, place.leaf, folder.with_suffix(".log")) as driver:
+        for _ in range(1 if once else _ROUNDS):
+            for (work, handler), (name, mode) in product(MEASURED.items(), modes.items()):
+                seen = driver.ask(measure=[handler], calls=_CALLS, mode=mode)
+                assert did_work(work, seen) is (mode != "plain"), (work, mode, seen["read"])
+                least = took[work].get(name, math.inf)
+                took[work][name] = min(least, statistics.median(seen["seconds"]))
+    return took
