@@ -12,6 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated
 
+from msgspec.structs import replace
 from pydantic import BaseModel, Field
 from pydantic_ai import (
     Agent,
@@ -43,10 +44,11 @@ from scenarios import HIDDEN, REASON, SECRET
 from world import FIELDS, Script
 from world_handlers import Watch, components
 
-from toolbus import AgentComponent, tool
+from toolbus import AgentComponent, AssistantMessage, Deny, UserMessage, events, on, tool
 from toolbus.bridges.pydantic_ai import PydanticAIBridge
 from toolbus.bridges.session import PromptDenied
 from toolbus.errors import RegistrationError
+from toolbus.events import RunResult
 from toolbus.store import SqliteStore
 
 ASK, DENY, REDACT = {"ask": "echo"}, {"deny": "echo"}, {"redact": "*"}
@@ -452,6 +454,118 @@ async def check_run_takes_one_bridge():
         raise AssertionError
 
     assert room.ran == []
+
+
+class Told(AgentComponent):
+    """A component with *functions* by event, which keeps what it gets in *values*."""
+
+    def __init__(self, **functions):
+        super().__init__()
+        self.functions, self.values = functions, {}
+
+    def answer(self, name, ctx):
+        self.values.setdefault(name, []).append(ctx.value)
+        function = self.functions.get(name)
+        return function(ctx.value) if function else None
+
+    @on(events.MODEL_CALL_BEFORE)
+    def before(self, ctx):
+        return self.answer("before", ctx)
+
+    @on(events.MODEL_CALL_AFTER)
+    def after(self, ctx):
+        self.answer("after", ctx)
+
+    @on(events.MODEL_CALL_ERROR)
+    def failed(self, ctx):
+        return self.answer("failed", ctx)
+
+    @on(events.RUN_ERROR)
+    def run_failed(self, ctx):
+        return self.answer("run_failed", ctx)
+
+
+class Deltas(AgentComponent):
+    def __init__(self):
+        super().__init__()
+        self.pieces = []
+
+    @on(events.MODEL_CALL_DELTA)
+    def keep(self, ctx):
+        self.pieces.append((ctx.value.kind, ctx.value.text))
+
+
+def no_model(messages, info):
+    raise RuntimeError(f"no model, {SECRET}")
+
+
+async def check_request_is_seen_and_changed():
+    def change(request):
+        first, *others = request.messages
+        if not others:
+            return replace(request, settings={"temperature": 0.5}, tools=request.tools[:0])
+        *kept, last = others
+        shorter = last.with_tool_response(last.tool_response.with_text("short"))
+        added = UserMessage(content="and be quick")
+        return replace(request, messages=(first, *kept, shorter, added))
+
+    told = Told(before=change)
+    room = Room(([ECHO], "done"), more=[told])
+    result = await room.agent.run("go")
+    first, second = told.values["before"]
+    roles = [message.role for message in second.messages]
+
+    assert (first.messages[0].text, [tool.name for tool in first.tools]) == ("go", ["echo"])
+    assert roles == ["user", "assistant", "tool"]
+    assert (room.seen["read"], room.seen["prompt"]) == ({"c1": "short"}, "and be quick")
+    assert (result.output, read_by(result)) == ("done", {"c1": "a"})
+    assert [reply.message.text for reply in told.values["after"]] == ["", "done"]
+    assert told.values["after"][0].message.usage["input_tokens"] > 0
+
+
+async def check_request_is_denied_or_answered():
+    room = Room(("done",), more=[Told(before=lambda request: Deny("too dear"))])
+    with contextlib.suppress(PromptDenied):
+        await room.agent.run("go")
+        raise AssertionError
+    assert (room.seen["requests"], room.seen["runs"]) == (0, ["denied"])
+
+    room = Room(("done",), more=[Told(before=lambda request: AssistantMessage(content="early"))])
+    result = await room.agent.run("go")
+    assert (result.output, room.seen["requests"]) == ("early", 0)
+
+
+async def check_failed_request_is_answered():
+    told = Told(failed=lambda failure: AssistantMessage(content="later, please"))
+    room = Room(("done",), more=[told])
+    result = await room.agent.run("go", model=FunctionModel(no_model))
+
+    assert (result.output, room.seen["runs"]) == ("later, please", ["ok"])
+    assert told.values["failed"][0].error_type == "RuntimeError"
+
+
+async def check_failed_run_is_answered():
+    told = Told(
+        run_failed=lambda failure: RunResult(
+            status="ok", message=AssistantMessage(content=f"sorry for {failure.start.prompt}")
+        )
+    )
+    room = Room(("done",), {"redact_answer": "*"}, more=[told])
+    result = await room.agent.run(f"go {SECRET}", model=FunctionModel(no_model))
+
+    assert (result.output, room.seen["runs"]) == (f"sorry for go {HIDDEN}", ["ok"])
+
+
+async def check_pieces_of_answers_are_observed():
+    deltas = Deltas()
+    room = Room(([ECHO], "a long answer"), more=[deltas])
+    async with room.agent.run_stream("go") as stream:
+        assert await stream.get_output() == "a long answer"
+    texts = [text for kind, text in deltas.pieces if kind == "text"]
+
+    assert "".join(texts) == "a long answer"
+    assert deltas.pieces[0][0] == "tool_call"
+    assert len(texts) > 1
 
 
 async def run_checks():

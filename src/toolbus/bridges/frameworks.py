@@ -110,8 +110,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
             package="pydantic-ai-slim",
             versions=("2.28.0", "2.68.0"),
             abilities={
-                "model_calls": "no",
-                "answer_errors": "no",
                 "sub_agents": "wrapped",
                 "handoffs": "wrapped",
                 "hosted_tools": "no",
@@ -123,6 +121,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "`RunContext.prompt` has the prompt as it was given",
                 "`ToolReturn.metadata`, which no model reads, passes as it is, into traces too",
                 "a streamed answer arrives whole if a handler may change it",
+                "requests to the model show messages, but no instructions of the agent",
+                "each run is streamed if a handler observes the pieces of answers",
+                "a run that a handler of its failure answers has no message history",
             ),
         ),
         Framework(

@@ -143,6 +143,8 @@ class BridgeSession:
         reason = str(error) or type(error).__name__
         if isinstance(error, asyncio.CancelledError):
             await self._end(RunResult(status="cancelled", reason=reason))
+        elif isinstance(error, PromptDenied):
+            await self._end(RunResult(status="denied", reason=reason))
         else:
             await self._end(RunResult(status="error", reason=reason))
 

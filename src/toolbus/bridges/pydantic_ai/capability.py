@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bridges.host import FrameworkBridge
+from toolbus.bridges.session import PromptDenied
 from toolbus.errors import RegistrationError
+from toolbus.events import MODEL_CALL_DELTA, RUN_ERROR, RunFailure, RunStart
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pydantic_ai import RunContext
     from pydantic_ai.agent import AbstractAgent
@@ -27,11 +28,12 @@ try:
     from pydantic_ai.agent import WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-    from pydantic_ai.models import CompletedStreamedResponse
-    from pydantic_ai.models.wrapper import WrapperModel
+    from pydantic_ai.run import AgentRunResult
     from pydantic_ai.toolsets import WrapperToolset
     from pydantic_core import ValidationError
 
+    from toolbus.bridges.pydantic_ai.model_requests import BridgedModel
+    from toolbus.bridges.pydantic_ai.request_messages import delta_of, with_answer
     from toolbus.bridges.pydantic_ai.run_calls import BridgedToolset, RunCalls
     from toolbus.bridges.pydantic_ai.values import (
         InvalidArguments,
@@ -79,7 +81,9 @@ class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
         """Return the capability of a run, below the call whose tool has started the run, if any."""
         name = (ctx.agent and ctx.agent.name) or "sub-agent"
         key = ctx.conversation_id or ctx.run_id or ""
-        return _BridgedRun(self.host.session_here(key, name))
+        is_told = self.host.bus.handlers(MODEL_CALL_DELTA)
+        run = _ToldRun if is_told else _BridgedRun
+        return run(self.host.session_here(key, name))
 
 
 class _BridgedRun(AbstractCapability[Any]):
@@ -94,8 +98,6 @@ class _BridgedRun(AbstractCapability[Any]):
         """Ask for the place of the bridge."""
         return CapabilityOrdering(position="innermost")
 
-    # --- prompt and answer -----------------------------------------------------------------------
-
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         """Judge the prompt; put the end of the run on the bus."""
         self.calls.waiting |= unanswered(ctx.messages)
@@ -108,10 +110,27 @@ class _BridgedRun(AbstractCapability[Any]):
         try:
             result = await handler()
         except BaseException as error:
-            await self._session.fail(error)
-            raise
+            answer = await self._answer_to(error, prompt)
+            if answer is None:
+                await self._session.fail(error)
+                raise
+            result = AgentRunResult(output=await self._session.answer(answer))
         await self._session.end()
         return result
+
+    async def _answer_to(self, error: BaseException, prompt: Any) -> str | None:
+        """Return the answer of a handler in place of the run's *error*, or None."""
+        bus = self._session.host.bus
+        if not isinstance(error, Exception) or isinstance(error, PromptDenied):
+            return None
+        failure = RunFailure(
+            start=RunStart(prompt=text_of(prompt or "")),
+            error_type=type(error).__name__,
+            error_text=str(error),
+        )
+        context = await bus.apply(RUN_ERROR, failure, scope=self._session.scope)
+        is_answered = context.answer is not None and context.answer.status == "ok"
+        return context.answer.text if is_answered and not context.denied else None
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ARG002
         """Give the run its prompt as handlers left it."""
@@ -128,12 +147,12 @@ class _BridgedRun(AbstractCapability[Any]):
             request = await self._judge_outside(ctx.messages)
             ctx.messages[-1] = request_context.messages[-1] = request
         if not _WRAPS_MODELS:
-            request_context.model = _BridgedModel(request_context.model, self)
+            request_context.model = BridgedModel(request_context.model, self._session, self.judge)
         return request_context
 
     def get_wrapper_model(self, model: Model) -> Model:
         """Return *model*, which serves an attempt, with answers that components judge."""
-        return _BridgedModel(model, self)
+        return BridgedModel(model, self._session, self.judge)
 
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: Any, response: ModelResponse
@@ -150,22 +169,23 @@ class _BridgedRun(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Return *response* with its text and its structured output as handlers left them."""
         self._is_judged = True
+        texts = [part.content for part in response.parts if isinstance(part, TextPart)]
+        if text := "".join(texts):
+            read = await self._session.answer(text)
+            response = response if read == text else with_answer(response, read)
         outputs = {tool.name for tool in parameters.output_tools}
-        texts = [part for part in response.parts if isinstance(part, TextPart)]
-        text = "".join([part.content for part in texts])
-        read = await self._session.answer(text) if text else text
-        parts: list[Any] = []
-        for part in response.parts:
-            if isinstance(part, TextPart) and read != text:
-                # The whole text stands in the first part.
-                parts += [replace(part, content=read)] if part is texts[0] else []
-            elif isinstance(part, ToolCallPart) and part.tool_name in outputs:
-                output = await self._session.answer(part.args_as_json_str())
-                is_same = output == part.args_as_json_str()
-                parts.append(part if is_same else replace(part, args=output))
-            else:
-                parts.append(part)
+        parts = [
+            await self._judged_output(part)
+            if isinstance(part, ToolCallPart) and part.tool_name in outputs
+            else part
+            for part in response.parts
+        ]
         return replace(response, parts=parts)
+
+    async def _judged_output(self, part: ToolCallPart) -> ToolCallPart:
+        output = part.args_as_json_str()
+        read = await self._session.answer(output)
+        return part if read == output else replace(part, args=read)
 
     async def _judge_outside(self, history: list[Any]) -> Any:
         """Return the last request with results from outside of the run as handlers left them."""
@@ -245,37 +265,27 @@ class _BridgedRun(AbstractCapability[Any]):
             return await handler(output)
         return await self.calls.call_output(output, output_context, handler)
 
-    @property
-    def holds_answers(self) -> bool:
-        """Whether a handler may change an answer, so that a stream must wait for its end."""
-        return self._session.host.judges("assistant")
 
+class _ToldRun(_BridgedRun):
+    """A run whose answers handlers get piece by piece.
 
-class _BridgedModel(WrapperModel):
-    """A model whose answers *run* judges; a streamed one is held back if handlers may change it."""
+    pydantic-ai 2.68: each run is streamed where a capability has this hook.
+    """
 
-    def __init__(self, wrapped: Model, run: _BridgedRun) -> None:
-        super().__init__(wrapped)
-        self._run = run
-
-    async def request(self, *args: Any, **options: Any) -> ModelResponse:
-        """Return the model's answer as handlers left it."""
-        response = await super().request(*args, **options)
-        return await self._run.judge(response, args[2])
-
-    @asynccontextmanager
-    async def request_stream(self, *args: Any, **options: Any) -> AsyncGenerator[Any]:
-        """Yield the stream of the model's answer."""
-        async with super().request_stream(*args, **options) as stream:
-            if not self._run.holds_answers:
-                yield stream
-                return
-            async for _ in stream:
-                pass
-            response = await self._run.judge(stream.get(), args[2])
-        yield CompletedStreamedResponse(
-            response, model_request_parameters=args[2], replay_events=True
-        )
+    async def wrap_run_event_stream(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002 - as of the framework
+        *,
+        stream: Any,
+    ) -> Any:
+        """Put the pieces of answers on the bus."""
+        calls: list[int] = []
+        async for event in stream:
+            delta = delta_of(event, calls)
+            if delta is not None:
+                bus, scope = self._session.host.bus, self._session.scope
+                bus.do(MODEL_CALL_DELTA, delta, scope=scope)
+            yield event
 
 
 class _BridgedAgent(WrapperAgent[Any, Any]):
