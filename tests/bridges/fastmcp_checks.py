@@ -275,6 +275,21 @@ async def check_failures_keep_the_words_of_the_server():
         assert (await served.call("nested"))[1].endswith("cannot read [secret]")
 
 
+async def check_function_gets_the_exception_of_a_tool():
+    async with Served() as served:
+
+        @served.server.tool
+        async def runs_another(ctx: Context) -> str:
+            other = await ctx.fastmcp.get_tool("fail")
+            try:
+                await other.run({})
+            except ValueError as error:
+                return str(error)
+            return "no exception"
+
+        assert (await served.call("runs_another"))[1] == "cannot read [secret]"
+
+
 async def check_masked_failure_stays_masked():
     async with Served(mask_error_details=True) as served:
         assert await served.call("fail") == [True, "Error calling tool 'fail'", None]

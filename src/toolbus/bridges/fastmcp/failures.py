@@ -10,8 +10,11 @@ from fastmcp.exceptions import FastMCPError, MCPError, ToolError
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.transforms import Transform
 from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.tools.function_tool import FunctionTool
 from fastmcp.utilities.exceptions import get_http_status_code, is_timeout_error
 from mcp_types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
+
+from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,10 +62,14 @@ class _ShieldedTool(Tool):
     shielded: Tool
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        failures = _FAILURES.get()
+        # The program's own function gets tools without a shield.
+        below = None if isinstance(self.shielded, FunctionTool) else failures
         try:
-            return await self.shielded.run(arguments)
+            with set_context(_FAILURES, below):
+                return await self.shielded.run(arguments)
         except Exception as error:  # noqa: BLE001 - it is raised again by the bridge
-            failure, failures = error, _FAILURES.get()
+            failure = error
         # A mounted server has withheld the text already.
         if failures is None or _reads_type(failure) or _WITHHELD in str(failure):
             raise failure
@@ -83,11 +90,8 @@ class _WithheldError(Exception):
 def withheld_failures() -> Iterator[list[Exception]]:
     """Keep the failures of the tool run in this context."""
     failures: list[Exception] = []
-    token = _FAILURES.set(failures)
-    try:
+    with set_context(_FAILURES, failures):
         yield failures
-    finally:
-        _FAILURES.reset(token)
 
 
 def original_failure(error: Exception, failures: list[Exception]) -> Exception:

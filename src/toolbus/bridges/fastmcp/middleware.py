@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import OrderedDict
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
+from toolbus.bridges.bridged_call import RUNNING
 from toolbus.bridges.host import BridgeHost
 from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import MCP_REQUEST_BEFORE, McpRequest, ToolSpec
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from fastmcp import FastMCP
     from fastmcp.prompts.base import PromptResult
     from fastmcp.resources.base import ResourceResult
-    from fastmcp.server.context import Context
     from fastmcp.server.middleware import CallNext, MiddlewareContext
     from fastmcp.tools.base import Tool, ToolResult
     from mcp_types import (
@@ -44,10 +42,8 @@ try:
     from fastmcp.server.dependencies import extract_version_spec
     from fastmcp.server.middleware import Middleware
     from fastmcp.server.providers.addressing import parse_hashed_backend_name
-    from fastmcp.server.sessions import current_principal
     from fastmcp.tools.base import InputRequiredToolResult
     from fastmcp.utilities.versions import VersionSpec
-    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     from toolbus.bridges.fastmcp import results
     from toolbus.bridges.fastmcp.failures import FailureShield
@@ -57,6 +53,7 @@ try:
         ServerCall,
         cancelled_once,
         server_context,
+        session_key,
     )
 except ImportError as error:
     msg = needs_extra("the bridge to FastMCP needs its library", "fastmcp")
@@ -66,11 +63,6 @@ T = TypeVar("T")
 
 _MAX_REMEMBERED = 10_000
 """The most forms without an answer, and background tasks; an older form is shown again."""
-
-_IDENTITY = ("authorization", "user-agent", "forwarded", "x-forwarded-for")
-"""The headers of a client without a session, which with its address identify it."""
-
-_SECRET = secrets.token_bytes(32)
 
 
 class FastMCPBridge(Middleware):
@@ -130,7 +122,7 @@ class FastMCPBridge(Middleware):
         session = self._session(context) if paused is None else paused.session
         tool, spec = await self._find(server, request)
         bridged = ServerCall(context, call_next, tool, paused)
-        ask = bridged.ask if self._asks_client and bridged.asks_client else None
+        ask = bridged.ask if self._may_ask_client and bridged.shows_forms else None
         call_id = self._ids() if paused is None else paused.call_id
         try:
             call = ToolCall(id=call_id, name=request.name, arguments=request.arguments or {})
@@ -218,6 +210,12 @@ class FastMCPBridge(Middleware):
 
     # --- the parts of these ----------------------------------------------------------------------
 
+    @property
+    def _may_ask_client(self) -> bool:
+        """Whether the client's user may approve the call, which is not made by a tool."""
+        running = RUNNING.get()
+        return self._asks_client and (running is None or running.session.host is not self._host)
+
     def _session(self, context: MiddlewareContext[Any]) -> BridgeSession:
         return self._host.session(session_key(server_context(context)))
 
@@ -288,23 +286,3 @@ def _remember(known: OrderedDict[str, T], key: str, value: T) -> None:
     known[key] = value
     if len(known) > _MAX_REMEMBERED:
         known.popitem(last=False)
-
-
-def session_key(context: Context) -> str:
-    """Return the key of the client's session, "" if the process has one client.
-
-    Since MCP 2026-07-28 a client has no session, and FastMCP 4.2 gives each request a new id.
-    """
-    request = context.request_context
-    if request is None:
-        return ""
-    sent, is_modern = request.request, request.protocol_version in MODERN_PROTOCOL_VERSIONS
-    if not is_modern and (sent is None or "mcp-session-id" in sent.headers):
-        return context.session_id
-    if (principal := current_principal()) is not None:
-        return f"user-{blake2b(principal.encode(), digest_size=16).hexdigest()}"
-    if sent is None:
-        return ""
-    facts = [sent.client.host if sent.client else "", *map(sent.headers.get, _IDENTITY)]
-    digest = blake2b(repr(facts).encode(), digest_size=16, key=_SECRET)
-    return f"client-{digest.hexdigest()}"

@@ -1,4 +1,4 @@
-"""One call of a FastMCP server's client: its tool, and the question to the client's user."""
+"""A call of a client: its session, its tool, and the question to the client's user."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import update_wrapper
+from hashlib import blake2b
 from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -14,13 +15,13 @@ import anyio
 import mcp_types
 from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import bind_request_context, without_injected_parameters
+from fastmcp.server.sessions import current_principal
 from fastmcp.tools.function_tool import FunctionTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from toolbus.approvals.display import channel_text
 from toolbus.approvals.questions import Question
-from toolbus.bridges.bridged_call import RUNNING
 from toolbus.bridges.fastmcp.failures import (
     original_failure,
     withheld_failures,
@@ -53,6 +54,11 @@ _FORM = {
     "required": ["approve"],
 }
 _MEMBERS = ("inputResponses", "requestState")
+
+_IDENTITY = ("authorization", "user-agent", "forwarded", "x-forwarded-for")
+"""The headers of a client without a session, which with its address identify it."""
+
+_SECRET = secrets.token_bytes(32)
 
 
 class ClientPauseError(Exception):
@@ -96,9 +102,9 @@ class ServerCall:
         self._hides_members = is_ours
 
     @property
-    def asks_client(self) -> bool:
-        """Whether the client shows forms; a call made by a tool has no client."""
-        return RUNNING.get() is None and _shows_forms(self._server)
+    def shows_forms(self) -> bool:
+        """Whether the client shows forms to its user."""
+        return _shows_forms(self._server)
 
     @property
     def check(self) -> Callable[[Mapping[str, Any]], str | None] | None:
@@ -200,6 +206,26 @@ def server_context(context: MiddlewareContext[Any]) -> Context:
     """Return the server's context of a request."""
     assert context.fastmcp_context is not None  # noqa: S101 - each request has one
     return context.fastmcp_context
+
+
+def session_key(context: Context) -> str:
+    """Return the key of the client's session, "" if the process has one client.
+
+    Since MCP 2026-07-28 a client has no session, and FastMCP 4.2 gives each request a new id.
+    """
+    request = context.request_context
+    if request is None:
+        return ""
+    sent, is_modern = request.request, request.protocol_version in MODERN_PROTOCOL_VERSIONS
+    if not is_modern and (sent is None or "mcp-session-id" in sent.headers):
+        return context.session_id
+    if (principal := current_principal()) is not None:
+        return f"user-{blake2b(principal.encode(), digest_size=16).hexdigest()}"
+    if sent is None:
+        return ""
+    facts = [sent.client.host if sent.client else "", *map(sent.headers.get, _IDENTITY)]
+    digest = blake2b(repr(facts).encode(), digest_size=16, key=_SECRET)
+    return f"client-{digest.hexdigest()}"
 
 
 def _params_of(context: Context) -> Mapping[str, Any]:
