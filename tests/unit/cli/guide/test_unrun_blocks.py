@@ -27,7 +27,7 @@ def test_few_blocks_are_not_run():
         *("agent-hooks", "bridges", "components"),
         *("contributing", "contributing", "contributing"),
         *("from-claude-agent-sdk", "from-fastmcp", "from-fastmcp", "from-langchain"),
-        *("from-openai-agents", "from-pydantic-ai", "from-strands"),
+        *("from-google-adk", "from-openai-agents", "from-pydantic-ai", "from-strands"),
         *("mcp", "shutdown", "testing"),
     ]
 
