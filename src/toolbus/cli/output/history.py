@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.cli.output.lookup import Match
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.store_reader import RecordBatch, StoreReader
+    from toolbus.store.store_reader import MessageRow, RecordBatch, StoreReader
 
 _decode: Any = decoder(Any)
 
@@ -175,7 +175,8 @@ def _asked_call(match: Match) -> ToolCall | None:
 
 def _batches(reader: SqlReader, match: Match) -> list[RecordBatch]:
     """Return the batches with records about the match, each once, in order."""
-    batches = [batch for row in match.rows if (batch := reader.batch_of(row))]
+    rows = [*match.rows, *([match.asking] if match.asking else [])]
+    batches = [batch for row in rows if (batch := reader.batch_of(row))]
     for name in {match.name, match.call_id, match.row.id if match.row else ""} - {""}:
         batches += reader.batches_mentioning(name, match.asking)
     by_seq = {batch.seq: batch for batch in batches if batch.session == match.session.key}
@@ -188,11 +189,23 @@ def _records(match: Match, batches: list[RecordBatch]) -> Iterator[DispatchRecor
     end = match.reused.seq if match.reused else inf
     message_id = match.row.id if match.row else match.name
     for batch in batches:
-        for record in batch.records:
-            in_time = start < batch.message_seq <= end
+        # Outside an agent a slow call is requested and judged in one batch, without its result.
+        judged_since = _place_of(match.asking, batch) if batch.message_seq == start else 0
+        for place, record in enumerate(batch.records):
+            in_time = start <= batch.message_seq <= end and place >= judged_since
             about_call = match.call_id and match.call_id == record.call_id and in_time
             if about_call or record.subject == message_id:
                 yield record
+
+
+def _place_of(asking: MessageRow | None, batch: RecordBatch) -> int:
+    """Return the place in *batch* behind the records about the message *asking*, 0 without any."""
+    about = [
+        place
+        for place, record in enumerate(batch.records)
+        if asking is not None and record.subject == asking.id
+    ]
+    return about[-1] + 1 if about else 0
 
 
 def _value_before(event: str, dispatches: tuple[DispatchView, ...]) -> ValueView | None:
