@@ -26,8 +26,8 @@ def test_few_blocks_are_not_run():
     assert sorted(others) == [
         *("agent-hooks", "bridges", "components"),
         *("contributing", "contributing", "contributing"),
-        *("from-claude-agent-sdk", "from-fastmcp", "from-fastmcp", "from-langchain"),
-        *("from-google-adk", "from-openai-agents", "from-pydantic-ai", "from-strands"),
+        *("from-claude-agent-sdk", "from-fastmcp", "from-fastmcp", "from-google-adk"),
+        *("from-langchain", "from-openai-agents", "from-pydantic-ai", "from-strands"),
         *("mcp", "shutdown", "testing"),
     ]
 
