@@ -16,6 +16,19 @@ MARK = "| scenario |"
 HEAD = 8
 """The number of rows in the README."""
 YES, WRAPPED, NO, UNASKED = "yes", "wrapped", "no", "n/a"
+LETTERS = {YES: "y", WRAPPED: "w", NO: "-", UNASKED: "."}
+WORDS = {letter: word for word, letter in LETTERS.items()}
+HEADS = {
+    "Pydantic AI": "PyAI",
+    "OpenAI Agents SDK": "OpAI",
+    "LangChain": "LaCh",
+    "Strands Agents": "Strd",
+    "Google ADK": "ADK",
+    "FastMCP": "FMCP",
+    "agent-hooks": "AgHk",
+    "toolbus": "us",
+}
+"""The heads of columns in the guide, whose table must fit a terminal."""
 
 Cells = dict[str, dict[str, str]]
 
@@ -65,13 +78,24 @@ def read_cells(page: Path = TABLE) -> Cells:
     """Return the cells that stand in *page*, none if it has no rows."""
     lines = page.read_text("utf-8").splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith(MARK))
-    names, cells = _split(lines[first])[1:], {}
+    titles = {head: title for title, head in HEADS.items()}
+    names, cells = [titles.get(head, head) for head in _split(lines[first])[1:]], {}
     for line in lines[first + 2 :]:
         if not line.startswith("|"):
             break
         title, *row = _split(line)
-        cells[title] = dict(zip(names, row, strict=True))
+        cells[title] = dict(zip(names, map(_long, row), strict=True))
     return cells
+
+
+def _long(cell: str) -> str:
+    """Return *cell* of the guide in words; one of the README is in words already."""
+    is_short = len(cell) in {1, 3} and cell[::2].strip("yw-.") == ""
+    return " / ".join([WORDS[letter] for letter in cell[::2]]) if is_short else cell
+
+
+def _short(cell: str) -> str:
+    return "/".join([LETTERS[word] for word in cell.split(" / ")])
 
 
 def _split(line: str) -> list[str]:
@@ -85,7 +109,13 @@ def write_cells(cells: Cells, page: Path = TABLE, rows: int | None = None) -> No
     last = next(
         number for number, line in enumerate([*lines[first:], ""], first) if line[:1] != "|"
     )
-    columns = next(iter(cells.values()))
+    columns = list(next(iter(cells.values())))
+    if page == TABLE:
+        columns = [HEADS[title] for title in columns]
+        cells = {
+            title: {name: _short(cell) for name, cell in row.items()}
+            for title, row in cells.items()
+        }
     table = [f"{MARK} {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     table += [f"| {title} | {' | '.join(row.values())} |" for title, row in cells.items()][:rows]
     page.write_text("\n".join([*lines[:first], *table, *lines[last:]]) + "\n", "utf-8")
