@@ -460,6 +460,16 @@ async def check_unwrapped_sub_agent_runs_no_rewritten_call():
     assert RAN == []
 
 
+async def check_sub_agent_with_another_bridge_is_judged_by_both():
+    upper, lower = House(), Rewriting()
+    async with LangChainBridge([upper]) as bridge, LangChainBridge([lower]) as other:
+        turn = [("look", {"text": "bad"}), ("look", {"text": "a"})]
+        delegate, model = sub_agent(turn, [look], middleware=[other])
+        main = Model.of([("delegate", {"task": "t"})], "done")
+        await create_agent(main, [delegate], middleware=[bridge]).ainvoke(GO)
+    assert model.seen[-1][2:] == ["not that", f"a {HIDDEN}"]
+
+
 async def check_wrapped_graph_is_judged():
     async with LangChainBridge([House()]) as bridge:
         turn = [("look", {"text": "a"}), ("look", {"text": "bad"})]

@@ -92,6 +92,8 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         self.raises = raises
         # Without an approver a question pauses the run, if it can be paused.
         self.pauses = options.get("approver") is None
+        # A tag of the tools that are guarded by this bridge.
+        self.tag = f"toolbus {new_id()}"
         # By session, the run (`Scope.run_id`) whose end is on the bus already.
         self._ended: WeakKeyDictionary[BridgeSession, str | None] = WeakKeyDictionary()
         # The sessions that know the tools of their agent.

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 REWRITTEN = "a handler changed the arguments, which an agent that is not wrapped cannot follow"
 
-GUARDED = "toolbus"
-"""The tag of tools that are guarded themselves."""
-
 
 def agent_of(metadata: Mapping[str, Any]) -> str:
     """Return the name that `create_agent` got, from the *metadata* of a run; "" without one."""
@@ -98,12 +95,15 @@ class NestedCall(Thread):
 
 
 class SubAgentCalls(BaseCallbackHandler):
-    """The handler of the calls that sub-agents make in the tool of *call*."""
+    """The handler of the calls that sub-agents make in the tool of *call*.
+
+    Tools with the tag *guarded* pass the same components themselves.
+    """
 
     raise_error = True
 
-    def __init__(self, session: BridgeSession, call: ToolCall) -> None:
-        self._session, self._call = session, call
+    def __init__(self, session: BridgeSession, call: ToolCall, guarded: str) -> None:
+        self._session, self._call, self.guarded = session, call, guarded
         self._calls: dict[UUID, tuple[NestedCall, ToolCall]] = {}
 
     def abandon(self) -> None:
@@ -125,7 +125,7 @@ class SubAgentCalls(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """Judge a call of a model; a program's own calls have no id."""
-        if tool_call_id is None or GUARDED in (tags or ()):
+        if tool_call_id is None or self.guarded in (tags or ()):
             return
         name = serialized["name"]
         call = ToolCall(id=tool_call_id, name=name, arguments=inputs or {})

@@ -24,7 +24,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
 
-from toolbus.bridges.langchain.callbacks import GUARDED, SubAgentCalls
+from toolbus.bridges.langchain.callbacks import SubAgentCalls
 from toolbus.bridges.langchain.tool_messages import (
     message_in,
     message_of,
@@ -133,7 +133,7 @@ def guarded(tool: BaseTool, bridge: LangChainBridge) -> GuardedTool:
         return_direct=tool.return_direct,
         verbose=tool.verbose,
         callbacks=tool.callbacks,
-        tags=[*(tool.tags or ()), GUARDED],
+        tags=[*(tool.tags or ()), bridge.tag],
         metadata=tool.metadata,
         inner=inner,
         bridge=bridge,
@@ -170,7 +170,7 @@ class ToolCallRun:
         self.call = ToolCall(id=self._id or new_id(), name=tool.name, arguments=visible)
         self.session = SESSION.get() or tool.bridge.session_of(config)
         self._outer = config
-        self._below = SubAgentCalls(self.session, self.call)
+        self._below = SubAgentCalls(self.session, self.call, tool.bridge.tag)
         self._config = _quiet(config, run_manager, self._below)
         self._result: Any = None
 
@@ -276,7 +276,11 @@ def _quiet(
     manager.parent_run_id = run_manager.parent_run_id
     # langchain-core 1.8 adds a tracer of the environment unless a handler of its class is there.
     manager.handlers = [_muted(handler) for handler in manager.handlers]
-    inherited = [each for each in manager.inheritable_handlers if type(each) is not SubAgentCalls]
+    inherited = [
+        handler
+        for handler in manager.inheritable_handlers
+        if not (isinstance(handler, SubAgentCalls) and handler.guarded == sub_agents.guarded)
+    ]
     manager.inheritable_handlers = [sub_agents, *inherited]
     return {**config, "callbacks": manager, "run_id": run_manager.run_id}
 
