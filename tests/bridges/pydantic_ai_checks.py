@@ -10,7 +10,7 @@ import json
 import tempfile
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec.structs import replace
 from pydantic import BaseModel, Field
@@ -335,6 +335,22 @@ async def check_results_with_files_are_kept_or_become_text():
         files = [part for part in parts if isinstance(part, UserPromptPart)][1:]
         assert shown in read_by(result)["c1"]
         assert len(files) == (text == "a")
+
+
+async def check_results_of_any_type_are_what_the_model_reads():
+    class Aliased(BaseModel):
+        text: str = Field(alias="Text")
+
+    def anything() -> Any:
+        return value
+
+    values = (b"\xff", date(2020, 1, 2), 10**30, {1}, (1, "a"), True, [{"a": None}])
+    for value in (*values, Aliased(Text=SECRET)):
+        turns = ([["anything", {}]], "done")
+        room = Room(turns, REDACT, tools=[anything])
+        alone = read_by(await room.make(turns, [anything]).run("go"))
+        bridged = read_by(await room.agent.run("go"))
+        assert bridged == {"c1": alone["c1"].replace(SECRET, HIDDEN)}, value
 
 
 async def check_prompt_of_a_history_is_judged():

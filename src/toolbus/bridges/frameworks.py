@@ -117,6 +117,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             notes=(
                 "the framework itself answers calls of tools that are not loaded yet, unseen",
                 "so it does invalid calls of tools that require approval",
+                "arguments with integers of more than 64 bits are refused as invalid",
                 "realtime sessions show their calls, but no prompts, answers or unknown tools",
                 "`RunContext.prompt` has the prompt as it was given",
                 "`ToolReturn.metadata`, which no model reads, passes as it is, into traces too",

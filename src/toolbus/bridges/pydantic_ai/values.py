@@ -13,6 +13,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturn,
     UserPromptPart,
+    tool_return_ta,
 )
 from pydantic_ai.tools import ToolDefinition
 from pydantic_core import ValidationError, to_jsonable_python
@@ -93,7 +94,14 @@ def response_of(result: Any) -> ToolResponse:
     if result is None:
         return ToolResponse()
     named = [_named(item) for item in result] if isinstance(result, list) else _named(result)
-    return ToolResponse(structured=to_jsonable_python(named, fallback=str))
+    # As the framework writes it for the model, so that handlers judge what that reads.
+    value = tool_return_ta.dump_python(named, mode="json", by_alias=True)
+    if isinstance(value, str):
+        return ToolResponse.from_text(value)
+    try:
+        return ToolResponse(structured=value)
+    except FreezeError:  # Such as an integer of more than 64 bits.
+        return ToolResponse.from_text(json.dumps(value))
 
 
 def _named(value: Any) -> Any:
