@@ -119,6 +119,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "so it does invalid calls of tools that require approval",
                 "arguments with integers of more than 64 bits are refused as invalid",
                 "realtime sessions show their calls, but no prompts, answers or unknown tools",
+                "the stream of events shows results of external tools as they came",
                 "`RunContext.prompt` has the prompt as it was given",
                 "`ToolReturn.metadata`, which no model reads, passes as it is, into traces too",
                 "a streamed answer arrives whole if a handler may change it",
