@@ -132,10 +132,11 @@ class _BridgedRun(AbstractCapability[Any]):
         is_answered = context.answer is not None and context.answer.status == "ok"
         return context.answer.text if is_answered and not context.denied else None
 
-    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:  # noqa: ARG002
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Give the run its prompt as handlers left it."""
-        is_prompt = isinstance(node, UserPromptNode) and node.user_prompt is not None
-        return replace(node, user_prompt=self._prompt) if is_prompt else node
+        # A program that drives the nodes may add another prompt.
+        is_first = isinstance(node, UserPromptNode) and node.user_prompt == ctx.prompt
+        return replace(node, user_prompt=self._prompt) if is_first and ctx.prompt else node
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Judge the results from outside of the run."""
@@ -202,8 +203,6 @@ class _BridgedRun(AbstractCapability[Any]):
             for part in history[-1].parts
         ]
         return replace(history[-1], parts=parts)
-
-    # --- tools and calls -------------------------------------------------------------------------
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Take the calls of all tools, below every hook of other capabilities.
