@@ -20,6 +20,7 @@ from agents import (
     InputGuardrailTripwireTriggered,
     LocalShellTool,
     MaxTurnsExceeded,
+    ModelBehaviorError,
     ModelProvider,
     RunConfig,
     RunHooks,
@@ -310,6 +311,32 @@ async def check_denied_handoff_stays():
     result = await room.bridge.run(agent, "hi")
     assert (result.final_output, result.last_agent.name) == ("stayed", "agent")
     assert REASON in read(agent)["c1"]
+
+
+async def check_calls_that_the_framework_skips_have_an_end():
+    room = Room()
+    others = [room.agent("other", name=name) for name in ("one", "two")]
+    calls = [("transfer_to_one", {}), ("transfer_to_two", {})]
+    await room.bridge.run(room.agent(calls, handoffs=others), "hi")
+    assert sorted(room.ends[:2]) == [["c1", "ok"], ["c2", "error"]]
+
+    room = Room()
+    tool = function_tool(room.echo.__wrapped__, needs_approval=True)
+    agent = room.agent([ECHO], [ECHO], "done", tools=[tool])
+    result = await room.bridge.run(agent, "hi")
+    state = result.to_state()
+    for item in state.get_interruptions():
+        state.reject(item, always_reject=True)
+    await room.bridge.run(agent, state)
+    assert (room.ran, [call_id for call_id, _ in room.ends]) == ([], ["c1", "c2", "agent"])
+
+    room = Room()
+    call = {"call_id": "c2", "name": "echo", "arguments": "{}", "namespace": "no"}
+    lost = ResponseFunctionToolCall(**call, type="function_call")
+    model = ScriptedModel([[function_call("echo", {"text": "a"}, call_id="c1"), lost]])
+    with suppress(ModelBehaviorError):
+        await room.bridge.run(Agent("agent", model=model, tools=[room.echo]), "hi")
+    assert (room.ran, sorted(call_id for call_id, _ in room.ends)) == ([], ["agent", "c1", "c2"])
 
 
 async def check_handoffs_may_lead_back():

@@ -110,7 +110,7 @@ class JudgedTool:
             call = JudgedCall(self, run, call_of(call_id, self.name, arguments))
             call.go_on(approved=context.is_tool_approved(self.name, call_id))
             run.calls[call_id] = call
-        run.paused.pop(call_id, None)
+        run.take(call_id)
         try:
             end = await call.end(context, arguments)
         except AwaitsApprovalError:
@@ -192,14 +192,19 @@ class JudgedCall:
     output: Any = None
     is_paused = False
 
-    def __init__(self, tool: JudgedTool, run: JudgedRun, call: ToolCall) -> None:
+    def __init__(
+        self, tool: JudgedTool, run: JudgedRun, call: ToolCall, *, is_refused: bool = False
+    ) -> None:
         self.call, self._tool, self._text = call, tool, ""
         loop = asyncio.get_running_loop()
         self._approved: bool | None = None
         self._asked: asyncio.Future[bool] = loop.create_future()
         self._started: asyncio.Future[tuple[ToolContext[Any], Context] | None]
         self._started = loop.create_future()
-        ask = self._ask if run.pauses else None
+        ask = self._ask if run.pauses or is_refused else None
+        if is_refused:
+            # Nobody is asked about it any more.
+            self.go_on(approved=False)
         check, passes = tool.problem, (AwaitsApprovalError,)
         self.work: asyncio.Task[CallEnd] = asyncio.create_task(
             run.session.call(call, tool.spec, self._run, ask=ask, check=check, passes=passes)

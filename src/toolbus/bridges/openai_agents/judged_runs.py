@@ -61,12 +61,12 @@ class JudgedRun:
     ) -> None:
         self.bridge, self._key, self._above = bridge, key, above
         self.pauses: bool = pauses and (bridge if above is None else above).pauses
-        # The calls that the framework's user may have refused since the last run.
+        # The calls on which the framework's user has decided since the last run.
         self.paused: dict[str, ToolCall] = {} if above is None else above.paused
+        self._unrun: dict[str, ToolCall] = {}
         self._session: BridgeSession | None = None
         self.judged: dict[str, JudgedTool] = {}
         self.calls: dict[str, JudgedCall] = {}
-        self.handoff_ids: dict[str, str] = {}
         self._ids: set[str] = set()
         self._prompts: dict[str, str] = {}
 
@@ -85,6 +85,12 @@ class JudgedRun:
     def below(self, *, pauses: bool) -> JudgedRun:
         """Return the run of the sub-agents that a tool may run."""
         return JudgedRun(self.bridge, above=self, pauses=pauses)
+
+    def take(self, call_id: str = "", name: str = "") -> ToolCall | None:
+        """Return the call with this id, or else with this name, if it still has to run."""
+        named = [id_ for id_, call in self._unrun.items() if call.name == name]
+        call_id = call_id or next(iter(named), "")
+        return self._unrun.pop(call_id, None) or self.paused.pop(call_id, None)
 
     # --- its prompt and its end ------------------------------------------------------------------
 
@@ -106,8 +112,9 @@ class JudgedRun:
 
     async def end(self, result: RunResult | RunResultStreaming) -> None:
         """Put the end of the run on the bus, unless it only pauses."""
+        self.is_paused = bool(result.interruptions)
         await self.drop_calls()
-        if result.interruptions:
+        if self.is_paused:
             return
         output = result.final_output
         if output is not None and not self._is_answered:
@@ -126,8 +133,11 @@ class JudgedRun:
     async def drop_calls(self) -> None:
         """End the calls that the framework does not run any longer."""
         while self.calls:
-            _, call = self.calls.popitem()
+            call_id, call = self.calls.popitem()
+            self._unrun.pop(call_id, None)
             await call.cancel()
+        while self._unrun and not self.is_paused:
+            await self._end_unrun(next(iter(self._unrun)), "the run ended before the call")
 
     # --- its model -------------------------------------------------------------------------------
 
@@ -155,7 +165,8 @@ class JudgedRun:
                 # An approval is for an id; 0.24.0 ends the run for one that a call had before.
                 call.call_id = new_id()
             self._ids.add(call.call_id)
-        self.handoff_ids = {call.name: call.call_id for call in reversed(calls)}
+            name = f"{call.namespace}.{call.name}" if call.namespace else call.name
+            self._unrun[call.call_id] = call_of(call.call_id, name, call.arguments)
         known = {getattr(each, "qualified_name", getattr(each, "name", "")) for each in tools}
         known |= {each.tool_name for each in request["handoffs"]}
         names = {call.name for call in calls if not call.namespace}
@@ -180,15 +191,15 @@ class JudgedRun:
             await self.session.end()
 
     async def _end_unrun(self, call_id: str, text: str) -> None:
-        """End the call that the framework answered with *text*: its user or its guardrail refused.
+        """End the call that the framework has answered with *text*, or will not run.
 
-        It tells nothing else of that.
+        Its user, a guardrail or a second handoff is the reason; it tells nothing else of that.
         """
-        call, waiting = self.paused.pop(call_id, None), self.calls.pop(call_id, None)
-        if call is not None:
+        call, waiting = self.take(call_id), self.calls.pop(call_id, None)
+        if waiting is None and call is not None:
             other = JudgedTool(unknown(ToolSpec(name=call.name)))
-            waiting = JudgedCall(self.judged.get(call.name, other), self, call)
-            waiting.go_on(approved=False)
+            tool = self.judged.get(call.name, other)
+            waiting = JudgedCall(tool, self, call, is_refused=True)
         if waiting is not None:
             await waiting.refuse(text)
 

@@ -150,7 +150,8 @@ async def _hand_over(
 ) -> AgentBase[Any]:
     """Return the agent that takes over; the same agent, with the reason, if that is denied."""
     targets: list[Agent[Any]] = []
-    call_id = run.handoff_ids.pop(original.tool_name, None) or new_id()
+    requested = run.take(name=original.tool_name)
+    call_id = new_id() if requested is None else requested.id
     call = call_of(call_id, original.tool_name, raw)
 
     async def transfer(arguments: dict[str, Any]) -> ToolResponse:
