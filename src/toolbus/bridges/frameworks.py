@@ -142,7 +142,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
             notes=(
                 "an agent with a computer or patch tool is refused, unless `partial=True`",
                 "`Runner.run` in a tool shows no prompt or answer of a model that is only named",
-                "further handoffs in one answer, which the framework ignores, end as errors",
             ),
         ),
         Framework(

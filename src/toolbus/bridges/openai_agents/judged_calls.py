@@ -10,6 +10,7 @@ import json
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from copy import copy
+from functools import cached_property
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -66,21 +67,35 @@ class JudgedTool:
         self.tool, self.name = tool, tool.qualified_name
         self.spec = None if is_unknown else spec_of(tool)
         self._offered = self.spec
-        self._inner = copy(tool)
-        self._inner.timeout_behavior = "raise_exception"
+        self._shown: dict[bool, tuple[ToolSpec | None, FunctionTool]] = {}
+
+    @cached_property
+    def _inner(self) -> FunctionTool:
+        """The tool itself, with its own failures."""
+        inner = copy(self.tool)
+        inner.timeout_behavior = "raise_exception"
         # The framework's masked text of a failure would reach the handlers otherwise.
-        set_function_tool_failure_error_function(self._inner, None)
+        return set_function_tool_failure_error_function(inner, None)
 
     def shown(self, offered: ToolSpec | None = None, *, pauses: bool = True) -> FunctionTool:
         """Return the tool for the framework, as *offered*, and with its pauses for approval."""
+        run = CURRENT.get()
+        pauses = pauses and (run is None or run.pauses or bool(self.tool.needs_approval))
         self._offered = offered or self._offered
+        # Kept for the next turns, because a copy copies all of the schema.
+        offered_before, shown = self._shown.get(pauses, (None, None))
+        if shown is None or offered_before != self._offered:
+            shown = self._copy(pauses=pauses)
+            self._shown[pauses] = self._offered, shown
+        return shown
+
+    def _copy(self, *, pauses: bool) -> FunctionTool:
         shown = copy(self.tool)
         shown.on_invoke_tool, shown.timeout_seconds = self.invoke, None
         if self._offered is not None and self._offered != self.spec:
             shown.description = self._offered.description
             shown.params_json_schema = thaw(self._offered.input_schema)
-        run = CURRENT.get()
-        if pauses and (run is None or run.pauses or self.tool.needs_approval):
+        if pauses:
             shown.needs_approval = self.needs_approval
         return shown
 

@@ -90,7 +90,10 @@ async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
     if isinstance(agent.model, Model) and not isinstance(agent.model, JudgedModel):
         agent.model = JudgedModel(agent.model)
     agent.handoffs[:] = [_judged(each) for each in agent.handoffs]
-    functions = [JudgedTool(each) for each in tools if isinstance(each, FunctionTool)]
+    known = {} if run is None else {id(each.tool): each for each in run.judged.values()}
+    functions = [
+        known.get(id(each)) or JudgedTool(each) for each in tools if isinstance(each, FunctionTool)
+    ]
     for target in filter(None, [*map(_target, agent.handoffs), *map(agent_of, tools)]):
         wrap(target)
     judged = {each.name: each for each in functions}
