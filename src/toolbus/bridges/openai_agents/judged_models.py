@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -59,26 +60,48 @@ class JudgedModel(Model):
         """
         run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
         await _pass_request(run, request.arguments)
-        is_holding = run is not None and run.bridge.host.judges("assistant")
-        held: list[Any] = []
-        items: list[Any] = []
-        async for event in self._model.stream_response(*request.args[1:], **request.kwargs):
-            if event.type == "response.output_item.done":
-                items.append(event.item)
-            if run is not None and event.type == "response.completed":
-                # Some models give the items only one by one.
-                event.response.output = output = event.response.output or items
-                text = answer_in(output)
-                await run.answer(output, request.arguments)
-                changed = answer_in(output)
-                if changed != text:
-                    held = [held[0].model_copy(update={"delta": changed})] if held else []
-                for each in held:
-                    yield each
-            elif is_holding and (held or event.type == "response.output_text.delta"):
-                held.append(event)
-                continue
-            yield event
+        events = self._model.stream_response(*request.args[1:], **request.kwargs)
+        try:
+            judged = events if run is None else _judged(run, events, request.arguments)
+            async for event in judged:
+                yield event
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+
+
+async def _judged(
+    run: JudgedRun, events: AsyncIterator[Any], request: dict[str, Any]
+) -> AsyncIterator[Any]:
+    """Yield *events*, those of the model's answer to *request*, as handlers left it."""
+    is_holding = run.bridge.host.judges("assistant")
+    held: list[Any] = []
+    items: list[Any] = []
+    async for event in events:
+        if event.type == "response.output_item.done":
+            items.append(event.item)
+        if event.type == "response.completed":
+            # Some models give the items only one by one.
+            event.response.output = output = event.response.output or items
+            text = answer_in(output)
+            await run.answer(output, request)
+            changed = answer_in(output)
+            if changed != text:
+                deltas = [each for each in held if each.type == "response.output_text.delta"]
+                held = [each.model_copy(update={"delta": changed}) for each in deltas[:1]]
+            for each in held:
+                yield each
+        elif is_holding and (held or _has_text(event)):
+            held.append(event)
+            continue
+        yield event
+
+
+def _has_text(event: Any) -> bool:
+    """Return whether *event* of a stream holds text of an answer."""
+    if event.type == "response.output_item.done":
+        return bool(event.item.type == "message")
+    return event.type == "response.content_part.done" or "output_text" in event.type
 
 
 class JudgedProvider(ModelProvider):

@@ -89,7 +89,8 @@ async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
     run = CURRENT.get()
     if isinstance(agent.model, Model) and not isinstance(agent.model, JudgedModel):
         agent.model = JudgedModel(agent.model)
-    agent.handoffs[:] = [_judged(each) for each in agent.handoffs]
+    # A new list, because clones of an agent share theirs.
+    agent.handoffs = [_judged(each) for each in agent.handoffs]
     known = {} if run is None else {id(each.tool): each for each in run.judged.values()}
     functions = [
         known.get(id(each)) or JudgedTool(each) for each in tools if isinstance(each, FunctionTool)
