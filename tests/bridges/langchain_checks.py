@@ -625,6 +625,45 @@ async def check_handlers_of_requests_run():
             assert ends.statuses == ["denied" if word == "deny" else "ok"] * 2
 
 
+class Garbled(Model):
+    """A model whose calls of `fail` have arguments that are not JSON."""
+
+    def _generate(self, messages, *values, **options):
+        result = super()._generate(messages, *values, **options)
+        message = result.generations[0].message
+        garbled = [call for call in message.tool_calls if call["name"] == "fail"]
+        message.tool_calls = [call for call in message.tool_calls if call not in garbled]
+        message.invalid_tool_calls = [
+            {
+                "name": "fail",
+                "args": '{"text"',
+                "id": call["id"],
+                "error": "",
+                "type": "invalid_tool_call",
+            }
+            for call in garbled
+        ]
+        return result
+
+
+async def check_calls_that_are_not_json_have_an_end():
+    house = House()
+    async with LangChainBridge([house]) as bridge:
+        turn = [("look", {"text": "a"}), ("fail", {})]
+        for turns, read in (([turn, "done"], ["c1", "c2"]), ([turn[1:]], [])):
+
+            def make(turns=turns):
+                return create_agent(Garbled.of(*turns), [look, fail], middleware=[bridge])
+
+            async for state in both(make):
+                assert sorted(results(state)) == read
+                assert "JSON" in results(state).get("c2", "JSON")
+    ends = [end[:2] for end in house.ends]
+    assert ends.count(["c2", "invalid_arguments"]) == 2
+    assert ends.count(["c1", "invalid_arguments"]) == 2
+    assert ends.count(["c1", "ok"]) == 2
+
+
 class Dynamic(AgentMiddleware):
     """A middleware that has a tool of its own."""
 

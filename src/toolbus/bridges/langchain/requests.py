@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import ModelResponse
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
@@ -16,6 +16,7 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 
 from toolbus.bridges.langchain.model_messages import message_like, record_of, with_text
+from toolbus.bridges.langchain.tool_messages import message_of
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -24,8 +25,9 @@ from toolbus.events.catalogue import (
     ModelReply,
     ModelRequest,
 )
+from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
-from toolbus.messages.records import AssistantMessage
+from toolbus.messages.records import AssistantMessage, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -95,8 +97,27 @@ class ModelCall:
         return await self._judged(response)
 
     async def _judged(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
-        messages = [await _judged(self._session, message) for message in response.result]
+        messages = []
+        for message in response.result:
+            messages.append(await _judged(self._session, message))
+            if isinstance(message, AIMessage):
+                messages += await self._end_malformed(message)
         return replace(response, result=messages)
+
+    async def _end_malformed(self, message: AIMessage) -> list[ToolMessage]:
+        """Return the results of calls whose arguments are not JSON, if *message* has other calls.
+
+        langchain 1.5: no tool node sees them, and the run ends if there is no other call.
+        """
+        tools, results = self._tools(), []
+        for malformed in message.invalid_tool_calls:
+            name, call_id = malformed["name"] or "unknown", malformed["id"] or new_id()
+            call = ToolCall(id=call_id, name=name, raw=malformed["args"] or "")
+            tool = tools.get(name)
+            spec = None if tool is None else self._bridge.guard_tool(tool).spec
+            end = await self._session.call(call, spec, run_nothing)
+            results.append(message_of(end.response, call))
+        return results if message.tool_calls else []
 
     # --- the request -----------------------------------------------------------------------------
 
@@ -137,6 +158,11 @@ class ModelCall:
             tools[spec.name] if spec == specs.get(spec.name) else _function(spec) for spec in shown
         ]
         self.request = self.request.override(tools=[*offered, *hosted])
+
+
+async def run_nothing(_: dict[str, Any]) -> Any:
+    """Raise, in place of the tool of a call that has none."""
+    raise LookupError("there is no such tool")
 
 
 def respond(handler: Callable[[Any], Any], request: Any, *, late: bool) -> Any:
