@@ -161,7 +161,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "before langgraph 1.2 one with callbacks of its own is not seen unless wrapped",
                 "a call that other middleware answers is not seen",
                 "handlers of requests to the model change neither the model nor its settings",
-                "the first checkpoint of a run holds the original prompt",
+                "the first checkpoint and the trace of a run hold the original prompt",
                 "the trace of a request to the model holds its original answer",
                 "texts that a tool itself streams, and artifacts that are not JSON, are not seen",
                 "structured answers and reasoning are not seen",
