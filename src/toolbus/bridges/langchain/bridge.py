@@ -70,7 +70,7 @@ class BridgeState(AgentState[Any]):
 class LangChainBridge(FrameworkBridge, AgentMiddleware):
     """The components of toolbus as the middleware of a LangChain agent.
 
-        bridge = LangChainBridge([RedactSecrets(), Policy("policy.toml")], store=store)
+        bridge = LangChainBridge([RedactSecrets(), Policy(Path("policy.toml"))], store=store)
         agent = create_agent(model, tools, middleware=[bridge])
 
     It belongs at the end of *middleware*, so that it judges what other middleware changed. The
