@@ -68,7 +68,7 @@ _MAX_REMEMBERED = 10_000
 class FastMCPBridge(Middleware):
     """A middleware with *components* for a FastMCP server.
 
-        server.add_middleware(FastMCPBridge([RedactSecrets(), Policy("policy.toml")]))
+        server.add_middleware(FastMCPBridge([RedactSecrets(), Policy.read("policy.toml")]))
 
     Add it after all other middleware: they then see nothing hidden by handlers, and guards judge
     the call as it runs. Without an approver questions are put to the client's user, if the client

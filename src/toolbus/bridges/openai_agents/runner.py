@@ -35,7 +35,7 @@ A = TypeVar("A", bound="Agent[Any]")
 class OpenAIAgentsBridge(FrameworkBridge):
     """The components of toolbus in the runs of the OpenAI Agents SDK.
 
-        bridge = OpenAIAgentsBridge([RedactSecrets(), Policy("policy.toml")], store=store)
+        bridge = OpenAIAgentsBridge([RedactSecrets(), Policy.read("policy.toml")], store=store)
         result = await bridge.run(agent, "Who is on call?", session=session)
 
     `run`, `run_streamed` and `run_sync` take the arguments of `Runner`. They put prompt and answer
