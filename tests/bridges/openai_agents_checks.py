@@ -284,6 +284,37 @@ async def check_bridge_runs_an_agent_in_a_tool():
     assert room.ends == [["s1", "denied"], ["sub", "ok"], ["c1", "ok"], ["agent", "ok"]]
 
 
+async def check_other_bridge_in_a_tool_is_judged_by_both():
+    outer, inner = Room(DENY, {"redact_prompt": "*"}, {"redact_answer": "*"}), Room(REDACT)
+    sub = inner.agent([ECHO], f"it is {SECRET}", name="sub", prefix="s")
+
+    @function_tool
+    async def delegate() -> str:
+        return (await inner.bridge.run(sub, f"use {SECRET}")).final_output
+
+    agent = outer.agent([("delegate", {})], "done", tools=[delegate])
+    await outer.bridge.run(agent, "hi")
+    assert (inner.ran, REASON in read(sub)["s1"]) == ([], True)
+    assert read(agent) == {"c1": f"it is {HIDDEN}"}
+    assert sub.model.calls[0].input == [{"role": "user", "content": f"use {HIDDEN}"}]
+    assert outer.ends == [["s1", "denied"], ["sub", "ok"], ["c1", "ok"], ["agent", "ok"]]
+    assert [end[0] for end in inner.ends] == ["s1", "agent"]
+
+
+async def check_other_bridge_hands_over_with_leave():
+    outer, inner = Room({"deny": "transfer_to_other"}), Room()
+    other = inner.agent("other", name="other", prefix="o")
+    sub = inner.agent([("transfer_to_other", {})], "stayed", name="sub", handoffs=[other])
+
+    @function_tool
+    async def delegate() -> str:
+        return (await inner.bridge.run(sub, "go")).final_output
+
+    agent = outer.agent([("delegate", {})], "done", tools=[delegate], prefix="d")
+    await outer.bridge.run(agent, "hi")
+    assert (read(agent), REASON in read(sub)["c1"]) == ({"d1": "stayed"}, True)
+
+
 async def check_broken_arguments_do_not_pause():
     room = Room()
     agent = room.agent([("echo", "{broken"), ECHO], "done")

@@ -22,7 +22,6 @@ from agents.tool import (
     set_function_tool_failure_error_function,
 )
 
-from toolbus.bridges.bridged_call import RUNNING
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
@@ -142,7 +141,7 @@ class JudgedTool:
             return await self._failure(end.error, context)
         if end.error is not None:
             raise end.error
-        if not end.is_changed:
+        if not (end.is_changed or isinstance(call.output, ToolResponse)):
             return call.output
         structured = end.response.structured
         return end.response.text if structured is None else thaw(structured)
@@ -165,20 +164,32 @@ class JudgedTool:
             raise error
         return text
 
-    async def run_tool(self, context: ToolContext[Any], arguments: str) -> Any:
-        """Return the tool's own result; raises its failure."""
+    async def run_tool(
+        self, context: ToolContext[Any], arguments: str, outer: JudgedRun | None
+    ) -> Any:
+        """Return the tool's own result as the components of *outer* leave it; raise its failure."""
+        call_id = context.tool_call_id
+        if outer is not None:
+            outer.take(call_id)
+            call = JudgedCall(self, outer, call_of(call_id, self.name, arguments))
+            call.go_on(approved=None)
+            end = await call.end(context, arguments)
+            if end.error is not None:
+                raise end.error
+            return end.response if end.is_changed else call.output
         context = copy(context)
         context.tool_arguments = arguments
         # The pause of a sub-agent that a function runs would end there.
         is_agent = agent_of(self.tool) is not None
-        below = current_run(self.name).below(pauses=is_agent)
+        below = current_run(self.name).below(call_id, pauses=is_agent)
         try:
             with set_context(CURRENT, below):
                 output = await invoke_function_tool(
                     function_tool=self._inner, context=context, arguments=arguments
                 )
         finally:
-            await below.drop_calls()
+            for each in below:
+                await each.drop_calls()
         if below.is_paused and is_agent:
             raise AwaitsApprovalError
         return output
@@ -210,7 +221,7 @@ class JudgedCall:
     def __init__(
         self, tool: JudgedTool, run: JudgedRun, call: ToolCall, *, is_refused: bool = False
     ) -> None:
-        self.call, self._tool, self._text = call, tool, ""
+        self.call, self._tool, self._text, self._outer = call, tool, "", run.outer
         loop = asyncio.get_running_loop()
         self._approved: bool | None = None
         self._asked: asyncio.Future[bool] = loop.create_future()
@@ -282,9 +293,8 @@ class JudgedCall:
         if started is None:
             return failure(self._text, "denied")
         context, variables = started
-        variables.run(RUNNING.set, RUNNING.get())
         text = self._text if arguments == self.call.arguments else json.dumps(arguments)
-        work = self._tool.run_tool(context, text)
+        work = self._tool.run_tool(context, text, self._outer)
         self.output = await asyncio.create_task(work, context=variables)
         try:
             return to_response(self.output)

@@ -49,8 +49,8 @@ class JudgedModel(Model):
         run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
         await _pass_request(run, request.arguments)
         response = await self._model.get_response(*request.args[1:], **request.kwargs)
-        if run is not None:
-            await run.answer(response.output, request.arguments)
+        for each in run or ():
+            await each.answer(response.output, request.arguments)
         return response
 
     async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -74,7 +74,7 @@ async def _judged(
     run: JudgedRun, events: AsyncIterator[Any], request: dict[str, Any]
 ) -> AsyncIterator[Any]:
     """Yield *events*, those of the model's answer to *request*, as handlers left it."""
-    is_holding = run.bridge.host.judges("assistant")
+    is_holding = any(each.bridge.host.judges("assistant") for each in run)
     held: list[Any] = []
     items: list[Any] = []
     async for event in events:
@@ -84,7 +84,8 @@ async def _judged(
             # Some models give the items only one by one.
             event.response.output = output = event.response.output or items
             text = answer_in(output)
-            await run.answer(output, request)
+            for each in run:
+                await each.answer(output, request)
             changed = answer_in(output)
             if changed != text:
                 deltas = [each for each in held if each.type == "response.output_text.delta"]
@@ -123,7 +124,8 @@ async def _pass_request(run: JudgedRun | None, request: dict[str, Any]) -> None:
     """Put a prompt in *request*, the arguments of a model, on the bus, and change it there."""
     if run is None:
         return
-    request["input"] = await run.request(request["input"])
+    for each in run:
+        request["input"] = await each.request(request["input"])
     if request["tracing"] is ModelTracing.ENABLED:
         # The model writes its span before handlers have seen the answer.
         request["tracing"] = ModelTracing.ENABLED_WITHOUT_DATA

@@ -15,12 +15,15 @@ from agents import (
     InputGuardrailTripwireTriggered,
 )
 
+from toolbus.bridges.bridged_call import RunningCall
 from toolbus.bridges.openai_agents.judged_calls import JudgedCall, JudgedTool, call_of, unknown
 from toolbus.bridges.session import PromptDenied
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from agents import Agent, RunResult, RunResultStreaming
 
     from toolbus.bridges.openai_agents.runner import OpenAIAgentsBridge
@@ -44,7 +47,9 @@ _FURTHER = frozenset(
 class JudgedRun:
     """A run of an agent, in the conversation *key*, or in a tool of the run *above*.
 
-    *pauses*: whether the framework's user answers the questions of guards.
+    *running*: the call of that tool; *outer*: the run of another bridge, in which this one takes
+    place, and whose components judge all of it too; *pauses*: whether the framework's user answers
+    the questions of guards.
     """
 
     agent: Agent[Any]
@@ -57,8 +62,11 @@ class JudgedRun:
         key: str = "",
         *,
         above: JudgedRun | None = None,
+        running: RunningCall | None = None,
+        outer: JudgedRun | None = None,
         pauses: bool = True,
     ) -> None:
+        self.running, self.outer = running, outer
         self.bridge, self._key, self._above = bridge, key, above
         self.pauses: bool = pauses and (bridge if above is None else above).pauses
         # The calls on which the framework's user has decided since the last run.
@@ -78,13 +86,25 @@ class JudgedRun:
 
     def open(self, agent: str) -> JudgedRun:
         """Open the session for *agent*, unless it is open; return this run."""
-        if self._session is None:
-            self._session = self.bridge.host.session_here(self._key, agent)
+        host, running = self.bridge.host, self.running
+        if self._session is None and running is not None:
+            self._session = host.session_below(running.session, agent, running.call_id)
+        elif self._session is None:
+            self._session = host.session(self._key)
         return self
 
-    def below(self, *, pauses: bool) -> JudgedRun:
-        """Return the run of the sub-agents that a tool may run."""
-        return JudgedRun(self.bridge, above=self, pauses=pauses)
+    def below(self, call_id: str, *, pauses: bool) -> JudgedRun:
+        """Return the run of the sub-agents that the tool of a call may run."""
+        outer = None if self.outer is None else self.outer.below(call_id, pauses=False)
+        running = RunningCall(self.session, call_id)
+        return JudgedRun(self.bridge, above=self, running=running, outer=outer, pauses=pauses)
+
+    def __iter__(self) -> Iterator[JudgedRun]:
+        """Iterate over this run and those around it, outwards."""
+        run: JudgedRun | None = self
+        while run is not None:
+            yield run
+            run = run.outer
 
     def take(self, call_id: str = "", name: str = "") -> ToolCall | None:
         """Return the call with this id, or else with this name, if it still has to run."""

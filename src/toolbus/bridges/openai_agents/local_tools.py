@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from agents import LocalShellCommandRequest, ShellCommandRequest, Tool
     from agents.tool_context import ToolContext
 
+    from toolbus.bridges.openai_agents.judged_runs import JudgedRun
+
 _COMMAND = {"type": "object", "properties": {"command": {"type": "string"}}}
 _INPUT = {"type": "object", "properties": {"input": {"type": "string"}}}
 
@@ -86,15 +88,24 @@ def judged_local(tool: Tool, spec: ToolSpec) -> Tool:
     return tool
 
 
-async def _judge(call: ToolCall, spec: ToolSpec, run: Callable[[dict[str, Any]], Any]) -> Any:
+async def _judge(
+    call: ToolCall,
+    spec: ToolSpec,
+    run: Callable[[dict[str, Any]], Any],
+    judge: JudgedRun | None = None,
+) -> Any:
     outputs: list[Any] = []
+    judge = judge or current_run(spec.name)
 
     async def execute(arguments: dict[str, Any]) -> ToolResponse:
-        output = run(arguments)
+        if judge.outer is not None:
+            output = _judge(call.with_arguments(arguments), spec, run, judge.outer)
+        else:
+            output = run(arguments)
         outputs.append(await output if isawaitable(output) else output)
         return ToolResponse.from_text(_text_of(outputs[-1]))
 
-    end = await current_run(spec.name).session.call(call, spec, execute)
+    end = await judge.session.call(call, spec, execute)
     if end.error is not None:
         raise end.error
     return end.response.text if end.is_changed else outputs[-1]

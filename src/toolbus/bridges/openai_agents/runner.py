@@ -113,7 +113,12 @@ class OpenAIAgentsBridge(FrameworkBridge):
     ) -> tuple[JudgedRun, Any, dict[str, Any]]:
         config = options.get("run_config") or RunConfig()
         config = RunConfig(**config) if isinstance(config, dict) else config
-        run = JudgedRun(self, _conversation(options, config)).open(agent.name)
+        current, key = CURRENT.get(), _conversation(options, config)
+        if current is not None and current.bridge is self:
+            run = JudgedRun(self, running=current.running, outer=current.outer)
+        else:
+            run = JudgedRun(self, key, outer=current)
+        run.open(agent.name)
         if isinstance(user_input, RunState):
             # Private, but nothing else leads to the agent that goes on, perhaps after a handoff.
             wrap(user_input._current_agent or agent)  # noqa: SLF001

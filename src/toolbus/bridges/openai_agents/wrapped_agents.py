@@ -102,10 +102,11 @@ async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
     offered = [spec_of(each.tool) for each in functions] + [spec for _, spec in local.values()]
     if run is not None:
         # Without a run the framework only restores a state.
-        run.open(agent.name).agent, run.judged = agent, judged
-        _refuse_unseen(run, tools)
         added = [each.spec for each in run.bridge.host.tools if each.spec.name not in judged]
-        offered = [*await run.session.adapt_tools(offered, added)]
+        for each in run:
+            each.open(agent.name).agent, each.judged = agent, judged
+            _refuse_unseen(each, tools)
+            offered, added = [*await each.session.adapt_tools(offered, added)], []
     shown: list[Tool] = []
     for spec in offered:
         if spec.name in judged:
@@ -140,7 +141,7 @@ def _judged(item: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
         return item
     original = item if isinstance(item, Handoff) else handoff(item)
 
-    async def invoke(context: RunContextWrapper[Any], arguments: str) -> AgentBase[Any]:
+    async def invoke(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
         return await _hand_over(current_run(original.tool_name), original, context, arguments)
 
     judged = copy(original)
@@ -151,7 +152,7 @@ def _judged(item: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
 
 async def _hand_over(
     run: JudgedRun, original: Handoff[Any, Any], context: RunContextWrapper[Any], raw: str
-) -> AgentBase[Any]:
+) -> Agent[Any]:
     """Return the agent that takes over; the same agent, with the reason, if that is denied."""
     targets: list[Agent[Any]] = []
     requested = run.take(name=original.tool_name)
@@ -160,6 +161,11 @@ async def _hand_over(
 
     async def transfer(arguments: dict[str, Any]) -> ToolResponse:
         text = raw if arguments == call.arguments else json.dumps(arguments)
+        if run.outer is not None:
+            target = await _hand_over(run.outer, original, context, text)
+            targets.append(target)
+            is_denied = target is run.outer.agent
+            return ToolResponse.from_text(run.outer.transfer, is_error=is_denied)
         target = await original.on_invoke_handoff(context, text)
         wrap(target)
         targets.append(target)
