@@ -104,6 +104,8 @@ class OwnHooks(AgentMiddleware):
     def _before(self, request, before):
         """Return the changed request, and the reply in its place or None."""
         call = request.tool_call
+        if self.hooks.description(call["name"], "") is None:
+            return request, self._message(call, f"there is no tool {call['name']}", "error")
         changed = request.override(tool_call={**call, "args": before.arguments})
         if before.reply is None:
             return changed, None
@@ -111,6 +113,8 @@ class OwnHooks(AgentMiddleware):
         return changed, self._message(call, before.reply, status)
 
     def _after(self, call, message):
+        if isinstance(message, Command):
+            return message
         is_error = message.status == "error"
         text = self.hooks.after(
             call["name"], call["args"], message.text, call["id"], is_error=is_error
@@ -142,7 +146,7 @@ class OwnHooks(AgentMiddleware):
         if reply is not None:
             return reply
         message = await self._tried(request, handler)
-        if message.status == "error" and self.hooks.retries(call["name"]):
+        if self.hooks.retries(call["name"]) and message.status == "error":
             message = await self._tried(request, handler)
         return self._after(call, message)
 

@@ -45,11 +45,7 @@ class OwnHooks:
         if self.hooks.description(name, "") is None:
             event.cancel_tool = f"there is no tool {name}"
             return
-        try:
-            decision = await self.hooks.before_async(name, use["input"], call_id)
-        except Exception as error:  # noqa: BLE001 - an exception of a hook ends the run (1.62)
-            event.cancel_tool = f"the guard failed: {error}"
-            return
+        decision = await self.hooks.before_async(name, use["input"], call_id)
         if decision.reply is not None:
             self.replied.add(call_id)
         if decision.is_denied:
@@ -69,10 +65,7 @@ class OwnHooks:
             event.retry = True
             return
         read = text_of(result)
-        try:
-            text = self.hooks.after(name, use["input"], read, call_id, is_error=is_error)
-        except Exception:  # noqa: BLE001 - as above
-            text = "the result is withheld"
+        text = self.hooks.after(name, use["input"], read, call_id, is_error=is_error)
         if text != read:
             event.result = {**result, "content": [{"text": text}]}
 

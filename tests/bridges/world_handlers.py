@@ -275,6 +275,7 @@ class Before(NamedTuple):
 class Hooks:
     """The handlers as functions that an author of hooks for a framework would write.
 
+    A driver catches no crash of these functions: a scenario asks what the framework does then.
     *seen* is the observation; each call that has ended is counted there, if its hooks know its id.
     *approve* asks the person about a call of a tool.
     """

@@ -41,11 +41,15 @@ def cell_text(scenario: Scenario, framework: str, seen: Mapping[str, Any]) -> st
     bridge = NO if scenario.problems(seen[scenario.title]["bridge"]) else YES
     if framework == OURS:
         return bridge
-    deliveries = scenario.deliveries(FRAMEWORKS[framework].delivers).values()
-    if bridge == NO and "outside" in deliveries:
+    deliveries = scenario.deliveries(FRAMEWORKS[framework].delivers)
+    if bridge == NO and "outside" in deliveries.values():
         return UNASKED
-    bridge = WRAPPED if bridge == YES and "wrapped" in deliveries else bridge
-    return f"{own_text(scenario, seen)} / {bridge}"
+    bridge = WRAPPED if bridge == YES and "wrapped" in deliveries.values() else bridge
+    own = own_text(scenario, seen)
+    # Drivers give hooks to each agent that takes over, where a bridge must be told of it.
+    if own == YES and deliveries.get("handoffs") == "wrapped":
+        own = WRAPPED
+    return f"{own} / {bridge}"
 
 
 def own_text(scenario: Scenario, seen: Mapping[str, Any]) -> str:
