@@ -16,13 +16,24 @@ from agent_hooks.ctk.scripted import redact_paths
 
 from toolbus import Agent, AssistantMessage, Tool, ToolCall, ToolResponse
 from toolbus.bridges.agent_hooks import AgentHooksComponent, IdentityProvider
-from toolbus.bridges.agent_hooks.mapping import CAPABILITIES
 from toolbus.errors import FreezeError, MessageDenied, ModelError
 from toolbus.events import ModelDelta, ToolSpec
 from toolbus.messages import encode
 from toolbus.models import ScriptedModel
 from toolbus.store import MemoryStore
 
+CAPABILITIES = {
+    "model_calls",
+    "tool_calls",
+    "parallel_tool_calls",
+    "streaming",
+    "multi_turn",
+    "int64_json",
+    "bigint_json",
+    "incremental_output",
+    "host_declaration",
+}
+"""What our agent says as a host, 3.2; `incremental_output` by an option."""
 BOUND = "a piece is released once the next one has come, and its text was judged"
 
 

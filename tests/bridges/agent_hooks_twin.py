@@ -17,7 +17,7 @@ from agent_hooks.approval import ApprovalOutcome, ApprovalResolution
 
 from toolbus import EventBus
 from toolbus.bridges.agent_hooks import AgentHooksComponent, IdentityProvider
-from toolbus.bridges.agent_hooks.mapping import context_of
+from toolbus.bridges.agent_hooks.contract import context_of
 from toolbus.components.participants import ComponentHost
 from toolbus.events import Scope
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,9 +29,8 @@ from toolbus import (
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.bridges.agent_hooks import AgentHooksComponent, AgentHooksInterceptor
-from toolbus.bridges.agent_hooks.identities import canonical_json
-from toolbus.bridges.agent_hooks.mapping import POINTS, ContractError
-from toolbus.errors import ModelError, RegistrationError
+from toolbus.bridges.agent_hooks.contract import POINTS, ContractError, canonical_json
+from toolbus.errors import MessageDenied, ModelError, RegistrationError
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
@@ -580,7 +580,7 @@ async def test_a_guard_outweighs_an_interceptor(verdict):
     assert world.record("pre_tool_call")["verdict"]["decision"] == "allow"
 
 
-@pytest.mark.parametrize("point", POINTS[:-1])
+@pytest.mark.parametrize("point", [point for point in POINTS[:-1] if point != "input"])
 async def test_a_denial_stops_its_action(point):
     script = Script({point: deny("not now")})
     world = World(script)
@@ -598,6 +598,17 @@ async def test_a_denial_stops_its_action(point):
     else:
         assert script.points.count(point) == 1
         assert len(script.points) == ORDER.index(point) + 2
+
+
+async def test_a_denied_prompt_is_raised():
+    script = Script(input=deny("not now"))
+    world = World(script)
+
+    with pytest.raises(MessageDenied, match="not now"):
+        await world.run()
+
+    assert script.points == ["agent_startup", "input", "agent_shutdown"]
+    assert world.agent.messages == ()
 
 
 @pytest.mark.parametrize(
@@ -636,11 +647,23 @@ async def test_a_transform_takes_effect(point, path, value):
     }.get(point, [point])
 
 
+async def cancel_itself(_):
+    raise asyncio.CancelledError
+
+
+async def ignore_cancellation(_):
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(30)
+    await asyncio.sleep(0.5)
+
+
 @pytest.mark.parametrize(
     ("returned", "reason"),
     [
         (lambda _: 1 / 0, "interceptor_failed"),
+        (cancel_itself, "interceptor_failed"),
         (lambda _: asyncio.sleep(30), "interceptor_timeout"),
+        (ignore_cancellation, "interceptor_timeout"),
         (lambda _: True, "verdict_invalid"),
         ({"decision": "transform"}, "verdict_invalid"),
         ({"decision": "allow", "reason": "host_error:mine"}, "verdict_invalid"),
@@ -657,6 +680,30 @@ async def test_a_failing_interceptor_denies(returned, reason):
     assert result.text == "done"
     assert world.ran == []
     assert world.record("pre_tool_call")["verdict"]["reason"] == f"host_error:{reason}"
+
+
+@pytest.mark.parametrize("profile", ["sequential/run_all", "parallel/strictest"])
+async def test_an_interceptor_reaches_no_other_one(profile):
+    """Neither by the context that it gets, nor by a value that it has returned."""
+    kept = {"path": "shown"}
+
+    def replace(context):
+        context["target"]["path"] = context["tool_call"]["args"]["path"] = "tampered"
+        return transform("$target", kept)
+
+    async def look(context):
+        kept["path"] = "changed later"
+        return ALLOWED
+
+    second = Script(pre_tool_call=look)
+    world = World(Script(pre_tool_call=replace), second, composition=profile)
+
+    await world.run()
+
+    (call,) = second.at("pre_tool_call")
+    seen = "a" if "parallel" in profile else "shown"
+    assert call["target"] == call["tool_call"]["args"] == {"path": seen}
+    assert world.ran == ["shown"]
 
 
 async def test_sub_agents_have_sessions_of_their_own():

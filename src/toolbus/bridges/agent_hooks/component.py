@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec.structs import replace
 
-from toolbus.bridges.agent_hooks.composition import INTERCEPTION, Composition
-from toolbus.bridges.agent_hooks.emitter import MAX_RECORDS, HookEmitter, HostOptions
-from toolbus.bridges.agent_hooks.hooked_session import HookedSession, Replaced
-from toolbus.bridges.agent_hooks.seams import JCS, IdentityProvider, Seam, bind_all
+from toolbus.bridges.agent_hooks.contract import JCS, IdentityProvider
+from toolbus.bridges.agent_hooks.emission import EMISSION, INTERCEPTION, HookEmitter
+from toolbus.bridges.agent_hooks.hooked_session import HookedSession
+from toolbus.bridges.agent_hooks.seams import (
+    MAX_RECORDS,
+    ApprovalSeam,
+    Composition,
+    HostOptions,
+    bind_all,
+    declared_options,
+)
 from toolbus.bridges.agent_hooks.wire_records import (
     read_answer,
     read_messages,
@@ -32,32 +39,32 @@ from toolbus.bridges.agent_hooks.wire_records import (
 )
 from toolbus.components.components import LATE, AgentComponent
 from toolbus.components.marks import Mark, on
-from toolbus.errors import MessageDenied, RegistrationError
+from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
     MODEL_CALL_ERROR,
     RUN_AFTER,
     RUN_BEFORE,
-    RUN_ERROR,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     Deny,
-    RunResult,
 )
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.bridges.agent_hooks.emitter import Record
+    from toolbus.bridges.agent_hooks.contract import Context
+    from toolbus.bridges.agent_hooks.emission import Interception, Record
+    from toolbus.bridges.agent_hooks.seams import BoundInterceptor
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscriptions import HandlerOptions
     from toolbus.components.components import Host
     from toolbus.events.catalogue import (
         ModelFailure,
         ModelRequest,
-        RunFailure,
+        RunResult,
         RunStart,
         Scope,
         ToolCallOutcome,
@@ -66,7 +73,6 @@ if TYPE_CHECKING:
 
 _LAST = 3 * LATE
 """After every other handler, redactions included: interceptors are foreign code."""
-_MAX_OUTCOMES = 1_000
 
 
 class AgentHooksComponent(AgentComponent):
@@ -93,7 +99,7 @@ class AgentHooksComponent(AgentComponent):
         composition: Any = "sequential/first_deny",
         mode: Literal["enforce", "evaluate_only"] = "enforce",
         resolver: Any = None,
-        redactor: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        redactor: Callable[[Context], Context] | None = None,
         identity: IdentityProvider | str | None = JCS,
         timeout: float | None = 5.0,
         incremental: bool = False,
@@ -110,7 +116,7 @@ class AgentHooksComponent(AgentComponent):
             interceptors=bind_all(interceptors, timeout),
             composition=Composition.read(composition),
             mode=mode,
-            seam=Seam(resolver, redactor, timeout, provider),
+            seam=ApprovalSeam(resolver, redactor, timeout, provider),
             max_records=max_records,
         )
         self._configure(options, sink, incremental=incremental)
@@ -128,8 +134,6 @@ class AgentHooksComponent(AgentComponent):
 
         *registry* is the SDK's `HostRegistry`; raises its `DeclarationError`.
         """
-        from toolbus.bridges.agent_hooks.declaration import declared_options  # noqa: PLC0415 - needs the SDK
-
         component = cls()
         component._configure(declared_options(document, registry), sink, incremental=incremental)
         return component
@@ -139,7 +143,6 @@ class AgentHooksComponent(AgentComponent):
     ) -> None:
         self._emitter, self._incremental = HookEmitter(options, sink), incremental
         self._sessions: dict[str, HookedSession] = {}
-        self._outcomes: dict[tuple[str, str], ToolCallOutcome] = {}
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -149,15 +152,16 @@ class AgentHooksComponent(AgentComponent):
     def subscribe(self, host: Host) -> None:
         """Subscribe a handler for each interceptor, and the handler of answers."""
         super().subscribe(host)
-        self._emitter.attach(host.bus)
-        for bound in self._emitter.options.interceptors:
+        emitter = self._emitter
+        emitter.options = replace(emitter.options, seam=emitter.options.seam.on(host.bus))
+        for bound in emitter.options.interceptors:
             options: HandlerOptions = {
                 "name": bound.name or type(bound.interceptor).__name__,
                 "on_error": "closed",
-                "when": partial(self._emitter.is_asked, bound),
+                "when": lambda _, bound=bound: EMISSION.get().awaits(bound),
             }
             mark = Mark(INTERCEPTION, "on", options)
-            self.add_handler(mark, partial(self._emitter.hear, bound), restricted=False)
+            self.add_handler(mark, partial(_hear, bound), restricted=False)
         answers: HandlerOptions = {
             "roles": "assistant",
             "priority": _LAST,
@@ -177,30 +181,20 @@ class AgentHooksComponent(AgentComponent):
     async def begin(self, ctx: EventContext[RunStart]) -> Deny | None:
         """Emit `agent_startup` before the first run."""
         session = self._session_of(ctx.scope)
-        session.denied_input = ""
+        session.outcomes.clear()
         return await session.start()
 
     @on(MESSAGE_APPEND_BEFORE, roles="user", priority=_LAST, on_error="closed")
     async def judge_input(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Emit `input` for every message of a user, as redactions left it."""
-        message, session = ctx.value, self._session_of(ctx.scope)
+        message = ctx.value
         if not isinstance(message, UserMessage):
             return None
-        content = wire_prompt(message.content)
-        end = await session.emit("input", input={"content": content, "role": "user"})
-        if isinstance(end, Replaced):
-            return message.with_text(read_text(end.target))
-        if end is not None:
-            session.denied_input = end.reason
-        return end
-
-    @on(RUN_ERROR)
-    def end_denied(self, ctx: EventContext[RunFailure]) -> RunResult[Any] | None:
-        """End a run whose prompt was denied as denied, instead of by an error."""
-        reason, failure = self._session_of(ctx.scope).denied_input, ctx.value
-        if not reason or failure.error_type != MessageDenied.__name__:
-            return None
-        return RunResult(status="denied", reason=reason) if reason in failure.error_text else None
+        return await self._session_of(ctx.scope).emit(
+            "input",
+            lambda target: message.with_text(read_text(target)),
+            input={"content": wire_prompt(message.content), "role": "user"},
+        )
 
     @on(MODEL_CALL_BEFORE, priority=_LAST, on_error="closed")
     async def judge_request(self, ctx: EventContext[ModelRequest]) -> ModelRequest | Deny | None:
@@ -208,15 +202,13 @@ class AgentHooksComponent(AgentComponent):
         request, session = ctx.value, self._session_of(ctx.scope)
         session.model = request.model
         session.forget_answer()
-        end = await session.emit(
+        return await session.emit(
             "pre_model_call",
+            lambda target: replace(request, messages=read_messages(target, request.messages)),
             model={"id": request.model},
             messages=wire_messages(request.messages),
             tools=wire_tools(request.tools),
         )
-        if not isinstance(end, Replaced):
-            return end
-        return replace(request, messages=read_messages(end.target, request.messages))
 
     async def judge_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Emit `post_model_call`, and for a final answer `output`."""
@@ -227,45 +219,48 @@ class AgentHooksComponent(AgentComponent):
             return await session.judge_growing(ctx.window)
         if (refusal := session.take_refusal(message)) is not None:
             return refusal
-        model, response = {"id": session.model}, wire_answer(message)
-        end = await session.emit("post_model_call", model=model, response=response)
-        if isinstance(end, Deny):
-            return end
-        if end is not None:
-            message = read_answer(end.target, message)
-        if message.tool_calls:
-            return message
-        end = await session.emit("output", output={"content": message.content})
-        if isinstance(end, Replaced):
-            return message.with_text(read_text(end.target))
-        return message if end is None else end
+        answer = await session.emit(
+            "post_model_call",
+            partial(read_answer, message=message),
+            model={"id": session.model},
+            response=wire_answer(message),
+        )
+        if isinstance(answer, Deny):
+            return answer
+        judged = answer or message
+        if judged.tool_calls:
+            return judged
+        final = await session.emit(
+            "output",
+            lambda target: judged.with_text(read_text(target)),
+            output={"content": judged.content},
+        )
+        return final or judged
 
     @on(TOOL_CALL_BEFORE, priority=_LAST, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> ToolCall | Deny | None:
         """Emit `pre_tool_call`."""
-        call = ctx.value
-        end = await self._session_of(ctx.scope).emit("pre_tool_call", tool_call=wire_call(call))
-        return call.with_arguments(end.target) if isinstance(end, Replaced) else end
+        call, session = ctx.value, self._session_of(ctx.scope)
+        return await session.emit("pre_tool_call", call.with_arguments, tool_call=wire_call(call))
 
     @on(TOOL_CALL_AFTER)
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
         """Keep the outcome for the next message."""
-        self._outcomes[ctx.scope.session_id, ctx.value.requested.id] = ctx.value
-        while len(self._outcomes) > _MAX_OUTCOMES:
-            del self._outcomes[next(iter(self._outcomes))]
+        self._session_of(ctx.scope).outcomes[ctx.value.requested.id] = ctx.value
 
     @on(MESSAGE_APPEND_BEFORE, roles="tool", priority=_LAST, on_error="closed")
     async def judge_result(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Emit `post_tool_call` for a call with a result of its tool or of a handler."""
-        message = ctx.value
+        message, session = ctx.value, self._session_of(ctx.scope)
         if not isinstance(message, ToolMessage) or message.tool_response is None:
             return None
         response = message.tool_response
-        outcome = self._outcomes.pop((ctx.scope.session_id, message.tool_call_id), None)
+        outcome = session.outcomes.pop(message.tool_call_id, None)
         if outcome is None or (outcome.executed is None and outcome.status != "answered"):
             return None
-        end = await self._session_of(ctx.scope).emit(
+        return await session.emit(
             "post_tool_call",
+            lambda target: message.with_tool_response(read_value(target, response)),
             tool_call=wire_call(outcome.executed or outcome.requested),
             tool_result={
                 "value": wire_value(response),
@@ -273,9 +268,6 @@ class AgentHooksComponent(AgentComponent):
                 "duration_ms": outcome.duration_ns / 1e6,
             },
         )
-        if not isinstance(end, Replaced):
-            return end
-        return message.with_tool_response(read_value(end.target, response))
 
     @on(RUN_AFTER)
     async def end_run(self, ctx: EventContext[RunResult]) -> None:
@@ -306,3 +298,9 @@ class AgentHooksComponent(AgentComponent):
             self._sessions[scope.session_id] = session
         session.scope = scope
         return session
+
+
+async def _hear(
+    bound: BoundInterceptor, ctx: EventContext[Interception]
+) -> Interception | Deny | None:
+    return await EMISSION.get().hear(bound, ctx)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.bridges.agent_hooks.mapping import ContractError
+from toolbus.bridges.agent_hooks.contract import ContractError
 from toolbus.events.catalogue import Deny, Scope
 
 if TYPE_CHECKING:
-    from toolbus.bridges.agent_hooks.emitter import Emitted, HookEmitter
-    from toolbus.bridges.agent_hooks.mapping import Point
+    from collections.abc import Callable
+
+    from toolbus.bridges.agent_hooks.contract import Point
+    from toolbus.bridges.agent_hooks.emission import Emitted, HookEmitter
     from toolbus.bus.dispatch.details import AnswerWindow
     from toolbus.components.components import Host
+    from toolbus.events.catalogue import ToolCallOutcome
     from toolbus.messages.records import AssistantMessage
 
-
-class Replaced(NamedTuple):
-    """The *target* as interceptors have changed it."""
-
-    target: Any
+T = TypeVar("T")
 
 
 class HookedSession:
     """The facts about a session: its last *scope* and *model*, and the end of its last run.
 
-    *denied_input* is the reason why a message of the present run was denied.
+    *outcomes* has the calls whose results the next messages bring.
     """
 
     def __init__(self, emitter: HookEmitter, host: Host) -> None:
         self.scope, self.model, self.reason = Scope(), "model", "completed"
-        self.denied_input = ""
+        self.outcomes: dict[str, ToolCallOutcome] = {}
         self._emitter, self._host = emitter, host
         self._has_begun = self._is_started = False
         # Of a streamed answer: the text so far, its part that was judged, and the refused part.
@@ -47,14 +46,17 @@ class HookedSession:
             self._is_started = True
         return None
 
-    async def emit(self, point: Point, **members: Any) -> Deny | Replaced | None:
-        """Emit *point* in a started session; return the denial or the new target, if any."""
+    async def emit(self, point: Point, read: Callable[[Any], T], **members: Any) -> Deny | T | None:
+        """Emit *point* in a started session; return the denial, or what *read* makes of a target.
+
+        It is None for an unchanged target.
+        """
         if (denied := await self.start()) is not None:
             return denied
         emitted = await self._emit(point, **members)
         if not emitted.proceeds:
             return Deny(emitted.verdict.text)
-        return Replaced(emitted.target) if emitted.is_changed else None
+        return read(emitted.target) if emitted.is_changed else None
 
     async def end(self) -> None:
         """Emit the end of the session, if it has begun."""
@@ -74,15 +76,13 @@ class HookedSession:
         judged, self._growing = self._growing, window.text
         if not judged or judged == self._judged:
             return None
-        response = {"content": judged, "tool_calls": [], "finish_reason": "incremental"}
-        model = {"id": self.model}
-        emitted = await self.emit("post_model_call", model=model, response=response)
-        if isinstance(emitted, Deny):
-            self._refusal = judged, emitted
-            return emitted
+        end = await self.emit("post_model_call", bool, **self._answer(judged, "incremental"))
+        if isinstance(end, Deny):
+            self._refusal = judged, end
+            return end
         self._judged = judged
         # Nothing more is released of an answer that an interceptor changes.
-        if emitted is None:
+        if end is None:
             window.release(judged)
         return None
 
@@ -98,14 +98,15 @@ class HookedSession:
         """Record that the rest of a broken answer was never judged."""
         if self._growing != self._judged:
             error = ContractError("streaming_unsupported")
-            response = {"content": "", "tool_calls": [], "finish_reason": "error"}
-            model = {"id": self.model}
-            self._emitter.reject(
-                self.scope, "post_model_call", error, model=model, response=response
-            )
+            answer = self._answer("", "error")
+            self._emitter.reject(self.scope, "post_model_call", error, **answer)
         self.forget_answer()
 
     def forget_answer(self) -> None:
         """Forget the answer so far."""
         self._growing = self._judged = ""
         self._refusal = None
+
+    def _answer(self, text: str, reason: str) -> dict[str, Any]:
+        response = {"content": text, "tool_calls": [], "finish_reason": reason}
+        return {"model": {"id": self.model}, "response": response}

@@ -10,31 +10,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from toolbus.bridges.agent_hooks.hosted_session import CallRefusal, HostedSession
-from toolbus.bridges.agent_hooks.mapping import (
-    ALLOW,
-    ContractError,
-    Transform,
-    Verdict,
-    transformed,
+from toolbus.bridges.agent_hooks.contract import ContractError, Transform, transformed
+from toolbus.bridges.agent_hooks.hosted_session import HostedSession
+from toolbus.bridges.agent_hooks.wire_records import (
+    results_in,
+    text_place,
+    wire_value,
+    with_results,
 )
-from toolbus.bridges.agent_hooks.open_call import HostFacts
-from toolbus.bridges.agent_hooks.result_texts import results_in, text_place, with_results
 from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.session import PromptDenied
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import Deny, ToolSpec
+from toolbus.events.catalogue import Ask, Deny, ToolSpec
 from toolbus.messages.codec import changed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+    from toolbus.bridges.agent_hooks.contract import Context
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
 
 _MAX_SESSIONS = 1_000
 DENIED = "toolbus:denied"
 """The machine's reason of each denial; its message is the handler's reason."""
+ALLOW = {"decision": "allow"}
 
 
 class AgentHooksInterceptor(FrameworkBridge):
@@ -64,17 +64,15 @@ class AgentHooksInterceptor(FrameworkBridge):
         for option in sorted({"timeout", "idempotent"} & options.keys()):
             raise RegistrationError(f"option {option!r}", "no verdict stops or repeats a tool")
         super().__init__("agent_hooks", components, **options)
-        self._facts = HostFacts({spec.name: spec for spec in tools}, host_asks)
+        self._specs, self._host_asks = {spec.name: spec for spec in tools}, host_asks
         self._sessions: dict[str, HostedSession] = {}
 
-    async def intercept(self, context: dict[str, Any], /) -> dict[str, Any]:
+    async def intercept(self, context: Context, /) -> dict[str, Any]:
         """Return the verdict of the components on *context*; raises for an unknown point."""
         point = context["interception_point"]
         if point not in self._points:
             raise ContractError("context_invalid", f"unknown point {point!r}")
-        session = self._session_of(context)
-        verdict = await self._points[point](self, session, context)
-        return verdict.to_wire()
+        return await self._points[point](self, self._session_of(context), context)
 
     async def aclose(self) -> None:
         """End all open calls, write the last records, and close the components."""
@@ -83,11 +81,15 @@ class AgentHooksInterceptor(FrameworkBridge):
         self._sessions.clear()
         await super().aclose()
 
-    def _session_of(self, context: dict[str, Any]) -> HostedSession:
+    def _session_of(self, context: Context) -> HostedSession:
         key = context["session"]["id"]
         if key not in self._sessions:
-            framework = context["agent"]["framework"]
-            self._sessions[key] = HostedSession(self.host.session(key), framework, self._facts)
+            self._sessions[key] = HostedSession(
+                self.host.session(key),
+                context["agent"]["framework"],
+                self._specs,
+                host_asks=self._host_asks,
+            )
             self._forget_idle()
         return self._sessions[key]
 
@@ -99,11 +101,11 @@ class AgentHooksInterceptor(FrameworkBridge):
 
     # --- the points ------------------------------------------------------------------------------
 
-    async def _on_agent_startup(self, _: HostedSession, __: dict[str, Any]) -> Verdict:
+    async def _on_agent_startup(self, _: HostedSession, __: Context) -> dict[str, Any]:
         await self.host.ready()
         return ALLOW
 
-    async def _on_input(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+    async def _on_input(self, session: HostedSession, context: Context) -> dict[str, Any]:
         path, prompt = text_place(context["input"]["content"], "user")
         try:
             entered = await session.begin(prompt)
@@ -113,7 +115,7 @@ class AgentHooksInterceptor(FrameworkBridge):
             return denial("a handler changed a prompt without text")
         return replacement(path, prompt, entered)
 
-    async def _on_pre_model_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+    async def _on_pre_model_call(self, session: HostedSession, context: Context) -> dict[str, Any]:
         messages = context["messages"]
         await session.settle(results_in(messages))
         await session.provide([spec_of(tool) for tool in context.get("tools") or ()])
@@ -123,33 +125,36 @@ class AgentHooksInterceptor(FrameworkBridge):
             return denial(request.reason)
         return replacement("$target", messages, request)
 
-    async def _on_post_model_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+    async def _on_post_model_call(self, session: HostedSession, context: Context) -> dict[str, Any]:
         session.announce(context["response"]["tool_calls"])
         path, text = text_place(context["response"]["content"], "assistant")
         if not path or not text:
             return ALLOW  # An answer in another form is judged at `output`.
         return replacement(path, text, await session.answer(text))
 
-    async def _on_pre_tool_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+    async def _on_pre_tool_call(self, session: HostedSession, context: Context) -> dict[str, Any]:
         call = context["tool_call"]
         judged = await session.judge(call)
-        if isinstance(judged, CallRefusal):
-            return denial(judged.reason, {} if judged.is_question else None)
+        if isinstance(judged, Ask):
+            return {**denial(judged.prompt), "approval": {}}
+        if isinstance(judged, Deny):
+            return denial(judged.reason)
         return replacement("$target", call["args"], judged)
 
-    async def _on_post_tool_call(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+    async def _on_post_tool_call(self, session: HostedSession, context: Context) -> dict[str, Any]:
         result = context["tool_result"]
         end = await session.end_call(context["tool_call"], result)
-        if isinstance(end, CallRefusal):
+        if isinstance(end, Deny):
             return denial(end.reason)
         if end is None or not end.is_changed:
             return ALLOW
-        if end.response.is_error and not result["is_error"]:
-            return denial(end.response.text)
-        value = session.value_of(end, result["value"])
-        return replacement("$target", result["value"], value)
+        response, value = end.response, result["value"]
+        if response.is_error and not result["is_error"]:
+            return denial(response.text)
+        read = response.text if isinstance(value, str) else wire_value(response)
+        return replacement("$target", value, read)
 
-    async def _on_output(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+    async def _on_output(self, session: HostedSession, context: Context) -> dict[str, Any]:
         content = context["output"]["content"]
         await session.settle(results_in(content))
         path, answer = text_place(content, "assistant")
@@ -161,12 +166,12 @@ class AgentHooksInterceptor(FrameworkBridge):
         shown = with_results(context["output"]["content"], session.results)
         return replacement("$target.content", content, shown)
 
-    async def _on_agent_shutdown(self, session: HostedSession, context: dict[str, Any]) -> Verdict:
+    async def _on_agent_shutdown(self, session: HostedSession, context: Context) -> dict[str, Any]:
         self._sessions.pop(context["session"]["id"], None)
         await session.close(context["summary"]["reason"])
         return ALLOW
 
-    _points: ClassVar[Mapping[str, Callable[..., Awaitable[Verdict]]]] = {
+    _points: ClassVar[Mapping[str, Callable[..., Awaitable[dict[str, Any]]]]] = {
         "agent_startup": _on_agent_startup,
         "input": _on_input,
         "pre_model_call": _on_pre_model_call,
@@ -178,16 +183,16 @@ class AgentHooksInterceptor(FrameworkBridge):
     }
 
 
-def denial(reason: str, approval: dict[str, Any] | None = None) -> Verdict:
-    """Return the denial for *reason*, which is for the model."""
-    return Verdict("deny", DENIED, reason, approval=approval)
+def denial(reason: str) -> dict[str, Any]:
+    """Return the verdict that denies for *reason*, which is for the model."""
+    return {"decision": "deny", "reason": DENIED, "message": reason}
 
 
-def replacement(path: str, before: Any, after: Any) -> Verdict:
+def replacement(path: str, before: Any, after: Any) -> dict[str, Any]:
     """Return the verdict that puts *after* in place of *before* at *path*."""
     if not changed(before, after):
         return ALLOW
-    return Verdict("transform", transform=Transform(path, after))
+    return {"decision": "transform", "transform": {"path": path, "value": after}}
 
 
 def spec_of(tool: dict[str, Any]) -> ToolSpec:

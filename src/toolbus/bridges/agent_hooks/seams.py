@@ -1,36 +1,95 @@
-"""The seams of a host with other code: interceptors, identities, and approvals."""
+"""The seams of a host with other code: interceptors, approvals, and a declaration of both."""
+# ruff: noqa: SLF001 - see `declared_options`
 
 from __future__ import annotations
 
-import asyncio
+import os
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from toolbus.bridges.agent_hooks.identities import identity_of
-from toolbus.bridges.agent_hooks.mapping import (
-    ALLOW,
+from msgspec import Struct
+
+from toolbus.bridges.agent_hooks.contract import (
+    JCS,
+    Context,
     ContractError,
+    IdentityProvider,
     Verdict,
     host_error,
     read_verdict,
 )
 from toolbus.bridges.agent_hooks.wire_records import read_call
+from toolbus.bus.dispatch.deadlines import within
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.immutable import thaw
+from toolbus.settings.extras import needs_extra
 from toolbus.tools.calls.approver import gate_of
 from toolbus.tools.calls.gate import ApprovalRequest, CallGate, Pending
+
+try:
+    import agent_hooks
+except ImportError:
+    agent_hooks = None  # Only a declaration needs the SDK.
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from agent_hooks import HostRegistry
+
     from toolbus.bus.bus import EventBus
     from toolbus.tools.calls.approver import Approver
 
-Context = dict[str, Any]
-JCS = "jcs-sha256"
+KNOBS: dict[str, dict[str, tuple[str, str]]] = {
+    "sequential/first_deny": {"on_approval": ("stop", "resume")},
+    "sequential/run_all": {},
+    "parallel/strictest": {"on_transform_conflict": ("deny", "approval")},
+    "parallel/unanimous": {"on_disagreement": ("deny", "approval")},
+}
+"""The knob of each profile, 7.2, and its values, the default first."""
+MAX_RECORDS = 1_000
+"""The most records that stay in memory by default, as many as an agent keeps of its ledger."""
+
+
+class Composition(NamedTuple):
+    """A profile of section 7.2 and the value of its knob, "" for a profile without a knob."""
+
+    profile: str = "sequential/first_deny"
+    knob: str = "stop"
+
+    @classmethod
+    def read(cls, composition: Any) -> Composition:
+        """Return the composition in a profile's name, a dict, or an object of the SDK.
+
+        Raises `RegistrationError` for an unknown one.
+        """
+        wire = {"profile": composition} if isinstance(composition, str) else composition
+        wire = wire if isinstance(wire, Mapping) else wire.to_wire()
+        knobs = KNOBS.get(wire["profile"])
+        if knobs is None:
+            reason = f"unknown; known profiles: {', '.join(KNOBS)}"
+            raise RegistrationError(f"composition {wire['profile']!r}", reason)
+        for name, values in knobs.items():
+            value = wire.get(name, values[0])
+            if value not in values:
+                raise RegistrationError(f"composition {name}={value!r}", f"expected {values}")
+            return cls(wire["profile"], value)
+        return cls(wire["profile"], "")
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether each interceptor gets the original context."""
+        return self.profile.startswith("parallel/")
+
+    def to_wire(self) -> dict[str, str]:
+        """Return the composition for a record."""
+        knobs = dict.fromkeys(KNOBS[self.profile], self.knob)
+        return {"profile": self.profile, **knobs}
+
+
+# --- interceptors ---------------------------------------------------------------------------------
 
 
 class BoundInterceptor(NamedTuple):
@@ -45,14 +104,11 @@ class BoundInterceptor(NamedTuple):
         """Return whether it is asked at *point*."""
         return self.points is None or point in self.points
 
-    async def judge(self, context: Mapping[str, Any]) -> Verdict:
+    async def judge(self, context: Context) -> Verdict:
         """Return its verdict on a private copy of *context*; a failure denies, 6.3."""
         try:
-            answer = self.interceptor.intercept(thaw(context))
-            if isawaitable(answer):
-                async with asyncio.timeout(self.timeout):
-                    answer = await answer
-            return read_verdict(answer)
+            intercept = self.interceptor.intercept
+            return read_verdict(await call_within(self.timeout, intercept, thaw(context)))
         except ContractError as error:
             return host_error(error)
         except TimeoutError:
@@ -75,20 +131,14 @@ def bind_all(interceptors: Any, timeout: float | None) -> tuple[BoundInterceptor
     return tuple(bound)
 
 
-class IdentityProvider(NamedTuple):
-    """The function that names a context in records and approvals, 10.1."""
+async def call_within(seconds: float | None, function: Callable[[Any], Any], value: Any) -> Any:
+    """Return the result of *function*, sync or async; raises `DeadlineError` after *seconds*."""
+    result = function(value)
+    is_late: bool = isawaitable(result)
+    return await within(seconds, result) if is_late else result
 
-    name: str = JCS
-    function: Callable[[Context], str] = identity_of
 
-    def identify(self, context: Context) -> str:
-        """Return the identity of *context*; raises `ContractError`."""
-        try:
-            return self.function(context)
-        except ContractError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a provider's failure denies
-            raise ContractError("context_invalid", type(error).__name__) from None
+# --- approvals ------------------------------------------------------------------------------------
 
 
 class Consultation(NamedTuple):
@@ -105,7 +155,7 @@ class Resolution(NamedTuple):
 
     outcome: Literal["approve", "reject"]
     context_identity: str | None
-    verdict: Verdict
+    verdict: dict[str, Any]
 
 
 class ApproverResolver:
@@ -123,8 +173,8 @@ class ApproverResolver:
         if request.interception_point in {"pre_tool_call", "input"}:
             reason = await self._refusal(request)
         if not reason:
-            return Resolution("approve", request.context_identity, ALLOW)
-        refused = Verdict("deny", request.verdict.reason, reason)
+            return Resolution("approve", request.context_identity, {"decision": "allow"})
+        refused = {"decision": "deny", "reason": request.verdict.reason, "message": reason}
         return Resolution("reject", request.context_identity, refused)
 
     async def _refusal(self, request: Consultation) -> str:
@@ -147,13 +197,19 @@ class ApproverResolver:
         return "" if refusal is None else refusal.reason
 
 
-class Seam(NamedTuple):
-    """The seam of approvals: a *resolver*, None without one, and a *redactor* of its contexts."""
+class ApprovalSeam(NamedTuple):
+    """A *resolver*, None without one, and a *redactor* of the contexts that it sees."""
 
     resolver: Any = None
     redactor: Callable[[Context], Context] | None = None
     timeout: float | None = 5.0
     identity: IdentityProvider | None = IdentityProvider()
+
+    def on(self, bus: EventBus) -> ApprovalSeam:
+        """Return the seam with a resolver on *bus* in place of an approver, without a timeout."""
+        if self.resolver is None or callable(getattr(self.resolver, "resolve", None)):
+            return self
+        return self._replace(resolver=ApproverResolver(self.resolver, bus), timeout=None)
 
     async def consult(self, context: Context, verdict: Verdict) -> Verdict | None:
         """Return the verdict in place of *verdict*, a liftable denial; None without a question."""
@@ -165,10 +221,8 @@ class Seam(NamedTuple):
             if self.redactor is not None:
                 shown = self.redactor(shown)
             identity = None if self.identity is None else self.identity.identify(shown)
-            resolution = self.resolver.resolve(Consultation(identity, point, verdict, shown))
-            if isawaitable(resolution):
-                async with asyncio.timeout(self.timeout):
-                    resolution = await resolution
+            question = Consultation(identity, point, verdict, shown)
+            resolution = await call_within(self.timeout, self.resolver.resolve, question)
             return _resolved(resolution, identity)
         except ContractError as error:
             return host_error(error)
@@ -190,3 +244,57 @@ def _resolved(resolution: Any, identity: str | None) -> Verdict:
     if verdict.permits != (resolution.outcome == "approve"):
         raise ContractError("verdict_invalid", "the outcome and the verdict disagree")
     return verdict
+
+
+# --- the configuration ----------------------------------------------------------------------------
+
+
+class HostOptions(Struct, frozen=True, kw_only=True):
+    """The configuration of a host, by code or by a declaration, whose version it then has."""
+
+    interceptors: tuple[BoundInterceptor, ...] = ()
+    composition: Composition = Composition()
+    mode: Literal["enforce", "evaluate_only"] = "enforce"
+    seam: ApprovalSeam = ApprovalSeam()
+    max_records: int | None = MAX_RECORDS
+    declaration: str | None = None
+
+
+def declared_options(document: Any, registry: HostRegistry) -> HostOptions:
+    """Return the configuration of *document*: a dict, JSON text or a path.
+
+    Raises the SDK's `DeclarationError` for a document that *registry* cannot honour. Its loader
+    reads the document, and makes the interceptors; the composition and the records are ours.
+    """
+    if agent_hooks is None:
+        purpose = "a host declaration needs agent-hooks-sdk"
+        raise ImportError(needs_extra(purpose, "agent-hooks"), name="agent_hooks")
+    made = agent_hooks.InterceptionEmitter
+    if isinstance(document, os.PathLike):
+        emitter = made.from_declaration_path(document, registry)
+    elif isinstance(document, str):
+        emitter = made.from_declaration_json(document, registry)
+    else:
+        emitter = made.from_declaration_value(document, registry)
+    # agent-hooks-sdk 0.1.0b3: only private members have the objects that were made.
+    identity = emitter._identity
+    if identity == JCS:
+        identity = IdentityProvider()
+    elif identity is not None:
+        identity = IdentityProvider(identity.name, identity.fn)
+    seam = ApprovalSeam(
+        emitter._resolver, emitter._approval_redactor, emitter._resolver_timeout, identity
+    )
+    return HostOptions(
+        interceptors=tuple([_bound(each) for each in emitter._interceptors]),
+        composition=Composition.read(emitter.composition),
+        mode=emitter.mode.value,
+        seam=seam,
+        max_records=emitter._max_records,
+        declaration=emitter.declaration.version,
+    )
+
+
+def _bound(each: Any) -> BoundInterceptor:
+    points = frozenset([point.value for point in each.at])
+    return BoundInterceptor(each.interceptor, each.name, points, each.timeout)

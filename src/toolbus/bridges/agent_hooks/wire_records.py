@@ -1,14 +1,14 @@
-"""Our records in the wire form of the contract, and back."""
+"""Our records in the wire form of the contract, and back; and the texts in a host's messages."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolbus.bridges.agent_hooks.mapping import ContractError
-from toolbus.bridges.agent_hooks.result_texts import result_text, results_in
+from toolbus.bridges.agent_hooks.contract import ContractError
 from toolbus.messages.codec import changed, encode
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import (
@@ -21,12 +21,14 @@ from toolbus.messages.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import Message, Part
 
 _EMPTY = ToolResponse()
+_RAW_PARTS = {"result", "items", "exception"}
+"""The parts of a result of agent-framework that may hold the original text."""
 
 
 def wire_prompt(prompt: str | tuple[Part, ...]) -> Any:
@@ -72,19 +74,16 @@ def read_messages(after: Any, before: Sequence[Message]) -> tuple[Message, ...]:
 
     Raises `ContractError` for an impossible message.
     """
-    rest = [(_wire_message(message), message) for message in before]
+    if not isinstance(after, list):
+        raise ContractError("transform_invalid", "expected a list")
+    known: defaultdict[bytes, list[Message]] = defaultdict(list)
+    for message in before:
+        known[encode(_wire_message(message))].append(message)
     messages: list[Message] = []
-    for wire in _list_of(after):
-        matched = next(
-            (place for place, (known, _) in enumerate(rest) if not changed(known, wire)), None
-        )
-        if matched is not None:
-            messages.append(rest[matched][1])
-            del rest[: matched + 1]
-        elif rest and all(changed(rest[0][0], other) for other in after):
-            messages.append(_reworded(rest.pop(0)[1], wire))
-        else:
-            messages.append(_reworded(None, wire))
+    for place, wire in enumerate(after):
+        original = before[place] if len(after) == len(before) else None
+        same = known[encode(wire)]
+        messages.append(same.pop(0) if same else _reworded(original, wire))
     return tuple(messages)
 
 
@@ -117,14 +116,14 @@ def wire_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "name": call.name, "args": arguments}
 
 
-def wire_answer(message: AssistantMessage, finish_reason: str | None = None) -> dict[str, Any]:
+def wire_answer(message: AssistantMessage) -> dict[str, Any]:
     """Return *message* for `post_model_call`."""
     calls = [wire_call(call) for call in message.tool_calls]
     default = "tool_calls" if calls else "stop"
     wire = {
         "content": message.content or (None if calls else ""),
         "tool_calls": calls,
-        "finish_reason": finish_reason or message.stop_reason or default,
+        "finish_reason": message.stop_reason or default,
     }
     return wire | ({"reasoning": message.reasoning_text} if message.reasoning else {})
 
@@ -188,7 +187,54 @@ def _id_of(wire: Any) -> str:
     return str(wire.get("id", "")) if isinstance(wire, dict) else ""
 
 
-def _list_of(value: Any) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise ContractError("transform_invalid", "expected a list")
-    return list(value)
+# --- the texts in a host's messages -------------------------------------------------------------
+
+
+def result_text(value: Any) -> str:
+    """Return the text of *value*, any JSON value, as a model would read it."""
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def results_in(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the results of calls in *value*, messages of a host: the id of the call, the text."""
+    match value:
+        case list():
+            for item in value:
+                yield from results_in(item)
+        case {"tool_call_id": str(call_id), "content": content}:
+            yield call_id, result_text(content)
+        case {"type": "function_result", "call_id": str(call_id)}:
+            yield call_id, result_text(value.get("result"))
+        case {"content": list(content)}:
+            yield from results_in(content)
+
+
+def with_results(value: Any, texts: Mapping[tuple[str, str], str]) -> Any:
+    """Return *value*, messages of a host, with *texts* for results by the call's id and text."""
+    match value:
+        case list():
+            return [with_results(item, texts) for item in value]
+        case {"tool_call_id": str(call_id), "content": content}:
+            text = texts.get((call_id, result_text(content)))
+            return value if text is None else {**value, "content": text}
+        case {"type": "function_result", "call_id": str(call_id)}:
+            text = texts.get((call_id, result_text(value.get("result"))))
+            others = {name: part for name, part in value.items() if name not in _RAW_PARTS}
+            return value if text is None else {**others, "result": text}
+        case {"content": list(content)}:
+            return {**value, "content": with_results(content, texts)}
+    return value
+
+
+def text_place(content: Any, role: str) -> tuple[str, str]:
+    """Return the path and the text of the last message of *role* in *content*, one or many.
+
+    The path is "" for content in other forms: it can be judged, and not replaced.
+    """
+    if isinstance(content, str):
+        return "$target.content", content
+    for place, wire in reversed(list(enumerate(content if isinstance(content, list) else ()))):
+        match wire:
+            case {"role": str(matched), "content": str(text)} if matched == role:
+                return f"$target.content[{place}].content", text
+    return "", result_text(content)

@@ -1,4 +1,4 @@
-"""The wire form of agent-hooks 0.1: points, capabilities, contexts, verdicts and transforms.
+"""The wire form of agent-hooks 0.1: points, verdicts, contexts, transforms and identities.
 
 The section numbers refer to AGENT-HOOKS-0.1. Neither side of the contract needs its SDK: an
 interceptor gets and returns a plain dict.
@@ -6,20 +6,26 @@ interceptor gets and returns a plain dict.
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from decimal import Decimal
+from hashlib import sha256
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
 
 from toolbus.messages.codec import encode
+from toolbus.messages.immutable import thaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from toolbus.events.catalogue import Scope
 
+Context = dict[str, Any]
 SPEC, FRAMEWORK = "agent-hooks/0.1", "toolbus"
 Point = Literal[
     "agent_startup",
@@ -55,23 +61,9 @@ PARTS: dict[str, dict[str, type]] = {
 }
 """The required parts of the members of contexts, 4.2."""
 _SEALED = {"agent_startup", "agent_shutdown"}
-CAPABILITIES = frozenset(
-    {
-        "model_calls",
-        "tool_calls",
-        "parallel_tool_calls",
-        "streaming",
-        "multi_turn",
-        "int64_json",
-        "bigint_json",
-        "incremental_output",
-        "host_declaration",
-    }
-)
-"""The capabilities of our agent as a host, 3.2; `incremental_output` by an option."""
-
 _PATH = re.compile(r"\$(?:target|policy_target)((?:\.[\w-]+|\[\d+\]|\[\"[\w-]+\"\])*)", re.ASCII)
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\"([\w-]+)\"\]", re.ASCII)
+_HOST_ERROR = "host_error:"
 _MAX_EVIDENCE, _MAX_TEXT = 10_240, 256
 """The most bytes of evidence, and of a message in a record."""
 
@@ -80,7 +72,7 @@ class ContractError(Exception):
     """A breach of the contract: the reserved *reason* of section 11, and a *detail*."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        self.reason, self.detail = f"host_error:{reason}", detail
+        self.reason, self.detail = _HOST_ERROR + reason, detail
         super().__init__(reason, detail)
 
 
@@ -135,20 +127,19 @@ class Verdict(_Closed, frozen=True):
         return self.decision == "deny" and self.approval is not None
 
     @property
+    def is_of_host(self) -> bool:
+        """Whether the host itself denies, 11."""
+        return (self.reason or "").startswith(_HOST_ERROR)
+
+    @property
     def text(self) -> str:
         """The reason and the message, for a model."""
         return ": ".join([each for each in (self.reason, self.message) if each]) or "denied"
 
-    def to_wire(self) -> dict[str, Any]:
-        """Return the verdict as a plain dict; a transform always has its value."""
-        wire = self._to_json()
-        if self.transform is not None:
-            wire["transform"] = {"path": self.transform.path, "value": self.transform.value}
-        return wire
-
     def for_record(self) -> dict[str, Any]:
         """Return the verdict without payload, 10.3: no value, no approval's parameters."""
-        wire = self._to_json()
+        # With lists for arrays, as readers of JSON have them.
+        wire: dict[str, Any] = msgspec.json.decode(encode(self))
         if self.transform is not None:
             wire["transform"] = {"path": self.transform.path}
         if self.approval is not None:
@@ -157,11 +148,6 @@ class Verdict(_Closed, frozen=True):
             text = (part.get("message") or "").encode()
             if len(text) > _MAX_TEXT:
                 part["message"] = text[:_MAX_TEXT].decode(errors="ignore") + "…"
-        return wire
-
-    def _to_json(self) -> dict[str, Any]:
-        # With lists for arrays, as readers of JSON have them.
-        wire: dict[str, Any] = msgspec.json.decode(encode(self))
         return wire
 
 
@@ -177,7 +163,9 @@ def host_error(error: ContractError, *, liftable: bool = False) -> Verdict:
 def read_verdict(answer: Any) -> Verdict:
     """Return the verdict in *answer*, a dict or an object of the SDK; raises `ContractError`."""
     try:
-        verdict = msgspec.convert(_plain(answer), Verdict)
+        # A private copy: its maker may keep the original, and change it once it was judged.
+        wire = thaw(answer if isinstance(answer, dict) else answer.to_wire())
+        verdict = msgspec.convert(wire, Verdict)
     except Exception as error:  # noqa: BLE001 - any other object is none
         raise ContractError("verdict_invalid", str(error)) from None
     for problem in _problems(verdict):
@@ -189,7 +177,8 @@ def read_verdict(answer: Any) -> Verdict:
 
 def _problems(verdict: Verdict) -> Iterator[str]:
     """Yield the problems of *verdict* with section 5, beyond its types."""
-    if _uses_reserved_reason(verdict):
+    reasons = [verdict.reason, *[each.reason for each in verdict.warnings or ()]]
+    if any((reason or "").startswith(_HOST_ERROR) for reason in reasons):
         yield "host_error: is reserved for hosts"
     if (verdict.transform is not None) != (verdict.decision == "transform"):
         yield "a transform has a body, and no other verdict"
@@ -199,20 +188,10 @@ def _problems(verdict: Verdict) -> Iterator[str]:
         yield f"evidence above {_MAX_EVIDENCE} bytes"
 
 
-def _uses_reserved_reason(verdict: Verdict) -> bool:
-    reasons = [verdict.reason, *[each.reason for each in verdict.warnings or ()]]
-    return any((reason or "").startswith("host_error:") for reason in reasons)
-
-
-def _plain(answer: Any) -> Any:
-    """Return *answer* as a plain dict; its own `to_wire` leaves out a value of null."""
-    return answer if isinstance(answer, dict) else answer.to_wire()
-
-
 # --- contexts ------------------------------------------------------------------------------------
 
 
-def context_of(point: Point, scope: Scope, sequence: int, **members: Any) -> dict[str, Any]:
+def context_of(point: Point, scope: Scope, sequence: int, **members: Any) -> Context:
     """Return the context of *point* for interceptors, with *members* of this point, 4."""
     context = {
         "spec": SPEC,
@@ -223,7 +202,10 @@ def context_of(point: Point, scope: Scope, sequence: int, **members: Any) -> dic
         "session": {"id": scope.session_id or "session", "turn": scope.turn},
         **members,
     }
-    return with_target(context, target_of({**context, "target": None}))
+    target: Any = context
+    for name in TARGETS[point]:
+        target = target[name]
+    return {**context, "target": target}
 
 
 def check_context(context: Mapping[str, Any]) -> None:
@@ -237,14 +219,6 @@ def check_context(context: Mapping[str, Any]) -> None:
     for message in context.get("messages", ()):
         if not isinstance(message, dict) or not message.keys() >= {"role", "content"}:
             raise ContractError("context_invalid", "messages")
-
-
-def target_of(context: Mapping[str, Any]) -> Any:
-    """Return the value that a transform may replace."""
-    value: Any = context
-    for name in TARGETS[context["interception_point"]]:
-        value = value[name]
-    return value
 
 
 def with_target(context: Mapping[str, Any], target: Any) -> dict[str, Any]:
@@ -285,3 +259,89 @@ def _replaced(value: Any, steps: Sequence[str | int], new: Any) -> Any:
     if isinstance(value, list | tuple):
         return [replaced if index == step else item for index, item in enumerate(value)]
     return {**value, step: replaced}
+
+
+# --- identities -----------------------------------------------------------------------------------
+
+_HASHED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("spec", "interception_point", "timestamp", "sequence"), ()),
+    "agent": ("id", "framework"),
+    "session": ("id",),
+    "target": (),
+    "messages": (),
+    **{name: tuple(parts) for name, parts in PARTS.items()},
+}
+"""The members of a context that its identity covers, 10.2; () for a member as a whole."""
+_MAX_INT = 2**53 - 1
+JCS = "jcs-sha256"
+
+
+def identity_of(context: Mapping[str, Any]) -> str:
+    """Return the identity `jcs-sha256` of *context*, 10.2.
+
+    Raises `ContractError` for integers beyond 53 bits, which readers of JSON round.
+    """
+    hashed = {
+        name: {part: context[name][part] for part in parts} if parts else context[name]
+        for name, parts in _HASHED.items()
+        if name in context
+    }
+    return "sha256:" + sha256(canonical_json(hashed).encode()).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """Return *value* in the form of RFC 8785; raises `ContractError` for lossy numbers."""
+    match value:
+        case None | bool() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int():
+            if abs(value) > _MAX_INT:
+                raise ContractError("context_invalid", "an integer beyond 53 bits")
+            return str(value)
+        case float():
+            return _canonical_float(value)
+        case dict():
+            # By UTF-16 code units, in which some characters beyond 16 bits come earlier.
+            names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+            pairs = [f"{canonical_json(name)}:{canonical_json(value[name])}" for name in names]
+            return "{" + ",".join(pairs) + "}"
+        case list() | tuple():
+            return "[" + ",".join([canonical_json(item) for item in value]) + "]"
+    raise ContractError("context_invalid", f"not JSON: {type(value).__name__}")
+
+
+def _canonical_float(value: float) -> str:
+    """Return *value* as ECMAScript writes it: ECMA-262, Number::toString."""
+    if not isfinite(value):
+        raise ContractError("context_invalid", "a number that is not finite")
+    if value == 0:
+        return "0"
+    # Both languages take the shortest digits that give the number back.
+    sign, numbers, exponent = Decimal(repr(value)).as_tuple()
+    digits = "".join(map(str, numbers)).rstrip("0")
+    point = len(numbers) + int(exponent)
+    if len(digits) <= point <= 21:  # noqa: PLR2004 - as there
+        text = digits + "0" * (point - len(digits))
+    elif 0 < point <= 21:  # noqa: PLR2004 - as there
+        text = f"{digits[:point]}.{digits[point:]}"
+    elif -6 < point <= 0:  # noqa: PLR2004 - as there
+        text = "0." + "0" * -point + digits
+    else:
+        text = f"{digits[0]}.{digits[1:]}".rstrip(".") + f"e{point - 1:+d}"
+    return "-" * sign + text
+
+
+class IdentityProvider(NamedTuple):
+    """The function that names a context in records and approvals, 10.1."""
+
+    name: str = JCS
+    function: Callable[[Context], str] = identity_of
+
+    def identify(self, context: Context) -> str:
+        """Return the identity of *context*; raises `ContractError`."""
+        try:
+            return self.function(context)
+        except ContractError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a provider's failure denies
+            raise ContractError("context_invalid", type(error).__name__) from None
