@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+from contextlib import suppress
 from functools import cache, partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.bridges.bridged_call import RUNNING
+from toolbus.bridges.bridged_call import RUNNING, BridgeError
 from toolbus.tasks.loops import set_context
 from toolbus.tools.calls.execution import Ending
 
@@ -33,7 +35,11 @@ def run_for_thread(
     *work* gets a function that makes a sync function awaitable: it then runs in the calling thread,
     with its context variables.
     """
-    loop = _loop()
+    loop = _loop(os.getpid())
+    with suppress(RuntimeError):
+        if asyncio.get_running_loop() is loop:
+            reason = "a sync agent runs in a handler of another one, whose loop it would block"
+            raise BridgeError(f"{reason}; use its async methods")
     queue: SimpleQueue[_Work | None] = SimpleQueue()
 
     def in_caller(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
@@ -78,8 +84,8 @@ def _settle(future: asyncio.Future[Ending], ending: Ending) -> None:
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """Return the running loop of a daemon thread, the same one for the whole process."""
+def _loop(process: int) -> asyncio.AbstractEventLoop:  # noqa: ARG001 - the key of the cache
+    """Return the running loop of a daemon thread, one for a *process*: a fork has no threads."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="toolbus-bridges", daemon=True).start()
     return loop
