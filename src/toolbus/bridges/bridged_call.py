@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 
     from toolbus.bridges.host import BridgeHost
     from toolbus.bridges.paused_calls import PausedCalls
-    from toolbus.bridges.session import BridgeSession
+    from toolbus.bridges.session import BridgeSession, CallEnd
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import JsonObject
+    from toolbus.tasks.shield import ContainedTask
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.gate import ApprovalRequest, Permit
+    from toolbus.tools.calls.runner import ToolRunner
     from toolbus.tools.contexts import ToolContext
 
 RunTool: TypeAlias = Callable[[dict[str, Any]], Awaitable[ToolResponse]]
@@ -68,6 +70,8 @@ class BridgedCall:
     response: ToolResponse | None = None
     error: BaseException | None = None
     pause: BaseException | None = None
+    task: ContainedTask[CallEnd] | None = None
+    runner: ToolRunner
     has_begun = is_stopped = False
 
     def __init__(
@@ -97,6 +101,16 @@ class BridgedCall:
             raise
         return self.response
 
+    def stop(self) -> None:
+        """Cancel the tool, or the handlers of the message before it, which may hang."""
+        # Once: a scope of anyio cancels its task again in each turn of the loop, and a stop that
+        # is renewed each time would never come to its end.
+        if not self.is_stopped:
+            self.is_stopped = True
+            self.runner.stop()
+        if self.task is not None and not self.has_begun:
+            self.task.cancel()
+
 
 class BridgedTool(Tool):
     """A tool of the framework, bound to one call."""
@@ -109,16 +123,18 @@ class BridgedTool(Tool):
     ) -> None:
         # Set directly, not derived from `run`, because each call makes an instance.
         self.spec, self._offered, self._bridged = spec, offered, bridged
-        self._title, self.timeout = host.framework.title, host.timeout
+        self._host, self.timeout = host, host.timeout
         self.idempotent = spec.annotations.get("idempotentHint") is True or any(
             fnmatchcase(spec.name, pattern) for pattern in host.idempotent
         )
 
     async def run(self, arguments: JsonObject) -> ToolResponse:
         """Run the tool in the framework."""
+        self._host.check_open()
         if self.spec.name != self._bridged.call.name:
             reason = f"a handler changed the tool to {self.spec.name!r}"
-            raise BridgeError(f"{reason}, and {self._title} cannot run another tool")
+            title = self._host.framework.title
+            raise BridgeError(f"{reason}, and {title} cannot run another tool")
         return await self._bridged.run(arguments)
 
     def bind(
@@ -195,8 +211,10 @@ class FrameworkGate(CallGate):
         call = asked.call
         if self._ask is None or call is None:
             return await self._ask_stored(asked)
+        if not self._paused.fits(call, asked.ask):
+            # The framework's answer may be to a former question about this id.
+            return CHANGED_CALL if self._stored is None else await self._ask_stored(asked)
         permit = ImmediatePermit(copy_of(call), asked.tool)
-        fits = self._paused.fits(call, asked.ask)
         try:
             answer = await self._ask(asked.ask, copy_of(call))
         except (CancelledError, KeyboardInterrupt, GeneratorExit):
@@ -207,8 +225,7 @@ class FrameworkGate(CallGate):
         if answer is None:
             return await self._ask_stored(asked)
         if answer is True:
-            # The answer may be to a question of before the pause, about the call of then.
-            return permit if fits else CHANGED_CALL
+            return permit
         prompt = asked.ask.prompt
         return answer if isinstance(answer, Deny) else Deny("approval was refused", prompt)
 
@@ -221,7 +238,7 @@ class FrameworkGate(CallGate):
 
 
 class BridgeError(ToolbusError):
-    """A handler asked for something that the framework cannot do."""
+    """A request that a bridge or its framework cannot serve."""
 
 
 def is_same(read: ToolResponse, response: ToolResponse) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections import OrderedDict
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from toolbus.approvals import StoredApprovals
-from toolbus.bridges.bridged_call import RUNNING
+from toolbus.bridges.bridged_call import RUNNING, BridgeError
 from toolbus.bridges.frameworks import WAYS_ROUND, framework
 from toolbus.bridges.session import BridgeSession
 from toolbus.bus.bus import EventBus
@@ -17,7 +20,6 @@ from toolbus.components.participants import Participant
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, Scope
 from toolbus.messages.ids import new_id
-from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approver import gate_of
 from toolbus.tools.calls.gate import ResumeGate
 from toolbus.tools.toolset import Toolset
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
 
 _MAX_SESSIONS = 256
 """The most sessions that stay open; the one that was used longest ago is closed first."""
+
+_MAX_ID = 300
+"""The most characters of a session's id."""
+
+_CLOSED_AT_ONCE = 4
+"""The most sessions that one call looks at: more than it opens, so that their number falls."""
 
 logger = logging.getLogger("toolbus")
 
@@ -77,9 +85,11 @@ class BridgeHost(Participant):
         self.framework, self._owns_bus = framework(name), bus is None
         self.store, self.timeout, self.idempotent = store, timeout, tuple(idempotent)
         self.gate = self._gate(approver)
-        self._sessions: OrderedDict[str, BridgeSession] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, ...], BridgeSession] = OrderedDict()
+        self._lock = threading.Lock()
         self._session_id = session_id or new_id()
-        self._ready_lock = LoopLock()
+        self._installing = threading.Lock()
+        self._is_closed = self._has_left = False
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id=agent_id), components)
         try:
             self._check_needs(partial=partial)
@@ -94,8 +104,8 @@ class BridgeHost(Participant):
 
     def session(self, key: str = "") -> BridgeSession:
         """Return the session of the framework's conversation *key*, "" for calls without one."""
-        session_id = f"{self.framework.extra}-{key}" if key else self._session_id
-        return self._session(session_id, Scope(agent_id=self.scope.agent_id, session_id=session_id))
+        session_id = _bounded(f"{self.framework.extra}-{key}") if key else self._session_id
+        return self._session(Scope(agent_id=self.scope.agent_id, session_id=session_id))
 
     def session_here(self, key: str, agent: str) -> BridgeSession:
         """Return the session of *agent*: below the call whose tool runs it, else that of *key*."""
@@ -117,37 +127,61 @@ class BridgeHost(Participant):
     def session_below(self, above: BridgeSession, agent: str, call_id: str = "") -> BridgeSession:
         """Return the session of the sub-agent *agent*, run by the call *call_id* of *above*."""
         scope = above.scope
-        session_id = "/".join(filter(None, [scope.session_id, call_id, agent]))
         below = Scope(
             agent_id=agent,
-            session_id=session_id,
+            session_id=_bounded("/".join(filter(None, [scope.session_id, call_id, agent]))),
             lineage=(*scope.lineage, scope.agent_id),
             root_session_id=scope.root_session_id or scope.session_id,
             parent_session_id=scope.session_id,
             parent_call_id=call_id,
             context=scope.context,
         )
-        return self._session(session_id, below)
+        return self._session(below)
 
     async def ready(self) -> None:
         """Acquire the resources of the components once, before the first call."""
-        if self._installed:
-            return
-        async with self._ready_lock.current():
-            if not self._installed:
-                await self._install()
+        self.check_open()
+        while not self._installed:
+            # Threads have loops of their own, so no lock of asyncio fits.
+            if self._installing.acquire(blocking=False):
+                try:
+                    if not self._installed:
+                        await self._install()
+                finally:
+                    self._installing.release()
+            else:
+                await asyncio.sleep(0.001)
+
+    def check_open(self, *, is_end: bool = False) -> None:
+        """Raise `BridgeError` if the bridge is closed: nothing passes without its handlers.
+
+        The calls that run then have their ends while the handlers are there.
+        """
+        if self._has_left or (self._is_closed and not is_end):
+            raise BridgeError(f"the bridge to {self.framework.title} is closed; make another one")
 
     async def close_idle(self) -> None:
         """Close sessions without a running call, down to the most that stay open."""
-        for session_id, session in tuple(self._sessions.items()):
-            if len(self._sessions) <= _MAX_SESSIONS:
-                return
-            if not session.is_busy and self._sessions.pop(session_id, None) is not None:
-                await session.close()
+        idle: list[BridgeSession] = []
+        with self._lock:
+            for _ in range(min(len(self._sessions) - _MAX_SESSIONS, _CLOSED_AT_ONCE)):
+                key, session = self._sessions.popitem(last=False)
+                if session.is_busy:
+                    self._sessions[key] = session
+                else:
+                    idle.append(session)
+        for session in idle:
+            await session.close()
 
     async def aclose(self) -> None:
-        """Write the last records, close the components, and leave the bus."""
+        """Cancel the calls that run, write the last records, close the components, and leave."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         sessions, self._sessions = self._sessions, OrderedDict()
+        for session in sessions.values():
+            await session.stop()
+        self._has_left = True
         await self.bus.drain()
         for session in sessions.values():
             await session.close()
@@ -160,11 +194,12 @@ class BridgeHost(Participant):
         """Free the memory that components keep for an ended session."""
         self._states.memory.discard_session(session_id)
 
-    def _session(self, session_id: str, scope: Scope) -> BridgeSession:
-        session = self._sessions.get(session_id)
-        if session is None:
-            session = self._sessions[session_id] = BridgeSession(self, scope)
-        self._sessions.move_to_end(session_id)
+    def _session(self, scope: Scope) -> BridgeSession:
+        # Not by its id alone: a key may look like the id of a sub-agent.
+        key = scope.session_id, scope.agent_id, scope.parent_session_id, scope.parent_call_id
+        with self._lock:
+            session = self._sessions.pop(key, None) or BridgeSession(self, scope)
+            self._sessions[key] = session
         return session
 
     def _state_place(self) -> tuple[Store, str]:
@@ -195,6 +230,14 @@ class BridgeHost(Participant):
             # A question is stored where the framework has no approval of its own.
             if ability in needed and delivery == "no" and ability != "ask":
                 yield ability
+
+
+def _bounded(session_id: str) -> str:
+    """Return *session_id*, the end of a long one as its digest: keys may come from clients."""
+    if len(session_id) <= _MAX_ID:
+        return session_id
+    digest = blake2b(session_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"{session_id[: _MAX_ID // 2]}-{digest}"
 
 
 class FrameworkBridge:

@@ -7,10 +7,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from toolbus.messages.codec import encode
-from toolbus.messages.records import AssistantMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.settings.user_key import value_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from toolbus.events.catalogue import Ask
     from toolbus.messages.records import Message, ToolCall
     from toolbus.store.protocol import Store
@@ -24,16 +26,20 @@ class PausedCalls:
     """The paused calls of the session of *log*; with a *store* another process finds them too.
 
     Each has its record, which lacks a result, and the digest of its question. An answer of the user
-    is an answer to that question only.
+    is an answer to that question only, and only once: a framework may keep it by the id of the
+    call, which a model can repeat.
     """
 
     def __init__(self, log: SessionLog, store: Store | None) -> None:
         self._log, self._store = log, store
         self._records: dict[str, CallRecord] = {}
+        # By call id; "" once the call has ended.
         self._digests: dict[str, str] = {}
+        self._stored: set[str] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._records)
+        # With a store, a later session finds them.
+        return bool(self._records) and self._store is None
 
     async def take(self, call_id: str) -> CallRecord:
         """Return the record of the paused call, or a new one."""
@@ -44,30 +50,42 @@ class PausedCalls:
         state = await self._store.read_state(session_id, _STATE + call_id)
         if state is None:
             return self._log.call_record()
-        self._digests[call_id] = state.decode().strip('"')
-        messages = await self._store.read(session_id)
-        asked = [each for each in messages if _requests(each, call_id)]
-        return self._log.call_record(asked[-1:])
+        self._stored.add(call_id)
+        asked = _unanswered(await self._store.read(session_id), call_id)
+        if asked and (digest := state.decode().strip('"')):
+            self._digests.setdefault(call_id, digest)
+        return self._log.call_record(asked)
 
     def fits(self, call: ToolCall, ask: Ask) -> bool:
-        """Return whether the user was last asked about the same call, or not at all; note it."""
+        """Return whether the user was asked this question about the call, or none; note it."""
         key = (value_key(durable=self._store.durable) if self._store else None) or _OWN_KEY
         question = encode((call.name, call.arguments, ask.prompt))
         digest = blake2b(question, key=key, digest_size=16).hexdigest()
-        shown, self._digests[call.id] = self._digests.get(call.id, digest), digest
-        return shown == digest
+        return self._digests.setdefault(call.id, digest) == digest
 
     async def keep(self, call_id: str, record: CallRecord) -> None:
         """Keep the call, which has paused."""
         self._records[call_id] = record
         await record.flush()
         if self._store is not None:
+            self._stored.add(call_id)
             await self._swap(call_id, f'"{self._digests.get(call_id, "")}"'.encode())
+
+    def spend(self, call_id: str) -> None:
+        """Let no later call of this run use the answer to the question of this one."""
+        if call_id in self._digests:
+            self._digests[call_id] = ""
 
     async def end(self, call_id: str) -> None:
         """Forget the call, which has its result."""
-        if self._digests.pop(call_id, None) is not None and self._store is not None:
+        self.spend(call_id)
+        if call_id in self._stored:
             await self._swap(call_id, None)
+            self._stored.discard(call_id)
+
+    def begin_run(self) -> None:
+        """Forget the answers of the run before: no framework keeps them for the next."""
+        self._digests = {call_id: digest for call_id, digest in self._digests.items() if digest}
 
     async def _swap(self, call_id: str, new: bytes | None) -> None:
         assert self._store is not None  # noqa: S101 - its callers have checked it
@@ -77,7 +95,13 @@ class PausedCalls:
             await self._store.swap_state(session_id, name, old, new)
 
 
-def _requests(message: Message, call_id: str) -> bool:
-    if not isinstance(message, AssistantMessage):
-        return False
-    return any(call.id == call_id for call in message.tool_calls)
+def _unanswered(messages: Iterable[Message], call_id: str) -> list[Message]:
+    """Return the message of the call, unless it has its result: a model may repeat an id."""
+    asked: list[Message] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            if any(call.id == call_id for call in message.tool_calls):
+                asked = [message]
+        elif isinstance(message, ToolMessage) and message.tool_call_id == call_id:
+            asked = []
+    return asked

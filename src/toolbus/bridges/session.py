@@ -79,8 +79,8 @@ class BridgeSession:
         self._specs: dict[str, ToolSpec] = {}
         self._advertised = AdvertisedTools(())
         self._paused = PausedCalls(self._log, host.store)
-        self._running = 0
-        self._answer: RunResult[Any] = RunResult(status="ok")
+        self._running: set[BridgedCall] = set()
+        self._result: RunResult[Any] = RunResult(status="ok")
 
     @property
     def is_busy(self) -> bool:
@@ -95,6 +95,7 @@ class BridgeSession:
         Raises `PromptDenied`.
         """
         await self._open_host()
+        self._paused.begin_run()
         bus, scope = self.host.bus, replace(self.scope, run_id=new_id())
         self.scope = scope
         start = await bus.apply(RUN_BEFORE, RunStart(prompt=prompt), scope=scope)
@@ -117,19 +118,20 @@ class BridgeSession:
 
         A denied text is replaced by the reason. The last text is the answer of the run.
         """
+        self.host.check_open()
         message = AssistantMessage(id=new_id(), content=text)
         try:
             entered = await self._append(message)
         except MessageDenied as error:
-            self._answer = RunResult(status="denied", reason=error.reason)
+            self._result = RunResult(status="denied", reason=error.reason)
             return error.reason
         answer = entered if isinstance(entered, AssistantMessage) else message
-        self._answer = RunResult(status="ok", message=answer)
+        self._result = RunResult(status="ok", message=answer)
         return answer.text
 
     async def end(self) -> None:
         """Put the end of a run on the bus, with its last `answer`."""
-        result, self._answer = self._answer, RunResult(status="ok")
+        result, self._result = self._result, RunResult(status="ok")
         await self._end(result)
 
     async def finish(self, text: str) -> str:
@@ -195,27 +197,15 @@ class BridgeSession:
         await self._open_host()
         await self._advertise(call, spec)
         bridged = BridgedCall(self, call, run, check, passes)
-        gate, may_pause = self.host.gate, ask is not None or bool(passes)
-        if may_pause:
-            gate = FrameworkGate(gate, ask, self._paused)
-        tools = CallTools(self._specs, self._advertised, bridged, self.host)
-        record = await self._paused.take(call.id) if may_pause else self._log.call_record()
-        runner = ToolRunner(
-            self.host.bus,
-            tools,
-            self.scope,
-            approver=gate,
-            append=record.answer,
-            leaves_pending=may_pause,
+        # A framework cannot tell parallel calls of one id apart.
+        may_pause = (ask is not None or bool(passes)) and all(
+            each.call.id != call.id for each in self._running
         )
-        end = await self._run_to_end(bridged, record, runner)
-        pause = bridged.pause or (gate.pause if isinstance(gate, FrameworkGate) else None)
-        if pause is not None:
-            await self._paused.keep(call.id, record)
-            raise pause
-        if may_pause:
-            await self._paused.end(call.id)
-        return end
+        self._running.add(bridged)
+        try:
+            return await self._pass(bridged, ask if may_pause else None, may_pause=may_pause)
+        finally:
+            self._running.discard(bridged)
 
     def call_sync(
         self, call: ToolCall, spec: ToolSpec | None, run: Callable[..., Any], **options: Any
@@ -238,6 +228,7 @@ class BridgeSession:
 
         It belongs to no `call`: it came after the end of that, or piece by piece.
         """
+        self.host.check_open()
         message = ToolMessage(
             id=new_id(), tool_call_id=call_id, tool_name=name, tool_response=response
         )
@@ -247,26 +238,64 @@ class BridgeSession:
         after = read.value if isinstance(read.value, ToolMessage) else message
         return after.tool_response or ToolResponse.from_text(after.text)
 
+    async def stop(self) -> None:
+        """Cancel the calls that run in this loop, and wait for their ends."""
+        loop, ends = asyncio.get_running_loop(), []
+        for bridged in tuple(self._running):
+            if bridged.task is not None and bridged.task.ended.get_loop() is loop:
+                bridged.stop()
+                ends.append(bridged.task.ended)
+        if ends:
+            await asyncio.wait(ends)
+
     async def close(self) -> None:
         """Write the last records."""
         await self._log.close()
 
-    async def _run_to_end(
-        self, bridged: BridgedCall, record: CallRecord, runner: ToolRunner
-    ) -> CallEnd:
-        """Return the end of the call; cancelled, it ends first."""
-        self._running += 1
+    async def _pass(self, bridged: BridgedCall, ask: AskUser | None, *, may_pause: bool) -> CallEnd:
+        """Take the call to its end, or to a pause of its framework, which is raised."""
+        call_id, gate = bridged.call.id, self.host.gate
+        record = await self._paused.take(call_id) if may_pause else self._log.call_record()
+        if may_pause:
+            gate = FrameworkGate(gate, ask, self._paused)
+        bridged.runner = ToolRunner(
+            self.host.bus,
+            CallTools(self._specs, self._advertised, bridged, self.host),
+            self.scope,
+            approver=gate,
+            append=partial(self._answer, record),
+            leaves_pending=may_pause,
+        )
         try:
-            work = ContainedTask(partial(self._call, bridged, record, runner))
-            cancelled = await outlast(work.ended, partial(_stop, bridged, runner, work))
-        finally:
-            self._running -= 1
+            end = await self._run_to_end(bridged, record)
+        except BaseException:
+            self._paused.spend(call_id)
+            raise
+        pause = bridged.pause or (gate.pause if isinstance(gate, FrameworkGate) else None)
+        if may_pause and pause is None:
+            await self._paused.end(call_id)
+        elif may_pause:
+            await self._paused.keep(call_id, record)
+        if pause is not None:
+            raise pause
+        return end
+
+    async def _answer(
+        self, record: CallRecord, message: Message, scope: Scope, tool: ToolSpec | None
+    ) -> Message:
+        self.host.check_open(is_end=True)
+        return await record.answer(message, scope, tool)
+
+    async def _run_to_end(self, bridged: BridgedCall, record: CallRecord) -> CallEnd:
+        """Return the end of the call; cancelled, it ends first."""
+        bridged.task = ContainedTask(partial(self._call, bridged, record))
+        cancelled = await outlast(bridged.task.ended, bridged.stop)
         if cancelled is not None:
             raise cancelled
-        return work.result()
+        return bridged.task.result()
 
-    async def _call(self, bridged: BridgedCall, record: CallRecord, runner: ToolRunner) -> CallEnd:
-        call = bridged.call
+    async def _call(self, bridged: BridgedCall, record: CallRecord) -> CallEnd:
+        call, runner = bridged.call, bridged.runner
         try:
             asked = record.asked or await self._ask(call, record)
         except MessageDenied as error:
@@ -323,13 +352,3 @@ class BridgeSession:
     async def _open_host(self) -> None:
         await self.host.ready()
         await self.host.close_idle()
-
-
-def _stop(bridged: BridgedCall, runner: ToolRunner, work: ContainedTask[CallEnd]) -> None:
-    # Once: a scope of anyio cancels its task again in each turn of the loop, and a stop that is
-    # renewed each time would never come to its end.
-    if not bridged.is_stopped:
-        bridged.is_stopped = True
-        runner.stop()
-    if not bridged.has_begun:
-        work.cancel()  # A handler of its message may hang.

@@ -1,6 +1,9 @@
 """Calls of a framework on the bus: rewriting, pauses, cancellation, threads."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -19,9 +22,10 @@ from toolbus import (
     guard,
     on,
 )
+from toolbus.bridges.bridged_call import BridgeError
 from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.session import PromptDenied
-from toolbus.errors import RegistrationError
+from toolbus.errors import RegistrationError, StoreError
 from toolbus.store.memory import MemoryStore
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -299,7 +303,113 @@ def test_an_answer_counts_only_for_the_call_that_was_shown():
     end = run(play())
 
     assert (end.status, end.response.is_error) == ("denied", True)
-    assert "changed after its approval" in end.response.text
+    assert "a person must approve this call" in end.response.text
+
+
+class Interrupts:
+    """A framework that keeps each answer by the id of its call, which a model may repeat."""
+
+    def __init__(self):
+        self.shown, self.answers = [], {}
+
+    async def ask(self, question, call):
+        if call.id not in self.answers:
+            self.shown.append(dict(call.arguments))
+            raise PauseError
+        return self.answers[call.id]
+
+
+def runs(ran):
+    async def tool(arguments):
+        ran.append(dict(arguments))
+        return ToolResponse()
+
+    return tool
+
+
+@pytest.mark.parametrize("a", [1, 2])
+@pytest.mark.parametrize("store", [None, MemoryStore])
+def test_an_answer_is_used_once_for_calls_of_one_id(a, store):
+    interrupts, ran = Interrupts(), []
+
+    async def play():
+        session = host(judge(Ask("?")), store=store and store()).session("t")
+        with pytest.raises(PauseError):
+            await session.call(CALL, SPEC, runs(ran), ask=interrupts.ask)
+        interrupts.answers["c1"] = True
+        await session.call(CALL, SPEC, runs(ran), ask=interrupts.ask)
+        other = ToolCall(id="c1", name="add", arguments={"a": a})
+        again = await session.call(other, SPEC, runs(ran), ask=interrupts.ask)
+        await session.begin("a new run")
+        interrupts.answers.clear()
+        with pytest.raises(PauseError):
+            await session.call(other, SPEC, runs(ran), ask=interrupts.ask)
+        return again
+
+    again = run(play())
+
+    assert (again.status, ran, interrupts.shown) == ("denied", [{"a": 1}], [{"a": 1}, {"a": a}])
+
+
+def test_parallel_calls_of_one_id_share_no_answer():
+    interrupts, ran, ends = Interrupts(), [], Ends()
+    other = ToolCall(id="c1", name="add", arguments={"a": 2})
+
+    async def play():
+        session = host(judge(Ask("?")), ends).session("t")
+        for _ in range(2):
+            calls = [session.call(c, SPEC, runs(ran), ask=interrupts.ask) for c in (CALL, other)]
+            await asyncio.gather(*calls, return_exceptions=True)
+            interrupts.answers["c1"] = True
+
+    run(play())
+
+    assert (ran, interrupts.shown) == ([{"a": 1}], [{"a": 1}])
+    assert ends.ends == [("c1", "denied"), ("c1", "ok"), ("c1", "denied")]
+
+
+def test_another_process_does_not_go_on_with_an_answered_call():
+    class Forgetful(MemoryStore):
+        async def swap_state(self, session_id, name, expected, new):
+            return new is None or await super().swap_state(session_id, name, expected, new)
+
+    async def play():
+        store, interrupts = Forgetful(), Interrupts()
+        with pytest.raises(PauseError):
+            await (
+                host(judge(Ask("?")), store=store)
+                .session("t")
+                .call(CALL, SPEC, shown, ask=interrupts.ask)
+            )
+        interrupts.answers["c1"] = True
+        for _ in range(2):
+            await (
+                host(judge(Ask("?")), store=store)
+                .session("t")
+                .call(CALL, SPEC, shown, ask=interrupts.ask)
+            )
+        return await store.read("langchain-t")
+
+    roles = [message.role for message in run(play())]
+
+    assert roles == ["assistant", "tool", "assistant", "tool"]
+
+
+def test_a_call_that_paused_inside_its_tool_can_be_asked_about_later():
+    async def pause(arguments):
+        raise PauseError
+
+    async def approve(question, call):
+        return True
+
+    async def play():
+        store = MemoryStore()
+        with pytest.raises(PauseError):
+            await host(store=store).session("t").call(CALL, SPEC, pause, passes=(PauseError,))
+        session = host(judge(Ask("?")), store=store).session("t")
+        return await session.call(CALL, SPEC, shown, ask=approve)
+
+    assert run(play()).status == "ok"
 
 
 def test_a_pause_inside_the_tool_leaves_the_call_open():
@@ -502,6 +612,224 @@ def test_idle_sessions_are_closed_beyond_a_number():
         return len(bridge._sessions)
 
     assert run(play()) <= 257
+
+
+def test_a_closed_bridge_lets_nothing_pass():
+    ran = []
+
+    async def play():
+        bridge = host(judge(Deny("no")), Redact())
+        session = bridge.session("t")
+        await session.call(CALL, SPEC, shown)
+        await bridge.aclose()
+        await bridge.aclose()
+        refused = [
+            session.begin("hello"),
+            session.answer("bye"),
+            session.adapt_tools([SPEC]),
+            session.call(CALL, SPEC, runs(ran)),
+            bridge.session("t2").call(CALL, SPEC, runs(ran)),
+            session.judge_result("c1", "add", ToolResponse.from_text("secret")),
+        ]
+        return await asyncio.gather(*refused, return_exceptions=True)
+
+    errors = run(play())
+
+    assert {str(error) for error in errors} == {
+        "the bridge to LangChain is closed; make another one"
+    }
+    assert ran == []
+
+
+def test_closing_a_bridge_ends_its_calls():
+    ends = Ends()
+
+    async def play():
+        bridge, begun = host(ends, Redact()), asyncio.Event()
+
+        async def hang(arguments):
+            begun.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(bridge.session("t").call(CALL, SPEC, hang))
+        await begun.wait()
+        await bridge.aclose()
+        return await task
+
+    assert run(asyncio.wait_for(play(), 20)).status == "cancelled"
+    assert ends.ends == [("c1", "cancelled")]
+
+
+def test_a_call_in_another_thread_is_withheld_when_its_bridge_is_closed():
+    begun, closed = threading.Event(), threading.Event()
+    bridge, outcomes = host(Redact()), []
+
+    def wait(arguments):
+        begun.set()
+        closed.wait(20)
+        return ToolResponse.from_text("secret")
+
+    def call():
+        try:
+            outcomes.append(bridge.session("t").call_sync(CALL, SPEC, wait).response.text)
+        except BridgeError as error:
+            outcomes.append(str(error))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    begun.wait(20)
+    run(bridge.aclose())
+    closed.set()
+    thread.join(20)
+
+    assert len(outcomes) == 1
+    assert "secret" not in outcomes[0]
+
+
+def test_components_are_installed_once_for_all_loops():
+    installed = []
+
+    class Slow(AgentComponent):
+        async def install(self, host):
+            installed.append(host)
+            await asyncio.sleep(0.05)
+
+    bridge = host(Slow())
+    threads = [threading.Thread(target=run, args=(bridge.ready(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert len(installed) == 1
+
+
+def test_a_key_like_the_id_of_a_sub_agent_is_not_that_agent():
+    bridge = host()
+    below = bridge.session_below(bridge.session("t"), "helper", "c1")
+
+    assert bridge.session("t/c1/helper").scope.agent_id == "agent"
+    assert bridge.session_below(bridge.session("t"), "helper", "c1") is below
+
+
+def test_a_long_key_is_cut_to_a_digest():
+    bridge, key = host(), "x" * 1_000_000
+
+    ids = {bridge.session(key + end).scope.session_id for end in ("", "a", "b\ud800")}
+
+    assert len(ids) == 3
+    assert max(map(len, ids)) < 300
+
+
+@pytest.mark.parametrize(("failing", "status"), [(1, None), (2, "ok")])
+def test_a_store_that_fails_lets_no_result_pass(failing, status):
+    class Failing(MemoryStore):
+        appends = 0
+
+        async def append(self, session_id, request):
+            self.appends += request.message is not None
+            if self.appends == failing:
+                raise OSError("disk full")
+            return await super().append(session_id, request)
+
+    ends, ran = Ends(), []
+
+    async def play():
+        with pytest.raises(StoreError):
+            await host(ends, store=Failing()).session("t").call(CALL, SPEC, runs(ran))
+
+    run(play())
+
+    assert ends.ends == ([] if status is None else [("c1", status)])
+    assert len(ran) == len(ends.ends)
+
+
+def test_a_hanging_guard_ends_with_its_cancelled_call():
+    ends, entered = Ends(), asyncio.Event()
+
+    async def hang(ctx):
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def play():
+        session = host(ends, Handler(events.TOOL_CALL_BEFORE, hang, "guard")).session()
+        task = asyncio.create_task(session.call(CALL, SPEC, shown))
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return session.is_busy
+
+    assert run(asyncio.wait_for(play(), 20)) is False
+    assert ends.ends == [("c1", "cancelled")]
+
+
+def test_a_sync_call_inside_a_handler_of_one_is_refused():
+    bridge = host()
+
+    def ask_an_agent(ctx):
+        bridge.session("judge").call_sync(CALL, SPEC, lambda arguments: ToolResponse())
+
+    above = host(Handler(events.TOOL_CALL_BEFORE, ask_an_agent, "guard"))
+
+    end = above.session().call_sync(CALL, SPEC, lambda arguments: ToolResponse())
+
+    assert end.status == "denied"
+
+
+def test_an_interrupted_thread_ends_its_call():
+    ends, done = Ends(), threading.Event()
+    seen = Handler(events.TOOL_CALL_AFTER, lambda ctx: done.set())
+
+    def interrupt(arguments):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        host(ends, seen).session().call_sync(CALL, SPEC, interrupt)
+
+    assert done.wait(20)
+    assert ends.ends == [("c1", "cancelled")]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_has_a_loop_of_its_own():
+    code = f"""
+import os, sys
+sys.path[:] = {sys.path!r}
+from toolbus import ToolCall, ToolResponse, ToolSpec
+from toolbus.bridges.bridged_call import BridgeError
+from toolbus.bridges.host import BridgeHost
+
+session = BridgeHost("langchain").session()
+call = lambda: session.call_sync(
+    ToolCall(id="c", name="a", arguments={{}}), ToolSpec(name="a"), lambda _: ToolResponse()
+)
+call()
+if (child := os.fork()) == 0:
+    os._exit(0 if call().status == "ok" else 1)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=30, check=False)
+
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore])
+def test_many_waiting_sessions_cost_a_new_call_nothing(store):
+    async def play():
+        bridge, interrupts = host(judge(Ask("?")), store=store and store()), Interrupts()
+        for number in range(1_000):
+            with pytest.raises(PauseError):
+                await bridge.session(str(number)).call(CALL, SPEC, shown, ask=interrupts.ask)
+        interrupts.answers["c1"] = True
+        first = await bridge.session("0").call(CALL, SPEC, shown, ask=interrupts.ask)
+        return len(bridge._sessions), first.status
+
+    number, status = run(play())
+
+    assert status == "ok"
+    assert number == (1_000 if store is None else 256)
 
 
 def test_an_unknown_framework_is_refused():
