@@ -226,20 +226,15 @@ async def check_tool_of_a_workflow_is_judged():
 # --- calls that pass no tool, or arrive oddly -----------------------------------------------------
 
 
-async def check_delegated_task_is_judged():
-    for handlers, ran in (((REDACT,), ["x"]), (({"deny": "helper"},), [])):
-        room = Room([], *handlers)
-        turns = [DANGER], [["finish_task", {"result": f"it is {SECRET}"}]]
-        below = room.make(turns, "helper", "s", tools=room.tools, mode="task")
-        room.agent = room.make([[["helper", {"request": "go"}]], "done"], sub_agents=[below])
-        await room.run()
+async def check_delegated_task_is_refused():
+    room = Room([])
+    turns = [DANGER], [["finish_task", {"result": "done"}]]
+    below = room.make(turns, "helper", "s", tools=room.tools, mode="task")
+    room.agent = room.make([[["helper", {"request": "go"}]], "done"], sub_agents=[below])
+    await room.run()
 
-        assert room.ran == ran
-        if ran:
-            assert room.read("c1") == f"it is {HIDDEN}"
-        else:
-            assert room.ends == {"c1": (1, "denied")}
-            assert REASON in room.shown
+    assert room.ran == []
+    assert "mode='task' is refused" in room.shown
 
 
 async def check_late_result_is_judged():
@@ -284,11 +279,10 @@ async def check_odd_calls_have_ends():
 async def check_live_calls_are_judged():
     async def follow(text: str) -> AsyncGenerator[str, None]:
         """Follow a thing."""
-        for number in range(2):
-            yield f"{text}{number} {SECRET}"
+        yield f"{text} {SECRET}"
 
     room = Room([], DENY, REDACT, ANSWERS)
-    turns = [DANGER, ["follow", {"text": "a"}], ["nothing", {}]], f"so {SECRET}", "so", "so"
+    turns = [DANGER, ["follow", {"text": "a"}], ["nothing", {}]], f"so {SECRET}", "so"
     model = LiveModel(script=Script(turns, room.seen))
     room.agent = LlmAgent(name="agent", model=model, tools=[*room.tools, follow])
     await room.sessions.create_session(app_name=APP, user_id=USER, session_id="s1")
@@ -309,11 +303,11 @@ async def check_live_calls_are_judged():
     sent = " ".join(LiveModel.sent)
     assert room.ran == []
     assert REASON in sent
-    assert f"a1 {HIDDEN}" in sent
+    assert "a streaming tool is refused" in sent
     assert SECRET not in sent
     assert f"so {HIDDEN}" in room.shown
     assert SECRET not in room.shown
-    assert room.ends == {"c1": (1, "denied"), "c2": (1, "ok"), "c3": (1, "unknown_tool")}
+    assert room.ends == {"c1": (1, "denied"), "c2": (1, "error"), "c3": (1, "unknown_tool")}
 
 
 class LiveModel(WorldModel):
@@ -380,21 +374,6 @@ async def check_answers_of_other_plugins_are_judged():
         assert (room.ran, room.read("c1")) == ([], f"cached {HIDDEN}")
 
 
-async def check_error_callbacks_get_failures_as_handlers_left_them():
-    async def answer(*, tool, error, **_):
-        room.ran.append((tool.name, str(error)))
-        return {"result": "try another"} if tool.name == "fail" else None
-
-    other = Other("on_tool_error_callback", answer)
-    room = Room([[["fail", {"text": "no"}], ["nothing", {}]], "done"], REDACT, plugins=[other])
-    await room.run()
-
-    assert ("fail", f"no {HIDDEN}") in room.ran
-    assert {name for name, _ in room.ran} == {"fail", "nothing"}
-    assert room.read("c1") == "try another"
-    assert "no tool named" in room.read("c2")
-
-
 async def check_callbacks_of_the_agent_still_run():
     room = Room([[DANGER], "done"], REDACT)
     room.agent.before_tool_callback = lambda tool, args, tool_context: args.update(text="y")
@@ -433,14 +412,16 @@ async def check_repeated_tool_is_judged():
     assert room.read("c1") == f"again did x with {HIDDEN}"
 
 
-async def check_two_bridges_judge_each_call():
-    room = Room([[DANGER, ["echo", {"text": SECRET}]], "done"], DENY)
-    second = GoogleADKBridge(components([REDACT]), name="second")
-    room.plugins.append(second)
-    await room.run()
+async def check_second_bridge_is_refused():
+    room = Room([[DANGER], "done"], DENY)
+    room.plugins.append(GoogleADKBridge(components([REDACT]), name="second"))
+    try:
+        await room.run()
+    except RuntimeError as error:
+        room.ran.append(str(error))
 
-    assert room.ran == [SECRET]
-    assert (REASON in room.read("c1"), room.read("c2")) == (True, HIDDEN)
+    assert len(room.ran) == 1
+    assert "a runner takes one bridge" in room.ran[0]
 
 
 async def check_tools_work_in_runners_without_a_bridge():
@@ -524,16 +505,14 @@ async def check_every_answer_is_judged():
     schema = [["set_model_response", {"text": f"it is {SECRET}"}]], "done"
     agents = [
         room.make([f"first {SECRET}"], "first"),
-        room.make(schema, "second", tools=room.tools, output_schema=Answer, output_key="kept"),
+        room.make(schema, "second", tools=room.tools, output_schema=Answer),
     ]
     room.agent = SequentialAgent(name="both", sub_agents=agents)
     await room.run()
-    session = await room.sessions.get_session(app_name=APP, user_id=USER, session_id="s1")
 
     texts = [part.text for _, part in parts_of([event.content for event in room.events])]
     answers = [f"first {HIDDEN}", json.dumps({"text": f"it is {HIDDEN}"})]
     assert [text for text in texts if text] == answers
-    assert session.state["kept"] == {"text": f"it is {HIDDEN}"}
     assert room.seen["runs"] == ["ok"]
 
 

@@ -197,7 +197,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "prompts and speech of live runs are not seen; calls, results and texts are",
                 "thoughts of the model are not seen",
                 "spans of model calls hold the model's own answer if they capture messages",
-                "a task given to an agent has the model's own arguments; denied, it ends the run",
+                "an agent with mode='task' is refused a task; tools that stream in live runs, too",
+                "the program's callbacks for failed tools are not called: a failure is a result",
+                "the state of `output_key` has the model's own answer if that has a schema",
             ),
         ),
         Framework(

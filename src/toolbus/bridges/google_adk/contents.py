@@ -52,58 +52,42 @@ def call_of(call_id: str, name: str, arguments: dict[str, Any]) -> ToolCall:
 
 def declared_specs(request: LlmRequest) -> dict[str, ToolSpec]:
     """Return the tools of the agent in *request*, by name."""
-    declared = [each for tool in _tools(request) for each in tool.function_declarations or []]
-    return {spec.name: spec for spec in map(spec_of, declared)}
+    return {name: spec_of(declaration) for name, declaration in _declared(request).items()}
+
+
+def _declared(request: LlmRequest) -> dict[str, types.FunctionDeclaration]:
+    tools = [tool for tool in request.config.tools or [] if isinstance(tool, types.Tool)]
+    declared = [each for tool in tools for each in tool.function_declarations or []]
+    return {declaration.name or "": declaration for declaration in declared}
 
 
 def show_tools(request: LlmRequest, shown: Sequence[ToolSpec]) -> None:
     """Let *request* have the tools *shown*: the agent's, perhaps changed, and new ones."""
-    specs, offered = declared_specs(request), {spec.name: spec for spec in shown}
-    for name in specs.keys() - offered.keys():
+    declared = _declared(request)
+    for name in declared.keys() - {spec.name for spec in shown}:
         request.tools_dict.pop(name, None)
-    tools, other = _tools(request), request.config.tools or []
-    for tool in tools:
-        tool.function_declarations = [
-            _redeclared(each, offered[str(each.name)])
-            for each in tool.function_declarations or []
-            if each.name in offered
-        ]
-    new = [_declaration_of(spec) for name, spec in offered.items() if name not in specs]
-    if new:
-        # Models take functions in one tool.
-        target = next((tool for tool in tools if tool.function_declarations), types.Tool())
-        target.function_declarations = [*(target.function_declarations or []), *new]
-        other = other if target in other else [*other, target]
-    # They refuse a tool without any declaration.
-    request.config.tools = [tool for tool in other if not _is_empty(tool)] or None
+    tools = [_without_functions(tool) for tool in request.config.tools or []]
+    # Models take functions in one tool, and refuse a tool without anything.
+    functions = [_declaration_of(spec, declared.get(spec.name)) for spec in shown]
+    tools.append(types.Tool(function_declarations=functions or None))
+    request.config.tools = [tool for tool in tools if tool != types.Tool()] or None
 
 
-def _is_empty(tool: Any) -> bool:
-    fields = tool.model_dump(exclude_none=True) if isinstance(tool, types.Tool) else {"": tool}
-    return not any(fields.values())
+def _without_functions(tool: Any) -> Any:
+    is_tool = isinstance(tool, types.Tool)
+    return tool.model_copy(update={"function_declarations": None}) if is_tool else tool
 
 
-def _tools(request: LlmRequest) -> list[types.Tool]:
-    return [tool for tool in request.config.tools or [] if isinstance(tool, types.Tool)]
-
-
-def _declaration_of(spec: ToolSpec) -> types.FunctionDeclaration:
+def _declaration_of(
+    spec: ToolSpec, declared: types.FunctionDeclaration | None
+) -> types.FunctionDeclaration:
+    if declared is not None and spec_of(declared) == spec:
+        return declared
     return types.FunctionDeclaration(
         name=spec.name,
         description=spec.description,
         parameters_json_schema=thaw(spec.input_schema),
     )
-
-
-def _redeclared(
-    declaration: types.FunctionDeclaration, shown: ToolSpec
-) -> types.FunctionDeclaration:
-    spec, changes = spec_of(declaration), dict[str, Any]()
-    if shown.description != spec.description:
-        changes["description"] = shown.description
-    if shown.input_schema != spec.input_schema:
-        changes |= {"parameters": None, "parameters_json_schema": thaw(shown.input_schema)}
-    return declaration.model_copy(update=changes) if changes else declaration
 
 
 def response_of(result: Any) -> ToolResponse:
@@ -128,28 +112,26 @@ def as_object(result: Any) -> dict[str, Any]:
     return result if isinstance(result, dict) else {"result": result}
 
 
-async def read_late_result(session: BridgeSession, name: str, call_id: str, result: Any) -> Any:
-    """Return *result*, which came after the end of its call, as handlers of results leave it."""
-    response = response_of(result)
-    read = await session.judge_result(call_id, name, response)
-    return result if read is response else result_of(read)
-
-
-async def read_late_results(
-    session: BridgeSession, content: types.Content, seen: Collection[str] = ()
+async def judge_results(
+    session: BridgeSession, content: types.Content, judged: Collection[str] = ()
 ) -> types.Content:
-    """Return *content* with its results, but for those of *seen* calls, as handlers leave them."""
-    parts = [await _read_part(session, part, seen) for part in content.parts or []]
+    """Return *content* with its results as handlers leave them, but for those of *judged* calls."""
+    parts = [await _judge_part(session, part, judged) for part in content.parts or []]
     return content.model_copy(update={"parts": parts})
 
 
-async def _read_part(session: BridgeSession, part: types.Part, seen: Collection[str]) -> types.Part:
-    late = part.function_response
+async def _judge_part(
+    session: BridgeSession, part: types.Part, judged: Collection[str]
+) -> types.Part:
+    result = part.function_response
     # The framework's own questions have names of this form.
-    if late is None or late.id in seen or str(late.name).startswith("adk_request_"):
+    if result is None or result.id in judged or str(result.name).startswith("adk_request_"):
         return part
-    read = await read_late_result(session, str(late.name), late.id or new_id(), late.response)
-    changed = late.model_copy(update={"response": as_object(read)})
+    response = response_of(result.response)
+    read = await session.judge_result(result.id or new_id(), str(result.name), response)
+    if read is response:
+        return part
+    changed = result.model_copy(update={"response": as_object(result_of(read))})
     return part.model_copy(update={"function_response": changed})
 
 

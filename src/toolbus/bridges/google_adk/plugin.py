@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import ref
 
+from toolbus.bridges.bridged_call import BridgeError
 from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.session import PromptDenied
 from toolbus.settings.extras import needs_extra
@@ -19,12 +20,12 @@ try:
     from toolbus.bridges.google_adk.contents import (
         as_object,
         declared_specs,
-        read_late_results,
+        judge_results,
         show_tools,
         texts_of,
         with_text,
     )
-    from toolbus.bridges.google_adk.guarded_call import CURRENT, GuardedCall, guard, run_task
+    from toolbus.bridges.google_adk.guarded_call import CURRENT, GuardedCall, guard
 except ImportError as error:
     msg = needs_extra("the bridge to Google ADK needs its library", "google-adk")
     raise ImportError(msg, name="google.adk") from error
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from google.adk.runners import Runner
-    from google.adk.sessions.session import Session
     from google.adk.tools.tool_context import ToolContext
 
     from toolbus.bridges.session import BridgeSession
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
+
+
+_TASK = "an agent with mode='task' is refused: its bridge cannot judge the call that gives the task"
 
 
 class GoogleADKBridge(FrameworkBridge, BasePlugin):
@@ -75,8 +78,6 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         BasePlugin.__init__(self, name)
         self._confirms = approver is None
         self._runs: dict[str, _Run] = {}
-        # By call id, why a task that has no result yet may not run, or None.
-        self._tasks: dict[str, str | None] = {}
 
     def wrap(self, runner: Runner) -> Runner:
         """Return *runner*, which was made without this plugin, with it."""
@@ -101,7 +102,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         await self._end_cancelled([id_ for id_, run in self._runs.items() if run.is_lost])
         parts, run = user_message.parts or [], self._run(invocation_context)
         if any(part.function_response for part in parts):
-            return await read_late_results(run.session, user_message)
+            return await judge_results(run.session, user_message)
         prompt = "\n".join(texts_of(user_message))
         try:
             read = await run.session.begin(prompt)
@@ -123,7 +124,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         specs = declared_specs(llm_request)
         # The framework passes the calls of a component's tools as those of unknown tools.
         added = [tool.spec for tool in self.host.tools if tool.spec.name not in specs]
-        session = self._session(callback_context)
+        session = self._session(callback_context.get_invocation_context())
         show_tools(llm_request, await session.adapt_tools([*specs.values()], added))
 
     async def after_model_callback(
@@ -133,44 +134,39 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
 
         It is changed in place: a callback that returns one ends the row of callbacks.
         """
-        run = self._run(callback_context.get_invocation_context())
-        session = self._session(callback_context)
-        llm_response.content = await self._read(
-            run, session, llm_response.content, is_partial=bool(llm_response.partial)
-        )
+        invocation = callback_context.get_invocation_context()
+        await self._judge_text(self._run(invocation), self._session(invocation), llm_response)
 
     async def on_event_callback(
         self, *, invocation_context: InvocationContext, event: Event
     ) -> None:
-        """Judge what came past the other callbacks: of tasks, live runs, and earlier plugins."""
-        run = self._run(invocation_context)
-        ids = {str(response.id) for response in event.get_function_responses()}
-        if event.content is not None and not ids <= run.seen:
-            for call_id in ids - run.seen:
-                self._tasks.pop(call_id, None)
-            event.content = await read_late_results(run.session, event.content, run.seen)
+        """Judge what came past the other callbacks: of live runs, other plugins, and remote agents.
+
+        A question for the user in *event* pauses the run.
+        """
+        run, actions = self._run(invocation_context), event.actions
+        asked = {**actions.requested_tool_confirmations, **actions.requested_auth_configs}
+        if asked:
+            run.is_paused = True
+        if event.content is not None and event.get_function_responses():
+            judged = {*run.judged, *asked}
+            event.content = await judge_results(run.session, event.content, judged)
         is_read = event.author == "user" or run.denied is not None
         if not is_read and "".join(texts_of(event.content)) not in run.read:
-            is_partial = bool(event.partial)
-            event.content = await self._read(run, run.session, event.content, is_partial=is_partial)
+            await self._judge_text(run, run.session, event)
 
-    async def _read(
-        self,
-        run: _Run,
-        session: BridgeSession,
-        content: types.Content | None,
-        *,
-        is_partial: bool,
-    ) -> types.Content | None:
-        """Return *content* of a model or an agent as handlers of answers leave it."""
-        text = "".join(texts_of(content))
+    async def _judge_text(self, run: _Run, session: BridgeSession, reply: LlmResponse) -> None:
+        """Let *reply*, of a model or an event, have its text as handlers of answers leave it."""
+        content, text = reply.content, "".join(texts_of(reply.content))
         if content is None or not text:
-            return content
-        if is_partial:
-            return None if self.host.judges("assistant") else content
+            return
+        if reply.partial:
+            reply.content = None if self.host.judges("assistant") else content
+            return
         read = await session.answer(text)
         run.read.add(read)
-        return content if read == text else with_text(content, read)
+        if read != text:
+            reply.content = with_text(content, read)
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Put the end of a run on the bus, unless the run waits for its user."""
@@ -197,9 +193,10 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
     def _run(self, context: InvocationContext) -> _Run:
         run = self._runs.get(context.invocation_id)
         if run is None:
-            agent = "" if context.agent is None else context.agent.name
-            session = self._session_of(context.session, agent)
-            run = self._runs[context.invocation_id] = _Run(session, context)
+            plugins = context.plugin_manager.plugins
+            if [each for each in plugins if isinstance(each, GoogleADKBridge)] != [self]:
+                raise BridgeError("a runner takes one bridge: give it the components of both")
+            run = self._runs[context.invocation_id] = _Run(self._session(context), context)
         return run
 
     # --- its calls -------------------------------------------------------------------------------
@@ -208,68 +205,27 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Guard the tool, which runs after the callbacks and the confirmation of the framework."""
-        session, above = self._session(tool_context), CURRENT.get()
-        call = GuardedCall(session, tool, tool_context, above=above, confirms=self._confirms)
-        self._run(tool_context.get_invocation_context()).seen.add(call.call_id)
-        # The call of an unknown tool has a plain `BaseTool`, which cannot run (google-adk 2.13).
-        if type(tool) is BaseTool:
-            return as_object(await call.end(tool_args, None))
+        invocation = tool_context.get_invocation_context()
+        session, judged = self._session(invocation), self._run(invocation).judged
+        call = GuardedCall(session, tool, tool_context, judged=judged, confirms=self._confirms)
+        if type(tool) is BaseTool:  # The tool is unknown, and cannot run (google-adk 2.13).
+            return as_object(await call.run(tool.run_async, tool_args))
         CURRENT.set(call)
         guard(tool)
         return None
 
-    async def after_tool_callback(
-        self, *, tool_args: dict[str, Any], tool_context: ToolContext, result: Any, **_: Any
-    ) -> dict[str, Any] | None:
-        """Judge a result that another callback gave in place of the tool's."""
-        call = CURRENT.get()
-        if call is None or call.context is not tool_context or call.runs_later:
-            return None
-        if call.is_paused:
-            self._run(tool_context.get_invocation_context()).is_paused = True
-        if call.is_paused or not call.waits_in(tool_context):
-            return None
-
-        async def run_async(**_: Any) -> Any:
-            return result
-
-        read = await call.run(run_async, tool_args)
-        return None if read is result else as_object(read)
-
-    async def on_tool_error_callback(
-        self, *, tool_args: dict[str, Any], tool_context: ToolContext, error: Any, **_: Any
-    ) -> dict[str, Any] | None:
-        """Judge a failure of the framework before the tool ran."""
-        call = CURRENT.get()
-        if call is None or not call.waits_in(tool_context) or not isinstance(error, Exception):
-            return None
-
-        async def run_async(**_: Any) -> Any:
-            raise error
-
-        return as_object(await call.run(run_async, tool_args))
-
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext
     ) -> types.Content | None:
-        """Judge the call that gives *agent* a task, of which no callback of tools tells (2.13).
-
-        A call that may not run ends the run with the reason.
-        """
+        """Refuse *agent* a task of another one: no callback of tools tells of that call (2.13)."""
         scope = callback_context.get_invocation_context().isolation_scope
-        call_id, calls = scope, list[types.FunctionCall]()
-        for event in callback_context.session.events if call_id else ():
-            calls += [call for call in event.get_function_calls() if call.id == call_id]
-        if call_id is None or not calls or calls[-1].name != agent.name:
-            return None
-        if call_id not in self._tasks:
-            self._tasks[call_id] = await run_task(self._session(callback_context), calls[-1])
-        return _answer(self._tasks[call_id])
+        events = callback_context.session.events if scope else ()
+        calls = [call for event in events for call in event.get_function_calls()]
+        is_task = any(call.id == scope and call.name == agent.name for call in calls)
+        return _answer(_TASK) if is_task else None
 
-    def _session(self, context: CallbackContext) -> BridgeSession:
-        return self._session_of(context.session, context.agent_name)
-
-    def _session_of(self, session: Session, agent: str) -> BridgeSession:
+    def _session(self, context: InvocationContext) -> BridgeSession:
+        session, agent = context.session, "" if context.agent is None else context.agent.name
         names = (session.app_name, session.user_id, session.id)
         return self.host.session_here("/".join([quote(name, safe="") for name in names]), agent)
 
@@ -277,7 +233,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
 class _Run:
     """A run in *session*; *denied*: why its prompt was denied.
 
-    *seen* are the ids of judged calls, *read* the texts of answers as handlers left them.
+    *judged* are the ids of judged calls, *read* the texts of answers as handlers left them.
     """
 
     denied: str | None = None
@@ -285,7 +241,7 @@ class _Run:
 
     def __init__(self, session: BridgeSession, context: InvocationContext) -> None:
         self.session, self._context = session, ref(context)
-        self.seen, self.read = set[str](), set[str]()
+        self.judged, self.read = set[str](), set[str]()
 
     @property
     def is_lost(self) -> bool:
