@@ -192,23 +192,30 @@ async def check_tool_does_not_take_an_approval_of_a_guard():
 
 
 async def check_question_of_a_sub_agent():
-    for kind in ("tool", "single_turn"):
+    for kind in ("tool", "single_turn", "single_turn in a tool"):
         room = Room([], ASK)
         mode = {} if kind == "tool" else {"mode": "single_turn"}
         below = room.make([[DANGER], "done below"], "helper", "s", tools=room.tools, **mode)
         turns = [["helper", {"request": "go"}]], "done"
-        if kind == "tool":  # Its runner ends before its user can answer.
+        if kind == "tool":
             room.agent = room.make(turns, tools=[AgentTool(below)])
         else:
             room.agent = room.make(turns, sub_agents=[below])
+        if kind == "single_turn in a tool":
+            tools = [AgentTool(room.agent)]
+            room.agent = room.make(
+                [[["agent", {"request": "go"}]], "done"], "top", "t", tools=tools
+            )
 
         asked = await room.run()
         ran_before = [*room.ran]
         await room.confirm(asked, confirmed=True) if asked else None
 
+        # The runner in a tool ends before its user can answer.
+        is_asked = kind == "single_turn"
         assert ran_before == []
-        assert (len(asked), room.ran) == {"tool": (0, []), "single_turn": (1, ["x"])}[kind]
-        assert room.ends["s1"] == (1, "denied" if kind == "tool" else "ok")
+        assert (len(asked), room.ran) == ((1, ["x"]) if is_asked else (0, []))
+        assert room.ends["s1"] == (1, "ok" if is_asked else "denied")
 
 
 async def check_tool_of_a_workflow_is_judged():
@@ -226,15 +233,18 @@ async def check_tool_of_a_workflow_is_judged():
 # --- calls that pass no tool, or arrive oddly -----------------------------------------------------
 
 
-async def check_delegated_task_is_refused():
+async def check_agent_that_gives_tasks_is_refused():
     room = Room([])
-    turns = [DANGER], [["finish_task", {"result": "done"}]]
-    below = room.make(turns, "helper", "s", tools=room.tools, mode="task")
+    below = room.make([[DANGER]], "helper", "s", tools=room.tools, mode="task")
     room.agent = room.make([[["helper", {"request": "go"}]], "done"], sub_agents=[below])
-    await room.run()
+    try:
+        await room.run()
+    except RuntimeError as error:
+        room.ran.append(str(error))
 
-    assert room.ran == []
-    assert "mode='task' is refused" in room.shown
+    assert len(room.ran) == 1
+    assert "mode='task'" in room.ran[0]
+    assert room.seen["runs"] == ["error"]
 
 
 async def check_late_result_is_judged():
@@ -439,7 +449,7 @@ async def check_tools_work_in_runners_without_a_bridge():
 
 
 async def check_runner_in_a_tool():
-    for way in ("alone", "plugin", "wrapped"):
+    for way in ("alone", "plugin"):
         room = Room([[["ask_helper", {"text": "a"}]], "done"], DENY)
         room.agent.tools = [helper_of(room, way)]
         await room.run()
@@ -460,7 +470,6 @@ def helper_of(room, way):
             session_service=room.sessions,
             plugins=[room.bridge] if way == "plugin" else [],
         )
-        runner = room.bridge.wrap(runner) if way == "wrapped" else runner
         await room.sessions.create_session(app_name=APP, user_id=USER, session_id="below")
         async with runner:
             options = {"user_id": USER, "session_id": "below", "new_message": prompt("look")}

@@ -1,4 +1,4 @@
-"""One call of a tool in Google ADK, and the guard of the tool that takes it through handlers."""
+"""One call of a tool in Google ADK, through handlers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import partial
 from inspect import isasyncgen
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from google.adk.agents import LlmAgent
 from google.adk.tools.base_tool import BaseTool
 
 # A sub-agent in a tool pauses by this error, which has no public module (google-adk 2.13).
@@ -20,6 +19,7 @@ from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.codec import encode
 from toolbus.messages.ids import new_id
+from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
     from google.adk.tools.tool_context import ToolContext
@@ -39,50 +39,30 @@ class PausedError(Exception):
     """The call waits for the user of the framework."""
 
 
+CURRENT: ContextVar[ToolContext | None] = ContextVar("toolbus_google_adk_call", default=None)
+"""The call whose tool runs here."""
+
+
 class GuardedCall:
-    """The call of *tool* in *context*, in *session*; its id joins *judged* when it is judged.
-
-    With *confirms* the framework asks its user about it.
-    """
-
-    is_running = False
+    """The call of *tool* in *context*, in *session*; its user answers questions if *can_ask*."""
 
     def __init__(
-        self,
-        session: BridgeSession,
-        tool: BaseTool,
-        context: ToolContext,
-        *,
-        judged: set[str],
-        confirms: bool,
+        self, session: BridgeSession, tool: BaseTool, context: ToolContext, *, can_ask: bool
     ) -> None:
-        self._session, self.tool, self.context = session, tool, context
-        self._call_id = context.function_call_id or new_id()
-        self._judged, self._is_resumed = judged, context.tool_confirmation is not None
-        above, invocation = CURRENT.get(), context.get_invocation_context()
-        # A runner in a tool ends before its user can answer, a live call does not wait, and a tool
-        # of a workflow without an agent makes another call with the answer (google-adk 2.13).
-        self._can_ask = (
-            confirms
-            and (above is None or above.context.invocation_id == context.invocation_id)
-            and invocation.live_request_queue is None
-            and isinstance(invocation.agent, LlmAgent)
-        )
+        self._session, self._tool, self._context = session, tool, context
+        self._can_ask, self._is_resumed = can_ask, context.tool_confirmation is not None
+        self.call_id = context.function_call_id or new_id()
 
     async def run(self, inner: RunAsync, arguments: dict[str, Any]) -> Any:
         """Take the call through the handlers and *inner*, the tool; return the result."""
-        self._judged.add(self._call_id)
         spec, result = self._spec(), None
 
         async def run_tool(final: dict[str, Any]) -> ToolResponse:
             nonlocal result
-            self.is_running = True
-            try:
-                result = await inner(args=final, tool_context=self.context)
-            finally:
-                self.is_running = False
+            with set_context(CURRENT, self._context):
+                result = await inner(args=final, tool_context=self._context)
             if self._is_paused() and self._is_resumed:
-                self.context.actions.requested_tool_confirmations.pop(self._call_id, None)
+                self._context.actions.requested_tool_confirmations.pop(self.call_id, None)
                 raise BridgeError("the tool asked its user, who was asked about the call before")
             if self._is_paused():
                 raise PausedError
@@ -92,7 +72,7 @@ class GuardedCall:
 
         try:
             end = await self._session.call(
-                call_of(self._call_id, self.tool.name, arguments),
+                call_of(self.call_id, self._tool.name, arguments),
                 spec,
                 run_tool,
                 ask=self._ask if self._can_ask else None,
@@ -107,16 +87,16 @@ class GuardedCall:
 
     def _spec(self) -> ToolSpec | None:
         # The call of an unknown tool has a plain `BaseTool` (google-adk 2.13).
-        if type(self.tool) is BaseTool:
+        if type(self._tool) is BaseTool:
             return None
-        declaration = self.tool._get_declaration()  # noqa: SLF001 - each tool implements it
-        return ToolSpec(name=self.tool.name) if declaration is None else spec_of(declaration)
+        declaration = self._tool._get_declaration()  # noqa: SLF001 - each tool implements it
+        return ToolSpec(name=self._tool.name) if declaration is None else spec_of(declaration)
 
     def _is_paused(self) -> bool:
         """Return whether the tool has asked the user."""
-        actions = self.context.actions
+        actions = self._context.actions
         asked = {**actions.requested_tool_confirmations, **actions.requested_auth_configs}
-        return self._call_id in asked
+        return self.call_id in asked
 
     async def _ask(self, ask: Ask, call: ToolCall) -> bool | None:
         """Ask the user of the framework; the call pauses, and is made again with the answer.
@@ -125,49 +105,15 @@ class GuardedCall:
         as one of the tool's own, ours is left to the approver.
         """
         hint = f"{ask.prompt} {call.name}({encode(call.arguments).decode()})"
-        confirmation = self.context.tool_confirmation
+        confirmation = self._context.tool_confirmation
         if confirmation is None:
-            self.context.request_confirmation(hint=hint)
-            self.context.actions.skip_summarization = True
+            self._context.request_confirmation(hint=hint)
+            self._context.actions.skip_summarization = True
             raise PausedError
-        events = self.context.session.events
-        asked = [event.actions.requested_tool_confirmations.get(self._call_id) for event in events]
+        events = self._context.session.events
+        asked = [event.actions.requested_tool_confirmations.get(self.call_id) for event in events]
         if [each.hint for each in asked if each is not None][-1:] != [hint]:
             return None
         # The tool would take the answer as one to a question of its own.
-        self.context.tool_confirmation = None
+        self._context.tool_confirmation = None
         return confirmation.confirmed is True
-
-
-CURRENT: ContextVar[GuardedCall | None] = ContextVar("toolbus_google_adk_call", default=None)
-"""The call of this task, in which the framework runs the callbacks of a tool and the tool."""
-
-
-class _GuardedRun:
-    """The method `run_async` of *tool*, for calls in runners with and without a bridge.
-
-    The framework has no hook around a tool: a callback that ran the tool would skip the tool's
-    confirmation and the callbacks after its own (google-adk 2.13).
-    """
-
-    def __init__(self, tool: BaseTool) -> None:
-        self._tool, self._replaced = tool, vars(tool).get("run_async")
-
-    async def __call__(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        call = CURRENT.get()
-        if call is None or call.context is not tool_context or call.is_running:
-            return await self._inner(self._tool)(args=args, tool_context=tool_context)
-        # Toolsets rename their tools in copies, which have this method too.
-        return await call.run(self._inner(call.tool), args)
-
-    def _inner(self, tool: BaseTool) -> RunAsync:
-        inner: RunAsync = self._replaced or partial(type(tool).run_async, tool)
-        return inner
-
-
-def guard(tool: BaseTool) -> None:
-    """Let the call of its task run *tool*."""
-    if not isinstance(tool.run_async, _GuardedRun):
-        vars(tool)["run_async"] = _GuardedRun(tool)
-    if not isinstance(tool.run_async, _GuardedRun):
-        raise BridgeError(f"`run_async` of the tool {tool.name!r} cannot be replaced")

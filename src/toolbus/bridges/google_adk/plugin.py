@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import ref
@@ -13,6 +14,7 @@ from toolbus.bridges.session import PromptDenied
 from toolbus.settings.extras import needs_extra
 
 try:
+    from google.adk.agents import LlmAgent
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
@@ -25,7 +27,7 @@ try:
         texts_of,
         with_text,
     )
-    from toolbus.bridges.google_adk.guarded_call import CURRENT, GuardedCall, guard
+    from toolbus.bridges.google_adk.guarded_call import CURRENT, GuardedCall
 except ImportError as error:
     msg = needs_extra("the bridge to Google ADK needs its library", "google-adk")
     raise ImportError(msg, name="google.adk") from error
@@ -39,15 +41,12 @@ if TYPE_CHECKING:
     from google.adk.events.event import Event
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
-    from google.adk.runners import Runner
     from google.adk.tools.tool_context import ToolContext
 
+    from toolbus.bridges.google_adk.guarded_call import RunAsync
     from toolbus.bridges.session import BridgeSession
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
-
-
-_TASK = "an agent with mode='task' is refused: its bridge cannot judge the call that gives the task"
 
 
 class GoogleADKBridge(FrameworkBridge, BasePlugin):
@@ -62,7 +61,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
 
     Put it first: what an earlier plugin answers, no component sees. Agents in `AgentTool`,
     `sub_agents` and workflows belong to their runner; a runner that a tool makes needs this plugin
-    too, by its *plugins* or by `wrap`. Close it by `aclose`: runners share it, so the end of one
+    too. Close it by `aclose`: runners share it, so the end of one
     does not close it.
     """
 
@@ -78,12 +77,6 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         BasePlugin.__init__(self, name)
         self._confirms = approver is None
         self._runs: dict[str, _Run] = {}
-
-    def wrap(self, runner: Runner) -> Runner:
-        """Return *runner*, which was made without this plugin, with it."""
-        if self not in runner.plugin_manager.plugins:
-            runner.plugin_manager.register_plugin(self)
-        return runner
 
     async def aclose(self) -> None:
         """Write the last records and close the components."""
@@ -115,7 +108,10 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         self, *, invocation_context: InvocationContext
     ) -> types.Content | None:
         """End the run of a denied prompt."""
-        return _answer(self._run(invocation_context).denied)
+        reason = self._run(invocation_context).denied
+        return (
+            None if reason is None else types.Content(role="model", parts=[types.Part(text=reason)])
+        )
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -193,8 +189,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
     def _run(self, context: InvocationContext) -> _Run:
         run = self._runs.get(context.invocation_id)
         if run is None:
-            plugins = context.plugin_manager.plugins
-            if [each for each in plugins if isinstance(each, GoogleADKBridge)] != [self]:
+            if _bridges(context) != [self]:
                 raise BridgeError("a runner takes one bridge: give it the components of both")
             run = self._runs[context.invocation_id] = _Run(self._session(context), context)
         return run
@@ -205,24 +200,35 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Guard the tool, which runs after the callbacks and the confirmation of the framework."""
-        invocation = tool_context.get_invocation_context()
-        session, judged = self._session(invocation), self._run(invocation).judged
-        call = GuardedCall(session, tool, tool_context, judged=judged, confirms=self._confirms)
         if type(tool) is BaseTool:  # The tool is unknown, and cannot run (google-adk 2.13).
-            return as_object(await call.run(tool.run_async, tool_args))
-        CURRENT.set(call)
-        guard(tool)
+            return as_object(await self.run_tool(tool, tool.run_async, tool_args, tool_context))
+        _guard(tool)
         return None
 
-    async def before_agent_callback(
-        self, *, agent: BaseAgent, callback_context: CallbackContext
-    ) -> types.Content | None:
-        """Refuse *agent* a task of another one: no callback of tools tells of that call (2.13)."""
-        scope = callback_context.get_invocation_context().isolation_scope
-        events = callback_context.session.events if scope else ()
-        calls = [call for event in events for call in event.get_function_calls()]
-        is_task = any(call.id == scope and call.name == agent.name for call in calls)
-        return _answer(_TASK) if is_task else None
+    async def run_tool(
+        self, tool: BaseTool, inner: RunAsync, arguments: dict[str, Any], context: ToolContext
+    ) -> Any:
+        """Take a call of *tool* through the handlers and *inner*; return the result."""
+        invocation = context.get_invocation_context()
+        run = self._run(invocation)
+        # A runner in a tool ends before its user can answer, a live call does not wait, and a tool
+        # of a workflow without an agent makes another call with the answer (google-adk 2.13).
+        can_ask = (
+            self._confirms
+            and not run.session.scope.lineage
+            and invocation.live_request_queue is None
+            and isinstance(invocation.agent, LlmAgent)
+        )
+        call = GuardedCall(self._session(invocation), tool, context, can_ask=can_ask)
+        run.judged.add(call.call_id)
+        return await call.run(inner, arguments)
+
+    async def before_agent_callback(self, *, agent: BaseAgent, **_: Any) -> None:
+        """Refuse an agent that gives tasks: no callback of tools tells of these calls (2.13)."""
+        modes = [getattr(each, "mode", None) for each in agent.sub_agents]
+        if isinstance(agent, LlmAgent) and "task" in modes:
+            problem = "has a sub-agent with mode='task', whose calls cannot be judged"
+            raise BridgeError(f"the agent {agent.name!r} {problem}; use 'single_turn'")
 
     def _session(self, context: InvocationContext) -> BridgeSession:
         session, agent = context.session, "" if context.agent is None else context.agent.name
@@ -249,5 +255,36 @@ class _Run:
         return self._context() is None
 
 
-def _answer(reason: str | None) -> types.Content | None:
-    return None if reason is None else types.Content(role="model", parts=[types.Part(text=reason)])
+class _GuardedRun:
+    """The method `run_async` of *tool*, for calls in runners with and without a bridge.
+
+    The framework has no hook around a tool: a callback that ran the tool would skip the tool's
+    confirmation and the callbacks after its own (google-adk 2.13).
+    """
+
+    def __init__(self, tool: BaseTool) -> None:
+        replaced = vars(tool).get("run_async")
+        # Toolsets rename their tools in copies, which have this method too.
+        is_copy = isinstance(replaced, _GuardedRun)
+        self.replaced: RunAsync | None = replaced.replaced if is_copy else replaced
+        self.tool = tool
+
+    async def __call__(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        inner: RunAsync = self.replaced or partial(type(self.tool).run_async, self.tool)
+        bridges = _bridges(tool_context.get_invocation_context())
+        if not bridges or CURRENT.get() is tool_context:
+            return await inner(args=args, tool_context=tool_context)
+        return await bridges[0].run_tool(self.tool, inner, args, tool_context)
+
+
+def _guard(tool: BaseTool) -> None:
+    """Let each call of *tool* pass the bridge of its runner."""
+    run = tool.run_async
+    if not isinstance(run, _GuardedRun) or run.tool is not tool:
+        run = vars(tool)["run_async"] = _GuardedRun(tool)
+    if tool.run_async is not run:
+        raise BridgeError(f"`run_async` of the tool {tool.name!r} cannot be replaced")
+
+
+def _bridges(context: InvocationContext) -> list[GoogleADKBridge]:
+    return [each for each in context.plugin_manager.plugins if isinstance(each, GoogleADKBridge)]
