@@ -50,25 +50,21 @@ def call_of(call_id: str, name: str, arguments: dict[str, Any]) -> ToolCall:
         return ToolCall(id=read(call_id), name=read(name), raw=read(raw))
 
 
-def declared_specs(request: LlmRequest) -> dict[str, ToolSpec]:
+def declared(request: LlmRequest) -> dict[str, types.FunctionDeclaration]:
     """Return the tools of the agent in *request*, by name."""
-    return {name: spec_of(declaration) for name, declaration in _declared(request).items()}
-
-
-def _declared(request: LlmRequest) -> dict[str, types.FunctionDeclaration]:
     tools = [tool for tool in request.config.tools or [] if isinstance(tool, types.Tool)]
-    declared = [each for tool in tools for each in tool.function_declarations or []]
-    return {declaration.name or "": declaration for declaration in declared}
+    declarations = [each for tool in tools for each in tool.function_declarations or []]
+    return {declaration.name or "": declaration for declaration in declarations}
 
 
 def show_tools(request: LlmRequest, shown: Sequence[ToolSpec]) -> None:
     """Let *request* have the tools *shown*: the agent's, perhaps changed, and new ones."""
-    declared = _declared(request)
-    for name in declared.keys() - {spec.name for spec in shown}:
+    before = declared(request)
+    for name in before.keys() - {spec.name for spec in shown}:
         request.tools_dict.pop(name, None)
     tools = [_without_functions(tool) for tool in request.config.tools or []]
     # Models take functions in one tool, and refuse a tool without anything.
-    functions = [_declaration_of(spec, declared.get(spec.name)) for spec in shown]
+    functions = [_declaration_of(spec, before.get(spec.name)) for spec in shown]
     tools.append(types.Tool(function_declarations=functions or None))
     request.config.tools = [tool for tool in tools if tool != types.Tool()] or None
 
@@ -79,10 +75,10 @@ def _without_functions(tool: Any) -> Any:
 
 
 def _declaration_of(
-    spec: ToolSpec, declared: types.FunctionDeclaration | None
+    spec: ToolSpec, before: types.FunctionDeclaration | None
 ) -> types.FunctionDeclaration:
-    if declared is not None and spec_of(declared) == spec:
-        return declared
+    if before is not None and spec_of(before) == spec:
+        return before
     return types.FunctionDeclaration(
         name=spec.name,
         description=spec.description,

@@ -31,16 +31,14 @@ if TYPE_CHECKING:
 PAUSED = {"status": "the call waits for the user"}
 """The result of a paused call, which the result of its end replaces."""
 
+CURRENT: ContextVar[ToolContext | None] = ContextVar("toolbus_google_adk_call", default=None)
+"""The call whose tool runs here."""
 RunAsync: TypeAlias = Callable[..., Awaitable[Any]]
 """The method `run_async` of a tool, with *args* and *tool_context*."""
 
 
 class PausedError(Exception):
     """The call waits for the user of the framework."""
-
-
-CURRENT: ContextVar[ToolContext | None] = ContextVar("toolbus_google_adk_call", default=None)
-"""The call whose tool runs here."""
 
 
 class GuardedCall:
@@ -61,11 +59,11 @@ class GuardedCall:
             nonlocal result
             with set_context(CURRENT, self._context):
                 result = await inner(args=final, tool_context=self._context)
-            if self._is_paused() and self._is_resumed:
+            if self._is_paused():
+                if not self._is_resumed:
+                    raise PausedError
                 self._context.actions.requested_tool_confirmations.pop(self.call_id, None)
                 raise BridgeError("the tool asked its user, who was asked about the call before")
-            if self._is_paused():
-                raise PausedError
             if isasyncgen(result):
                 raise BridgeError("a streaming tool is refused: no handler gets its pieces")
             return response_of(result)

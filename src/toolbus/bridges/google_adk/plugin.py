@@ -21,9 +21,10 @@ try:
 
     from toolbus.bridges.google_adk.contents import (
         as_object,
-        declared_specs,
+        declared,
         judge_results,
         show_tools,
+        spec_of,
         texts_of,
         with_text,
     )
@@ -49,32 +50,34 @@ if TYPE_CHECKING:
     from toolbus.components.components import AgentComponent
 
 
+NAME = "toolbus"
+"""The name of the plugin; it is the same for all, so a runner refuses a second one."""
+
+
 class GoogleADKBridge(FrameworkBridge, BasePlugin):
     """A plugin with *components*: `Runner(agent=agent, plugins=[bridge], …)`, or of an `App`.
 
     Args:
         components: components and adapters, as of an `Agent` of ours.
-        name: the plugin's name, unique in a runner.
         approver: decides the questions of guards; by default the framework asks its user by its
             tool confirmation, and the run goes on with the answer.
         options: the further arguments of `BridgeHost`, such as *store* and *partial*.
 
-    Put it first: what an earlier plugin answers, no component sees. Agents in `AgentTool`,
-    `sub_agents` and workflows belong to their runner; a runner that a tool makes needs this plugin
-    too. Close it by `aclose`: runners share it, so the end of one
-    does not close it.
+    Put it first: an answer of an earlier plugin in place of a tool is judged as a result only. A
+    runner takes one bridge. Agents in `AgentTool`, `sub_agents` and workflows belong to their
+    runner; a runner that a tool makes needs this plugin too. Close it by `aclose`: runners share
+    it, so the end of one does not close it.
     """
 
     def __init__(
         self,
         components: Iterable[AgentComponent | ToolAdapter] = (),
         *,
-        name: str = "toolbus",
         approver: Any = None,
         **options: Any,
     ) -> None:
         FrameworkBridge.__init__(self, "google_adk", components, approver=approver, **options)
-        BasePlugin.__init__(self, name)
+        BasePlugin.__init__(self, NAME)
         self._confirms = approver is None
         self._runs: dict[str, _Run] = {}
 
@@ -92,7 +95,8 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
 
         A denied prompt is replaced by the reason, which is then the answer too.
         """
-        await self._end_cancelled([id_ for id_, run in self._runs.items() if run.is_lost])
+        lost = [id_ for id_, run in self._runs.items() if run.context() is None]
+        await self._end_cancelled(lost)
         parts, run = user_message.parts or [], self._run(invocation_context)
         if any(part.function_response for part in parts):
             return await judge_results(run.session, user_message)
@@ -117,7 +121,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
         """Show the model the tools as handlers left them."""
-        specs = declared_specs(llm_request)
+        specs = {name: spec_of(each) for name, each in declared(llm_request).items()}
         # The framework passes the calls of a component's tools as those of unknown tools.
         added = [tool.spec for tool in self.host.tools if tool.spec.name not in specs]
         session = self._session(callback_context.get_invocation_context())
@@ -189,8 +193,6 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
     def _run(self, context: InvocationContext) -> _Run:
         run = self._runs.get(context.invocation_id)
         if run is None:
-            if _bridges(context) != [self]:
-                raise BridgeError("a runner takes one bridge: give it the components of both")
             run = self._runs[context.invocation_id] = _Run(self._session(context), context)
         return run
 
@@ -246,13 +248,9 @@ class _Run:
     is_paused = False
 
     def __init__(self, session: BridgeSession, context: InvocationContext) -> None:
-        self.session, self._context = session, ref(context)
+        # The framework forgets the context of a run that it has left.
+        self.session, self.context = session, ref(context)
         self.judged, self.read = set[str](), set[str]()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the framework has forgotten the run."""
-        return self._context() is None
 
 
 class _GuardedRun:
@@ -271,10 +269,10 @@ class _GuardedRun:
 
     async def __call__(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         inner: RunAsync = self.replaced or partial(type(self.tool).run_async, self.tool)
-        bridges = _bridges(tool_context.get_invocation_context())
-        if not bridges or CURRENT.get() is tool_context:
+        bridge = tool_context.get_invocation_context().plugin_manager.get_plugin(NAME)
+        if not isinstance(bridge, GoogleADKBridge) or CURRENT.get() is tool_context:
             return await inner(args=args, tool_context=tool_context)
-        return await bridges[0].run_tool(self.tool, inner, args, tool_context)
+        return await bridge.run_tool(self.tool, inner, args, tool_context)
 
 
 def _guard(tool: BaseTool) -> None:
@@ -284,7 +282,3 @@ def _guard(tool: BaseTool) -> None:
         run = vars(tool)["run_async"] = _GuardedRun(tool)
     if tool.run_async is not run:
         raise BridgeError(f"`run_async` of the tool {tool.name!r} cannot be replaced")
-
-
-def _bridges(context: InvocationContext) -> list[GoogleADKBridge]:
-    return [each for each in context.plugin_manager.plugins if isinstance(each, GoogleADKBridge)]
