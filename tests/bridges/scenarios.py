@@ -382,7 +382,7 @@ SCENARIOS = (
         title="Tool is stopped at its timeout",
         script=([["hang", {}]], "done"),
         needs=("retry",),  # Both need a bridge that runs the tool.
-        timeout=0.05,
+        timeout=0.15,
         ours=True,
         expect=(ran(("hang", {})), contains("read.c1", ""), DONE, *ended(c1="timeout")),
     ),

@@ -148,7 +148,7 @@ class World:
         self.sub_script = Script(scenario.sub, self.seen, "s")
         self.sub_agent = None
         self.tools = make_tools(self)
-        self.delay = 0.05
+        self.delay = 0.15  # Long enough for a busy machine to start the others meanwhile.
         self.hanging = asyncio.Event()
         self.failures = 1  # how often `flaky` fails
         self.running = 0
