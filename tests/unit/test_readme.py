@@ -103,7 +103,7 @@ def test_what_the_examples_need_is_made_ready_before():
 def test_it_is_short_and_narrow():
     prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
 
-    assert len(README.splitlines()) <= 207
+    assert len(README.splitlines()) <= 208
     assert [line for line in prose.splitlines() if len(line) > 100 and line[0] != "|"] == []
 
 
