@@ -137,8 +137,10 @@ def _processor() -> str:
 
 
 def print_ran(tables: list[dict[str, Any]]) -> None:
-    """Print which tables ran, and who was in them."""
+    """Print which tables ran, with which contenders, and which ones are not installed here."""
     for table in tables:
         names = dict.fromkeys(figure["contender"] for figure in table["figures"])
         print(f"{table['name']}: {', '.join(names)}")
+    if absent := sorted({name for table in tables for name in table["absent"]}):
+        print(f"not here, a run with times installs them: {', '.join(absent)}")
     print(f"{len(tables)} tables ran, nothing was timed")
