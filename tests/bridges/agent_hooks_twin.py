@@ -178,7 +178,7 @@ class Emission:
         bus = EventBus()
         hooks.setup(ComponentHost(bus, Scope()))
         members = copy.deepcopy(self.members)
-        end = await hooks._emitter.emit(bus, SCOPE, self.point, **members)
+        end = await hooks._session_of(SCOPE).emit_unread(self.point, **members)
         return self._seen(hooks.records[0], end.proceeds, end.target, named, resolver)
 
     async def theirs(self, timestamp):

@@ -9,13 +9,15 @@ and redaction left them. Guards of the agent judge the outcome, and can only den
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec.structs import replace
 
 from toolbus.bridges.agent_hooks.contract import JCS, IdentityProvider
-from toolbus.bridges.agent_hooks.emission import EMISSION, INTERCEPTION, HookEmitter
+from toolbus.bridges.agent_hooks.emission import EMISSION, INTERCEPTION
 from toolbus.bridges.agent_hooks.hooked_session import HookedSession
 from toolbus.bridges.agent_hooks.seams import (
     MAX_RECORDS,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     )
     from toolbus.messages.records import Message, ToolCall
 
+logger = logging.getLogger("toolbus")
 _LAST = 3 * LATE
 """After every other handler, redactions included: interceptors are foreign code."""
 
@@ -141,20 +144,28 @@ class AgentHooksComponent(AgentComponent):
     def _configure(
         self, options: HostOptions, sink: Callable[[Record], object] | None, *, incremental: bool
     ) -> None:
-        self._emitter, self._incremental = HookEmitter(options, sink), incremental
+        self._options, self._sink, self._incremental = options, sink, incremental
+        self._records: deque[Record] = deque(maxlen=options.max_records)
         self._sessions: dict[str, HookedSession] = {}
 
     @property
     def records(self) -> tuple[Record, ...]:
         """The last records, as dicts of the contract."""
-        return tuple(self._emitter.records)
+        return tuple(self._records)
+
+    def _keep(self, record: Record) -> None:
+        self._records.append(record)
+        try:
+            if self._sink is not None:
+                self._sink(record)
+        except Exception:
+            logger.exception("a record of agent-hooks could not be delivered")
 
     def subscribe(self, host: Host) -> None:
         """Subscribe a handler for each interceptor, and the handler of answers."""
         super().subscribe(host)
-        emitter = self._emitter
-        emitter.options = replace(emitter.options, seam=emitter.options.seam.on(host.bus))
-        for bound in emitter.options.interceptors:
+        self._options = replace(self._options, seam=self._options.seam.on(host.bus))
+        for bound in self._options.interceptors:
             options: HandlerOptions = {
                 "name": bound.name or type(bound.interceptor).__name__,
                 "on_error": "closed",
@@ -294,7 +305,7 @@ class AgentHooksComponent(AgentComponent):
             raise self._refusal("it is not installed")
         session = self._sessions.get(scope.session_id)
         if session is None:
-            session = HookedSession(self._emitter, self.host)
+            session = HookedSession(self._options, self.host, self._keep)
             self._sessions[scope.session_id] = session
         session.scope = scope
         return session

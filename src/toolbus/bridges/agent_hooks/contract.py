@@ -79,6 +79,11 @@ class ContractError(Exception):
 # --- verdicts ------------------------------------------------------------------------------------
 
 
+def is_reserved(reason: str | None) -> bool:
+    """Return whether only a host may give *reason*, 11."""
+    return (reason or "").startswith(_HOST_ERROR)
+
+
 class _Closed(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A wire object without other members."""
 
@@ -129,12 +134,17 @@ class Verdict(_Closed, frozen=True):
     @property
     def is_of_host(self) -> bool:
         """Whether the host itself denies, 11."""
-        return (self.reason or "").startswith(_HOST_ERROR)
+        return is_reserved(self.reason)
 
     @property
     def text(self) -> str:
         """The reason and the message, for a model."""
         return ": ".join([each for each in (self.reason, self.message) if each]) or "denied"
+
+    def summary(self, name: str | None) -> dict[str, Any]:
+        """Return the decision and the reason of the interceptor *name* for a record, 10.3."""
+        parts = {"decision": self.decision, "reason": self.reason, "name": name}
+        return {key: part for key, part in parts.items() if part is not None}
 
     def for_record(self) -> dict[str, Any]:
         """Return the verdict without payload, 10.3: no value, no approval's parameters."""
@@ -178,7 +188,7 @@ def read_verdict(answer: Any) -> Verdict:
 def _problems(verdict: Verdict) -> Iterator[str]:
     """Yield the problems of *verdict* with section 5, beyond its types."""
     reasons = [verdict.reason, *[each.reason for each in verdict.warnings or ()]]
-    if any((reason or "").startswith(_HOST_ERROR) for reason in reasons):
+    if any(map(is_reserved, reasons)):
         yield "host_error: is reserved for hosts"
     if (verdict.transform is not None) != (verdict.decision == "transform"):
         yield "a transform has a body, and no other verdict"

@@ -1,4 +1,4 @@
-"""The emissions of a host: interceptors as handlers of an event, their combined verdict, a record.
+"""An emission of a host: interceptors as handlers of an event, and their combined verdict.
 
 Each interceptor is a transformer of `INTERCEPTION`, so the ledger has an entry for each. The
 section numbers refer to AGENT-HOOKS-0.1.
@@ -6,12 +6,8 @@ section numbers refer to AGENT-HOOKS-0.1.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections import defaultdict, deque
 from contextvars import ContextVar
-from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,29 +17,21 @@ from toolbus.bridges.agent_hooks.contract import (
     Context,
     ContractError,
     Verdict,
-    check_context,
-    context_of,
     host_error,
     transformed,
 )
-from toolbus.errors import FreezeError
 from toolbus.events.catalogue import Deny, TransformEvent
 from toolbus.messages.codec import changed
 from toolbus.messages.fields import freeze_objects
 from toolbus.messages.immutable import JsonObject
-from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from toolbus.bridges.agent_hooks.contract import Point
     from toolbus.bridges.agent_hooks.seams import BoundInterceptor, HostOptions
-    from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import Scope
 
 Record = dict[str, Any]
-logger = logging.getLogger("toolbus")
 
 
 class Interception(Struct, frozen=True):
@@ -74,10 +62,27 @@ class Emission:
         self.verdicts: list[Verdict] = []
         self.decided_by: int | None = None
         self.resolved_by: Literal["approval", "rejection"] | None = None
-        self._composition, self._seam = options.composition, options.seam
+        self._profile, self._knob = options.composition
+        self._is_parallel = self._profile.startswith("parallel/")
+        self._seam = options.seam
         # Else a transform is only checked, and nothing waits for an approval, 8.
         self._applies = options.mode == "enforce"
         self._unified: list[Verdict] = []
+
+    @property
+    def target(self) -> Any:
+        """The target to go on with."""
+        return self.context["target"]
+
+    @property
+    def proceeds(self) -> bool:
+        """Whether the action goes on."""
+        return self.verdict.permits or not self._applies
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether interceptors have changed the target; not by `==`, to which 1 and true agree."""
+        return changed(self.original["target"], self.target)
 
     def awaits(self, interceptor: BoundInterceptor) -> bool:
         """Return whether *interceptor* is asked: the composition may be over."""
@@ -87,16 +92,16 @@ class Emission:
         self, interceptor: BoundInterceptor, ctx: EventContext[Interception]
     ) -> Interception | Deny | None:
         """Ask *interceptor*, as a handler of `INTERCEPTION`; return its effect on the dispatch."""
-        before, profile = self.context, self._composition.profile
-        seen = self.original if self._composition.is_parallel else before
+        before = self.context
+        seen = self.original if self._is_parallel else before
         place, verdict = len(self.verdicts), await interceptor.judge(seen)
         self.verdicts.append(verdict)
         self._unified.append(verdict)
-        if profile == "sequential/first_deny" and not verdict.permits:
+        if self._profile == "sequential/first_deny" and not verdict.permits:
             await self._lift(place, verdict)
-        elif verdict.transform is not None and not self._composition.is_parallel:
+        elif verdict.transform is not None and not self._is_parallel:
             folded = self._fold(place, verdict)
-            if profile == "sequential/run_all":
+            if self._profile == "sequential/run_all":
                 self.verdicts[place] = folded
         if self.is_over and not self.verdict.permits:
             return Deny(self.verdict.text)
@@ -104,7 +109,7 @@ class Emission:
 
     async def finish(self) -> None:
         """Combine the verdicts, once all interceptors were asked."""
-        if not self.is_over and self._composition.profile != "sequential/first_deny":
+        if not self.is_over and self._profile != "sequential/first_deny":
             self._combine()
             if (lifted := await self._consult(self.verdict)) is not None:
                 self._substitute(lifted)
@@ -129,7 +134,7 @@ class Emission:
             self._fold(place, lifted)
         if not self.is_over:
             self._unified.append(lifted)
-            if self._composition.knob == "stop":
+            if self._knob == "stop":
                 self._end(lifted, place)
 
     def _fold(self, place: int | None, verdict: Verdict) -> Verdict:
@@ -164,41 +169,52 @@ class Emission:
     def _combine(self) -> None:
         """Set the strictest verdict, 7.3 and 7.5."""
         denials, changes = self._places("deny"), self._places("transform")
-        if self._composition.profile == "parallel/unanimous" and (denials or changes):
+        if self._profile == "parallel/unanimous" and (denials or changes):
             self._deny_together("composition_disagreement")
         elif denials:
-            plain = [place for place in denials if not self.verdicts[place].is_liftable]
-            self.decided_by = (plain or denials)[0]
+            self.decided_by = min(denials, key=lambda place: self.verdicts[place].is_liftable)
             self.verdict = self.verdicts[self.decided_by]
         elif not changes:
             self.verdict = self.verdicts[0]
-        elif self._composition.is_parallel and len(changes) > 1:
+        elif self._is_parallel and len(changes) > 1:
             self._deny_together("transform_conflict")
-        elif self._composition.is_parallel:
+        elif self._is_parallel:
             self._fold(changes[0], self.verdicts[changes[0]])
 
     def _places(self, decision: str) -> list[int]:
         return [place for place, each in enumerate(self.verdicts) if each.decision == decision]
 
     def _deny_together(self, reason: str) -> None:
-        is_liftable = self._composition.knob == "approval"
+        is_liftable = self._knob == "approval"
         self.verdict = host_error(ContractError(reason), liftable=is_liftable)
         self.decided_by = None
 
-    def facts(self) -> dict[str, Any]:
-        """Return the optional parts of its record, 10.3."""
-        summaries = [
-            {"index": place, "decision": each.decision}
-            | ({} if each.reason is None else {"reason": each.reason})
-            | ({} if name is None else {"name": name})
-            for place, (each, (_, name, *_)) in enumerate(
-                zip(self.verdicts, self.active, strict=False)
-            )
-        ]
-        parts: dict[str, Any] = {"verdicts": summaries} if summaries else {}
-        if summaries and self._composition.profile == "sequential/first_deny":
-            parts["fold_truncated"] = len(summaries) < len(self.active)
-        return parts if self.resolved_by is None else {**parts, "resolved_by": self.resolved_by}
+    def record(self, options: HostOptions) -> Record:
+        """Return its record without any payload, 10.3; the identities are not known here."""
+        context, names = self.context, [each.name for each in self.active]
+        optional: dict[str, Any] = {
+            "declaration": options.declaration,
+            "verdicts": [
+                {"index": place, **verdict.summary(names[place])}
+                for place, verdict in enumerate(self.verdicts)
+            ]
+            or None,
+            "resolved_by": self.resolved_by,
+        }
+        if self.verdicts and self._profile == "sequential/first_deny":
+            optional["fold_truncated"] = len(self.verdicts) < len(self.active)
+        return {
+            "interception_point": context["interception_point"],
+            "mode": options.mode,
+            "verdict": self.verdict.for_record(),
+            "session_id": context["session"]["id"],
+            "sequence": context["sequence"],
+            "timestamp": context["timestamp"],
+            "decided_by": self.decided_by,
+            "composition": options.composition.to_wire(),
+            "interceptors_registered": len(self.active),
+            **{name: value for name, value in optional.items() if value is not None},
+        }
 
 
 def _with_unions(combined: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
@@ -217,110 +233,3 @@ def _with_unions(combined: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
 
 EMISSION: ContextVar[Emission] = ContextVar("toolbus_agent_hooks_emission")
 """The emission in whose dispatch this code runs."""
-
-
-class Emitted(NamedTuple):
-    """The end of an emission: its combined *verdict*, and the *target* to go on with."""
-
-    verdict: Verdict
-    target: Any
-    proceeds: bool
-    is_changed: bool
-
-
-class HookEmitter:
-    """Emits contexts to interceptors on a bus; *sink* gets each record at once."""
-
-    def __init__(self, options: HostOptions, sink: Callable[[Record], object] | None) -> None:
-        self.options, self._sink = options, sink
-        self.records: deque[Record] = deque(maxlen=options.max_records)
-        self._sequences: defaultdict[str, count[int]] = defaultdict(count)
-
-    async def emit(self, bus: EventBus, scope: Scope, point: Point, **members: Any) -> Emitted:
-        """Put a context of *point* to the interceptors, and record the end."""
-        emission, identity = self._begin(scope, point, members), None
-        try:
-            identity = self._identify(emission.context)
-            await self._dispatch(bus, scope, emission)
-        except ContractError as error:
-            emission.reject(error)
-        except asyncio.CancelledError:
-            # The record stays without a gap, and the action does not go on.
-            emission.reject(ContractError("interceptor_failed", "CancelledError"))
-            self._keep(emission, identity)
-            raise
-        return self._keep(emission, identity)
-
-    def reject(self, scope: Scope, point: Point, error: ContractError, **members: Any) -> None:
-        """Record a denial at *point* for *error* of the host itself."""
-        emission = self._begin(scope, point, members)
-        emission.reject(error)
-        self._keep(emission, None)
-
-    def forget(self, session_id: str) -> None:
-        """Forget the sequence of an ended session."""
-        self._sequences.pop(session_id, None)
-
-    def _begin(self, scope: Scope, point: Point, members: dict[str, Any]) -> Emission:
-        sequence = next(self._sequences[scope.session_id])
-        return Emission(context_of(point, scope, sequence, **members), self.options)
-
-    def _identify(self, context: Context) -> str | None:
-        provider = self.options.seam.identity
-        return None if provider is None else provider.identify(context)
-
-    async def _dispatch(self, bus: EventBus, scope: Scope, emission: Emission) -> None:
-        if not emission.active:
-            raise ContractError("no_interceptor")
-        try:
-            value = Interception(emission.context)
-        except FreezeError as error:
-            raise ContractError("context_invalid", str(error)) from None
-        with set_context(EMISSION, emission):
-            end = await bus.apply(INTERCEPTION, value, scope=scope)
-            if end.denied is not None and not emission.is_over:
-                emission.reject(ContractError("interceptor_failed", end.denied.reason))
-            await emission.finish()
-
-    def _keep(self, emission: Emission, identity: str | None) -> Emitted:
-        """Record the end of *emission*, whose context had *identity* at first; return it."""
-        enforced = None
-        try:
-            check_context(emission.context)
-            enforced = None if identity is None else self._identify(emission.context)
-        except ContractError as error:
-            # A transform has left no valid value, so nothing can go on with it.
-            if emission.verdict.permits:
-                emission.reject(error)
-        record = self._record(emission, identity, enforced)
-        self.records.append(record)
-        try:
-            if self._sink is not None:
-                self._sink(record)
-        except Exception:
-            logger.exception("a record of agent-hooks could not be delivered")
-        proceeds = self.options.mode == "evaluate_only" or emission.verdict.permits
-        target = emission.context["target"]
-        # Not by `==`, to which 1 and true are the same.
-        is_changed = changed(emission.original["target"], target)
-        return Emitted(emission.verdict, target, proceeds, is_changed)
-
-    def _record(self, emission: Emission, identity: str | None, enforced: str | None) -> Record:
-        """Return the record of *emission*, without any payload, 10.3."""
-        context, options = emission.context, self.options
-        provider, version = options.seam.identity, options.declaration
-        record: Record = {
-            "interception_point": context["interception_point"],
-            "mode": options.mode,
-            "verdict": emission.verdict.for_record(),
-            "input_identity": identity,
-            "enforced_identity": enforced,
-            "identity_provider": None if provider is None else provider.name,
-            "session_id": context["session"]["id"],
-            "sequence": context["sequence"],
-            "timestamp": context["timestamp"],
-            "decided_by": emission.decided_by,
-            "composition": options.composition.to_wire(),
-            "interceptors_registered": len(emission.active),
-        }
-        return record | ({} if version is None else {"declaration": version}) | emission.facts()

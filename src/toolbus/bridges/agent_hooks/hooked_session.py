@@ -1,17 +1,23 @@
-"""A session of our agent as a host of interceptors: its start, its answers and its end."""
+"""A session of our agent as a host of interceptors: its emissions, each with a record."""
 
 from __future__ import annotations
 
+import asyncio
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.bridges.agent_hooks.contract import ContractError
+from toolbus.bridges.agent_hooks.contract import ContractError, check_context, context_of
+from toolbus.bridges.agent_hooks.emission import EMISSION, INTERCEPTION, Emission, Interception
+from toolbus.errors import FreezeError
 from toolbus.events.catalogue import Deny, Scope
+from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.bridges.agent_hooks.contract import Point
-    from toolbus.bridges.agent_hooks.emission import Emitted, HookEmitter
+    from toolbus.bridges.agent_hooks.contract import Context, Point
+    from toolbus.bridges.agent_hooks.emission import Record
+    from toolbus.bridges.agent_hooks.seams import HostOptions
     from toolbus.bus.dispatch.details import AnswerWindow
     from toolbus.components.components import Host
     from toolbus.events.catalogue import ToolCallOutcome
@@ -23,13 +29,14 @@ T = TypeVar("T")
 class HookedSession:
     """The facts about a session: its last *scope* and *model*, and the end of its last run.
 
-    *outcomes* has the calls whose results the next messages bring.
+    *outcomes* has the calls whose results the next messages bring; *keep* takes each record.
     """
 
-    def __init__(self, emitter: HookEmitter, host: Host) -> None:
+    def __init__(self, options: HostOptions, host: Host, keep: Callable[[Record], object]) -> None:
         self.scope, self.model, self.reason = Scope(), "model", "completed"
         self.outcomes: dict[str, ToolCallOutcome] = {}
-        self._emitter, self._host = emitter, host
+        self._options, self._host, self._keep = options, host, keep
+        self._sequence = count()
         self._has_begun = self._is_started = False
         # Of a streamed answer: the text so far, its part that was judged, and the refused part.
         self._growing = self._judged = ""
@@ -40,7 +47,9 @@ class HookedSession:
         if not self._is_started:
             self._has_begun = True
             names = sorted([tool.spec.name for tool in self._host.tools])
-            started = await self._emit("agent_startup", agent_init={"tools_registered": names})
+            started = await self.emit_unread(
+                "agent_startup", agent_init={"tools_registered": names}
+            )
             if not started.proceeds:
                 return Deny(started.verdict.text)
             self._is_started = True
@@ -53,7 +62,7 @@ class HookedSession:
         """
         if (denied := await self.start()) is not None:
             return denied
-        emitted = await self._emit(point, **members)
+        emitted = await self.emit_unread(point, **members)
         if not emitted.proceeds:
             return Deny(emitted.verdict.text)
         return read(emitted.target) if emitted.is_changed else None
@@ -61,11 +70,63 @@ class HookedSession:
     async def end(self) -> None:
         """Emit the end of the session, if it has begun."""
         if self._has_begun:
-            await self._emit("agent_shutdown", summary={"reason": self.reason})
-            self._emitter.forget(self.scope.session_id)
+            await self.emit_unread("agent_shutdown", summary={"reason": self.reason})
 
-    async def _emit(self, point: Point, **members: Any) -> Emitted:
-        return await self._emitter.emit(self._host.bus, self.scope, point, **members)
+    async def emit_unread(self, point: Point, **members: Any) -> Emission:
+        """Put a context of *point* to the interceptors; return the recorded emission."""
+        emission, identity = self._emission(point, members), None
+        try:
+            identity = self._identify(emission.context)
+            await self._dispatch(emission)
+        except ContractError as error:
+            emission.reject(error)
+        except asyncio.CancelledError:
+            # The record stays without a gap, and the action does not go on.
+            emission.reject(ContractError("interceptor_failed", "CancelledError"))
+            self._end(emission, identity)
+            raise
+        self._end(emission, identity)
+        return emission
+
+    def _emission(self, point: Point, members: dict[str, Any]) -> Emission:
+        context = context_of(point, self.scope, next(self._sequence), **members)
+        return Emission(context, self._options)
+
+    def _identify(self, context: Context) -> str | None:
+        provider = self._options.seam.identity
+        return None if provider is None else provider.identify(context)
+
+    async def _dispatch(self, emission: Emission) -> None:
+        if not emission.active:
+            raise ContractError("no_interceptor")
+        try:
+            value = Interception(emission.context)
+        except FreezeError as error:
+            raise ContractError("context_invalid", str(error)) from None
+        with set_context(EMISSION, emission):
+            end = await self._host.bus.apply(INTERCEPTION, value, scope=self.scope)
+            if end.denied is not None and not emission.is_over:
+                emission.reject(ContractError("interceptor_failed", end.denied.reason))
+            await emission.finish()
+
+    def _end(self, emission: Emission, identity: str | None) -> None:
+        """Record the end of *emission*, whose context had *identity* at first."""
+        enforced, provider = None, self._options.seam.identity
+        try:
+            check_context(emission.context)
+            enforced = None if identity is None else self._identify(emission.context)
+        except ContractError as error:
+            # A transform has left no valid value, so nothing can go on with it.
+            if emission.verdict.permits:
+                emission.reject(error)
+        self._keep(
+            {
+                **emission.record(self._options),
+                "input_identity": identity,
+                "enforced_identity": enforced,
+                "identity_provider": None if provider is None else provider.name,
+            }
+        )
 
     # --- streamed answers ------------------------------------------------------------------------
 
@@ -97,9 +158,9 @@ class HookedSession:
     def break_off(self) -> None:
         """Record that the rest of a broken answer was never judged."""
         if self._growing != self._judged:
-            error = ContractError("streaming_unsupported")
-            answer = self._answer("", "error")
-            self._emitter.reject(self.scope, "post_model_call", error, **answer)
+            emission = self._emission("post_model_call", self._answer("", "error"))
+            emission.reject(ContractError("streaming_unsupported"))
+            self._end(emission, None)
         self.forget_answer()
 
     def forget_answer(self) -> None:

@@ -78,11 +78,6 @@ class Composition(NamedTuple):
             return cls(wire["profile"], value)
         return cls(wire["profile"], "")
 
-    @property
-    def is_parallel(self) -> bool:
-        """Whether each interceptor gets the original context."""
-        return self.profile.startswith("parallel/")
-
     def to_wire(self) -> dict[str, str]:
         """Return the composition for a record."""
         knobs = dict.fromkeys(KNOBS[self.profile], self.knob)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.bridges.agent_hooks.contract import ContractError
+from toolbus.events.catalogue import ToolSpec
 from toolbus.messages.codec import changed, encode
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import (
@@ -23,7 +24,6 @@ from toolbus.messages.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import Message, Part
 
 _EMPTY = ToolResponse()
@@ -50,6 +50,16 @@ def wire_tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         {"name": spec.name, "description": spec.description, "schema": thaw(spec.input_schema)}
         for spec in specs
     ]
+
+
+def read_spec(wire: Mapping[str, Any]) -> ToolSpec:
+    """Return the spec of a tool as a host declares it; hosts may leave out its schema."""
+    schema = wire.get("schema")
+    return ToolSpec(
+        name=wire["name"],
+        description=wire.get("description") or "",
+        input_schema=schema if isinstance(schema, dict) else {"type": "object"},
+    )
 
 
 def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
