@@ -706,6 +706,17 @@ async def test_an_interceptor_reaches_no_other_one(profile):
     assert world.ran == ["shown"]
 
 
+async def test_two_components_judge_apart():
+    first, second = Script(), Script(pre_tool_call=deny("the second"))
+    world = World(first, components=[AgentHooksComponent([second])])
+
+    await world.run()
+
+    assert world.ran == []
+    assert world.texts["tool"] == "the second"
+    assert [script.points.count("input") for script in (first, second)] == [1, 1]
+
+
 async def test_sub_agents_have_sessions_of_their_own():
     script = Script()
 

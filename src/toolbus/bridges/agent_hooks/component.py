@@ -191,9 +191,7 @@ class AgentHooksComponent(AgentComponent):
     @on(RUN_BEFORE, priority=_LAST, on_error="closed")
     async def begin(self, ctx: EventContext[RunStart]) -> Deny | None:
         """Emit `agent_startup` before the first run."""
-        session = self._session_of(ctx.scope)
-        session.outcomes.clear()
-        return await session.start()
+        return await self._session_of(ctx.scope).start()
 
     @on(MESSAGE_APPEND_BEFORE, roles="user", priority=_LAST, on_error="closed")
     async def judge_input(self, ctx: EventContext[Message]) -> Message | Deny | None:

@@ -85,8 +85,8 @@ class Emission:
         return changed(self.original["target"], self.target)
 
     def awaits(self, interceptor: BoundInterceptor) -> bool:
-        """Return whether *interceptor* is asked: the composition may be over."""
-        return not self.is_over and interceptor.runs_at(self.context["interception_point"])
+        """Return whether *interceptor* is asked: the composition may be over, or another's."""
+        return not self.is_over and any(each is interceptor for each in self.active)
 
     async def hear(
         self, interceptor: BoundInterceptor, ctx: EventContext[Interception]
