@@ -30,6 +30,7 @@ from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.bridges.agent_hooks import AgentHooksComponent, AgentHooksInterceptor
 from toolbus.bridges.agent_hooks.contract import POINTS, ContractError, canonical_json
+from toolbus.bridges.bridged_call import BridgeError
 from toolbus.errors import MessageDenied, ModelError, RegistrationError
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
@@ -427,6 +428,18 @@ async def test_a_failed_run_has_an_end():
         await Host(interceptor, session="other").input("third")
 
     assert watch.runs == ["error", "cancelled", "cancelled"]
+
+
+async def test_a_closed_interceptor_denies():
+    interceptor = AgentHooksInterceptor([Rules()])
+    host = Host(interceptor)
+    await host.call("c1", "read")
+    await interceptor.aclose()
+
+    for emitted in (host.input("go"), host.request(), host.call("c2", "read"), host.output("so")):
+        with pytest.raises(BridgeError, match="closed"):
+            await emitted
+    assert await host.shutdown() == {"decision": "allow"}
 
 
 async def test_a_run_below_leaves_its_caller_running():

@@ -244,6 +244,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             notes=(
                 "a sub-agent is judged where the host gives it the same interceptor",
                 "in a host that emits no model calls, calls of unknown tools pass by",
+                "agent-framework keeps original failures, which only their interceptor replaces",
             ),
         ),
     )

@@ -97,10 +97,11 @@ class AgentHooksInterceptor(FrameworkBridge):
         point = context["interception_point"]
         if point not in POINTS:
             raise ContractError("context_invalid", f"unknown point {point!r}")
-        session = self._session_of(context)
         if point == "agent_shutdown":
-            del self._sessions[context["session"]["id"]]
-        return await session.judge(context)
+            ended = self._sessions.pop(context["session"]["id"], None)
+            return ALLOW if ended is None else await ended.judge(context)
+        self.host.check_open()
+        return await self._session_of(context).judge(context)
 
     async def aclose(self) -> None:
         """End all open calls, write the last records, and close the components."""
@@ -111,21 +112,21 @@ class AgentHooksInterceptor(FrameworkBridge):
 
     def _session_of(self, context: Context) -> HostedSession:
         key = context["session"]["id"]
-        if key not in self._sessions:
-            self._sessions[key] = HostedSession(
-                self.host.session(key),
-                context["agent"]["framework"],
-                self._specs,
-                host_asks=self._host_asks,
-            )
+        session = self._sessions.pop(key, None)
+        if session is None:
+            framework, inner = context["agent"]["framework"], self.host.session(key)
+            session = HostedSession(inner, framework, self._specs, host_asks=self._host_asks)
             self._forget_idle()
-        return self._sessions[key]
+        self._sessions[key] = session
+        return session
 
     def _forget_idle(self) -> None:
-        """Forget the oldest idle sessions but the newest: some hosts never end theirs."""
-        idle = [key for key, session in self._sessions.items() if session.is_idle]
-        for key in idle[:-1][: max(0, len(self._sessions) - _MAX_SESSIONS)]:
+        """Forget the session of the longest idleness: some hosts never end theirs."""
+        if len(self._sessions) >= _MAX_SESSIONS:
+            key, session = next(iter(self._sessions.items()))
             del self._sessions[key]
+            if not session.is_idle:
+                self._sessions[key] = session
 
 
 class HostedSession:
