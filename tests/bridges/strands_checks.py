@@ -15,6 +15,7 @@ from strands import Agent, tool
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.multiagent import GraphBuilder
 from strands.session.file_session_manager import FileSessionManager
+from strands.tools.executors import ConcurrentToolExecutor, SequentialToolExecutor
 from strands.types.tools import AgentTool
 from strands_world import WorldModel
 from world import FIELDS, Script
@@ -145,6 +146,28 @@ def check_question_of_a_direct_call_is_left_to_the_approver():
     assert [*room.ends.values()] == [(1, "denied")]
 
 
+def check_answer_is_not_used_for_another_call_of_its_id():
+    class SameIds(WorldModel):
+        async def stream(self, *args, **options):
+            async for chunk in super().stream(*args, **options):
+                start = chunk.get("contentBlockStart", {}).get("start", {})
+                if "toolUse" in start:
+                    start["toolUse"]["toolUseId"] = "c1"
+                yield chunk
+
+    for executor in (SequentialToolExecutor(), ConcurrentToolExecutor()):
+        room = Room((), ASK)
+        turns = [DANGER, ["danger", {"text": "worse"}]], "done"
+        agent = room.make(turns, hooks=[room.bridge], tool_executor=executor)
+        agent.model = SameIds(Script(turns, room.seen, "c"))
+
+        paused = agent("go")
+        agent(answers(paused, "yes"))
+
+        assert [each.reason["arguments"] for each in paused.interrupts] == [{"text": "x"}]
+        assert room.ran in (["x"], [])
+
+
 def check_direct_call_is_judged():
     room = Room((), DENY, REDACT)
 
@@ -165,7 +188,7 @@ def check_call_that_a_hook_repeats_has_an_end_for_each_run():
     room.agent("go")
 
     assert room.ran == ["a", "a", "a"]
-    assert [count for count, _ in room.ends.values()] == [1, 1, 1]
+    assert room.ends == {"c1": (3, "ok")}
 
 
 def check_tool_that_a_hook_chooses_is_judged():

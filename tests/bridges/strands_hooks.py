@@ -4,13 +4,9 @@ import json
 
 from strands import tool
 from strands.hooks import AfterToolCallEvent, BeforeInvocationEvent, BeforeToolCallEvent
+from strands.middleware import InvokeModelResult, InvokeModelStage
+from strands.types.events import ModelStopReason
 from world_handlers import PromptRefusedError
-
-try:
-    from strands.middleware import InvokeModelResult, InvokeModelStage
-    from strands.types.events import ModelStopReason
-except ImportError:  # Before strands-agents 1.62.
-    InvokeModelStage = None
 
 
 def text_of(result) -> str:
@@ -72,8 +68,6 @@ class OwnHooks:
 
 def add_middleware(hooks, agent) -> None:
     """Add the middleware around the model: offered tools and answers."""
-    if InvokeModelStage is None:
-        return
 
     def offer(context):
         specs = [changed_spec(hooks, spec) for spec in context.tool_specs]

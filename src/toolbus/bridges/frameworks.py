@@ -171,7 +171,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="strands",
             title="Strands Agents",
             package="strands-agents",
-            versions=("1.43.0", "1.62.0"),
+            versions=("1.62.0", "1.62.0"),
             abilities={
                 "model_calls": "no",
                 "answer_errors": "no",
@@ -183,6 +183,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "the framework itself answers calls whose name is malformed, unseen",
                 "`agent.structured_output()`, which is deprecated, shows its prompt to no hook",
                 "a call that another hook cancels is not seen",
+                "events of a tool or sub-agent arrive when its call ends, if no handler changes it",
+                "prompts that a program puts into `agent.messages` itself are not seen",
+                "an answer that a hook puts in the place of the model's is not seen",
             ),
         ),
         Framework(

@@ -14,7 +14,6 @@ from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.strands.tool_results import (
     call_of,
     check_of,
-    is_prompt,
     result_of,
     spec_of,
     specs_for_model,
@@ -23,7 +22,6 @@ from toolbus.bridges.strands.tool_results import (
     with_text,
 )
 from toolbus.errors import RegistrationError
-from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.settings.extras import needs_extra
 
@@ -36,17 +34,13 @@ try:
         BeforeToolCallEvent,
     )
     from strands.interrupt import InterruptException
+    from strands.middleware import InvokeModelStage
     from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
     from toolbus.bridges.strands.running_tools import Guarded, Paused, RunningTool, StrandsRun
 except ImportError as error:
     msg = needs_extra("components in agents of Strands need its library", "strands")
     raise ImportError(msg, name="strands") from error
-
-try:
-    from strands.middleware import InvokeModelStage
-except ImportError:  # Before strands-agents 1.62.
-    InvokeModelStage = None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -81,8 +75,6 @@ class StrandsBridge(FrameworkBridge):
         super().__init__("strands", components, **options)
         self._interrupts = options.get("approver") is None
         self._runs: WeakKeyDictionary[Agent, StrandsRun] = WeakKeyDictionary()
-        # One agent without a session manager is the bridge's own session; others get new ones.
-        self._free_keys = [""]
 
     def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
         """Add our hooks to an agent, behind all that change a prompt or choose a tool."""
@@ -101,71 +93,53 @@ class StrandsBridge(FrameworkBridge):
                 self.wrap(node.executor)
         elif agent not in self._runs:
             agent.hooks.add_hook(self)
-            self._attach(AgentInitializedEvent(agent=agent))
+            self._run_of(agent)
         return agent
 
     # --- a run -----------------------------------------------------------------------------------
 
     def _run_of(self, agent: Agent) -> StrandsRun:
-        """Return the run of *agent*; one that has our hooks only since it was made is new here."""
         run = self._runs.get(agent)
         if run is None:
-            # Public only since strands-agents 1.55, and random there for one without a manager.
-            key = getattr(getattr(agent, "_session_manager", None), "session_id", "")
-            if key and agent.agent_id != "default":
+            # Random for an agent without a session manager.
+            key = agent.session_id
+            if agent.agent_id != "default":
                 key = f"{key}/{agent.agent_id}"
-            key = key or (self._free_keys.pop() if self._free_keys else new_id())
             run = self._runs[agent] = StrandsRun(self.host, key, agent.name)
-            if InvokeModelStage is not None:
-                # Of all handlers of this stage the first is a `ModelRouter`, which chooses a model.
-                agent.add_middleware(InvokeModelStage.Input, self._guard_context)
+            # Of all handlers of this stage the first is a `ModelRouter`, which chooses a model.
+            agent.add_middleware(InvokeModelStage.Input, self._guard_model)
         return run
 
     def _attach(self, event: AgentInitializedEvent) -> None:
         self._run_of(event.agent)
 
     async def _begin(self, event: BeforeInvocationEvent) -> None:
-        agent, run = event.agent, self._run_of(event.agent)
-        if InvokeModelStage is None and type(agent.model) is not Guarded:
-            agent.model = self._guard_model(agent.model, run)
+        run = self._run_of(event.agent)
         if event.cancel or (run.is_open and not event.messages):
             return  # A run that goes on after a pause has no message.
         run.open()
-        messages = event.messages or [each for each in agent.messages[-1:] if is_prompt(each)]
-        if not messages:
+        if not event.messages:
             return
         try:
-            prompt = await run.session().begin(text_of(messages))
+            prompt = await run.session().begin(text_of(event.messages))
         except PromptDenied as denied:
             run.is_open, event.cancel = False, denied.reason
-            return
-        changed = with_text(messages, prompt)
-        if event.messages:
-            event.messages = changed
         else:
-            agent.messages[-1:] = changed
+            event.messages = with_text(event.messages, prompt)
 
     async def _end(self, event: AfterInvocationEvent) -> None:
         run, result = self._run_of(event.agent), event.result
         reason = None if result is None else result.stop_reason
         if not run.is_open or reason in _PAUSES:
             return
-        run.is_open, session = False, run.session()
-        # The event does not have the exception that leaves the run, but it is being handled.
-        error = sys.exception()
-        if result is None and isinstance(error, Exception):
-            await session.fail(error)
-        elif result is None or reason == "cancelled":
-            await session.fail(asyncio.CancelledError("the run was cancelled"))
-        elif str(reason).startswith("limit_"):
-            await session.fail(RuntimeError(f"the run reached its {reason}"))
+        run.is_open = False
+        if reason in {None, "cancelled"}:
+            # The event does not have the exception that leaves the run, but it is being handled.
+            error = sys.exception()
+            cancelled = asyncio.CancelledError("the run was cancelled")
+            await run.session().fail(error if isinstance(error, Exception) else cancelled)
         else:
-            text = text_of([result.message])
-            if text and text != run.answer:
-                # A text of a hook or a delegate, which no model has streamed.
-                answer = await session.answer(text)
-                result.message["content"] = with_text([result.message], answer)[0]["content"]
-            await session.end()
+            await run.session().end()
 
     # --- its tools -------------------------------------------------------------------------------
 
@@ -177,62 +151,49 @@ class StrandsBridge(FrameworkBridge):
         unknown = SimpleNamespace(tool_name=name, tool_spec=spec, tool_type="unknown")
         tool = event.selected_tool or unknown
         if isinstance(agent := getattr(tool, "agent", None), Agent):
-            self.wrap(agent)
+            self._run_of(self.wrap(agent)).is_tool_of = self._run_of(event.agent)
         event.selected_tool = Guarded(tool, partial(self._stream_call, event, tool))
 
     async def _stream_call(
         self, event: BeforeToolCallEvent, tool: Any, use: Any, state: Any, **options: Any
     ) -> AsyncIterator[Any]:
         """Yield the events of a call of *tool*, as handlers left them."""
-        run = self._run_of(event.agent)
-        session, call_id = run.session(), run.new_call_id(use["toolUseId"])
-        # A hook may have chosen another tool: the call is judged under the name of that.
-        call = call_of(use, call_id, tool.tool_name)
+        run, running = self._run_of(event.agent), RunningTool(tool, use, state, options)
         # A direct call, `agent.tool.echo()`, belongs to no cycle, and Strands refuses its pause.
         pauses = self._interrupts and run.passes and "event_loop_cycle_id" in state
-        is_agent = isinstance(getattr(tool, "agent", None), Agent)
-        passes = is_agent and run.passes
-        running = RunningTool(tool, use, state, options, is_agent=is_agent, passes=passes)
-        asked = session.call(
-            call,
-            None if tool.tool_type == "unknown" else spec_of(tool.tool_spec, tool.tool_name),
-            running.run,
-            ask=partial(self._ask, event) if pauses else None,
-            check=check_of(tool),
-            passes=(Paused,),
-        )
-        task = asyncio.ensure_future(asked)
-        async for live in running.events_until(task):
-            yield live
         try:
-            end = task.result()
+            end = await run.session().call(
+                # A hook may have chosen another tool: the call is judged under the name of that.
+                call_of(use, tool.tool_name),
+                None if tool.tool_type == "unknown" else spec_of(tool.tool_spec, tool.tool_name),
+                running.run,
+                ask=partial(self._ask, event) if pauses else None,
+                check=check_of(tool),
+                passes=(Paused,),
+            )
         except Paused as pause:
             yield pause.event
-        except InterruptException as pause:
-            # Not raised again: strands-agents 1.43 takes it for a failure of the tool.
-            yield ToolInterruptEvent(use, [pause.interrupt])
-        else:
-            run.ended.add(call_id)
-            if end.is_changed or running.end is None:
-                result = result_of(end.response, running.end, use["toolUseId"])
-                yield ToolResultEvent(result, exception=end.error)
-                return
-            for held in running.held:
-                yield held
-            yield running.end
+            return
+        if end.is_changed or running.end is None:
+            result = result_of(end.response, running.end, use["toolUseId"])
+            yield ToolResultEvent(result, exception=end.error)
+            return
+        for held in (*running.held, running.end):
+            yield held
 
     async def _ask(self, event: BeforeToolCallEvent, ask: Ask, call: ToolCall) -> bool:
         reason = {"prompt": ask.prompt, "tool": call.name, "arguments": thaw(call.arguments)}
-        answer = event.interrupt(f"toolbus: {ask.prompt}", reason=reason)
+        try:
+            answer = event.interrupt(f"toolbus: {ask.prompt}", reason=reason)
+        except InterruptException as pause:
+            raise Paused(ToolInterruptEvent(event.tool_use, [pause.interrupt])) from None
         return answer is True or str(answer).strip().lower() in _APPROVALS
 
     # --- its model -------------------------------------------------------------------------------
 
-    def _guard_context(self, context: Any) -> Any:
-        return context.replace(model=self._guard_model(context.model, self._run_of(context.agent)))
-
-    def _guard_model(self, model: Any, run: StrandsRun) -> Any:
-        return Guarded(model, partial(self._stream_answer, model, run))
+    def _guard_model(self, context: Any) -> Any:
+        stream = partial(self._stream_answer, context.model, self._run_of(context.agent))
+        return context.replace(model=Guarded(context.model, stream))
 
     async def _stream_answer(
         self,

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from toolbus.tools.definitions import Tool
 
 
-def call_of(use: Mapping[str, Any], call_id: str, name: str) -> ToolCall:
+def call_of(use: Mapping[str, Any], name: str) -> ToolCall:
     """Return a use of the tool *name* as a call."""
     arguments = use["input"]
     if isinstance(arguments, dict):
         try:
-            return ToolCall(id=call_id, name=name, arguments=arguments)
+            return ToolCall(id=use["toolUseId"], name=name, arguments=arguments)
         except FreezeError:  # Such as an integer of more than 64 bits.
             pass
-    return ToolCall(id=call_id, name=name, raw=json.dumps(arguments, default=repr))
+    return ToolCall(id=use["toolUseId"], name=name, raw=json.dumps(arguments, default=repr))
 
 
 def spec_of(spec: Mapping[str, Any], name: str) -> ToolSpec:
@@ -69,7 +69,7 @@ async def specs_for_model(
 def check_of(tool: Any) -> Callable[[Mapping[str, Any]], str | None] | None:
     """Return a function for the problem of arguments; None where only the tool itself checks.
 
-    Functions are checked by pydantic, by no public name (strands-agents 1.43 to 1.62), and more
+    Functions are checked by pydantic, by no public name (strands-agents 1.62), and more
     leniently than by their schema: "1" is an integer.
     """
     validate = getattr(getattr(tool, "_metadata", None), "validate_input", None)
@@ -142,11 +142,6 @@ def _block_of(part: Part) -> dict[str, Any]:
 
 def _file_of(mime_type: str, data: str) -> dict[str, Any]:
     return {"format": mime_type.rpartition("/")[2], "source": {"bytes": b64decode(data)}}
-
-
-def is_prompt(message: Mapping[str, Any]) -> bool:
-    """Return whether *message* is a text of the user."""
-    return message["role"] == "user" and any("text" in block for block in message["content"])
 
 
 def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
