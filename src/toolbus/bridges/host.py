@@ -140,8 +140,7 @@ class BridgeHost(Participant):
 
     async def ready(self) -> None:
         """Acquire the resources of the components once, before the first call."""
-        self.check_open()
-        while not self._installed:
+        while not (self._installed or self._is_closed):
             # Threads have loops of their own, so no lock of asyncio fits.
             if self._installing.acquire(blocking=False):
                 try:
@@ -151,6 +150,7 @@ class BridgeHost(Participant):
                     self._installing.release()
             else:
                 await asyncio.sleep(0.001)
+        self.check_open()
 
     def check_open(self, *, is_end: bool = False) -> None:
         """Raise `BridgeError` if the bridge is closed: nothing passes without its handlers.
@@ -175,17 +175,16 @@ class BridgeHost(Participant):
 
     async def aclose(self) -> None:
         """Cancel the calls that run, write the last records, close the components, and leave."""
-        if self._is_closed:
-            return
         self._is_closed = True
-        sessions, self._sessions = self._sessions, OrderedDict()
-        for session in sessions.values():
+        for session in tuple(self._sessions.values()):
             await session.stop()
         self._has_left = True
+        sessions, self._sessions = self._sessions, OrderedDict()
         await self.bus.drain()
         for session in sessions.values():
             await session.close()
         await self._release()
+        self._installed = False  # Closed once, also if this is called again.
         self._leave()
         if self._owns_bus:
             await self.bus.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message, ToolCall
     from toolbus.store.protocol import Store
     from toolbus.transcript.session_log import CallRecord, SessionLog
+
+logger = logging.getLogger("toolbus")
 
 _STATE = "bridges/paused/"
 _OWN_KEY = os.urandom(32)
@@ -80,8 +83,11 @@ class PausedCalls:
         """Forget the call, which has its result."""
         self.spend(call_id)
         if call_id in self._stored:
-            await self._swap(call_id, None)
             self._stored.discard(call_id)
+            try:
+                await self._swap(call_id, None)
+            except Exception as error:  # noqa: BLE001 - the call has run, and `take` knows its end
+                logger.warning("a paused call is not marked as ended: %s", error)
 
     def begin_run(self) -> None:
         """Forget the answers of the run before: no framework keeps them for the next."""

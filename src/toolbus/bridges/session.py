@@ -199,7 +199,7 @@ class BridgeSession:
         bridged = BridgedCall(self, call, run, check, passes)
         # A framework cannot tell parallel calls of one id apart.
         may_pause = (ask is not None or bool(passes)) and all(
-            each.call.id != call.id for each in self._running
+            each.call.id != call.id for each in tuple(self._running)
         )
         self._running.add(bridged)
         try:

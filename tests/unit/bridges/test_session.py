@@ -395,6 +395,25 @@ def test_another_process_does_not_go_on_with_an_answered_call():
     assert roles == ["assistant", "tool", "assistant", "tool"]
 
 
+def test_a_store_that_forgets_no_pause_keeps_the_result():
+    class Failing(MemoryStore):
+        async def swap_state(self, session_id, name, expected, new):
+            if new is None:
+                raise OSError("disk full")
+            return await super().swap_state(session_id, name, expected, new)
+
+    interrupts, ran = Interrupts(), []
+
+    async def play():
+        session = host(judge(Ask("?")), store=Failing()).session("t")
+        with pytest.raises(PauseError):
+            await session.call(CALL, SPEC, runs(ran), ask=interrupts.ask)
+        interrupts.answers["c1"] = True
+        return await session.call(CALL, SPEC, runs(ran), ask=interrupts.ask)
+
+    assert (run(play()).status, ran) == ("ok", [{"a": 1}])
+
+
 def test_a_call_that_paused_inside_its_tool_can_be_asked_about_later():
     async def pause(arguments):
         raise PauseError
@@ -639,6 +658,28 @@ def test_a_closed_bridge_lets_nothing_pass():
         "the bridge to LangChain is closed; make another one"
     }
     assert ran == []
+
+
+def test_a_tool_that_closes_its_bridge_is_cancelled():
+    closed = []
+
+    class Resource(AgentComponent):
+        async def close(self):
+            closed.append("resource")
+
+    async def play():
+        bridge = host(ends := Ends(), Resource())
+
+        async def close(arguments):
+            await bridge.aclose()
+
+        end = await bridge.session("t").call(CALL, SPEC, close)
+        await bridge.aclose()
+        await bridge.aclose()
+        return end.status, ends.ends
+
+    assert run(asyncio.wait_for(play(), 20)) == ("cancelled", [("c1", "cancelled")])
+    assert closed == ["resource"]
 
 
 def test_closing_a_bridge_ends_its_calls():
