@@ -193,9 +193,12 @@ class BridgeHost(Participant):
         """Free the memory that components keep for an ended session."""
         self._states.memory.discard_session(session_id)
 
+    def admit(self, session: BridgeSession) -> None:
+        """Have *session* closed with the others, and found by its scope."""
+        self._sessions[_key_of(session.scope)] = session
+
     def _session(self, scope: Scope) -> BridgeSession:
-        # Not by its id alone: a key may look like the id of a sub-agent.
-        key = scope.session_id, scope.agent_id, scope.parent_session_id, scope.parent_call_id
+        key = _key_of(scope)
         with self._lock:
             session = self._sessions.pop(key, None) or BridgeSession(self, scope)
             self._sessions[key] = session
@@ -229,6 +232,11 @@ class BridgeHost(Participant):
             # A question is stored where the framework has no approval of its own.
             if ability in needed and delivery == "no" and ability != "ask":
                 yield ability
+
+
+def _key_of(scope: Scope) -> tuple[str, ...]:
+    # Not the session's id alone: a key may look like the id of a sub-agent.
+    return scope.session_id, scope.agent_id, scope.parent_session_id, scope.parent_call_id
 
 
 def _bounded(session_id: str) -> str:

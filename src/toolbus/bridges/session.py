@@ -75,10 +75,9 @@ class BridgeSession:
 
     def __init__(self, host: BridgeHost, scope: Scope) -> None:
         self.host, self.scope = host, scope
-        self._log = SessionLog(host.bus, scope.session_id, host.store, host.discard_session)
+        self._open()
         self._specs: dict[str, ToolSpec] = {}
         self._advertised = AdvertisedTools(())
-        self._paused = PausedCalls(self._log, host.store)
         self._running: set[BridgedCall] = set()
         self._result: RunResult[Any] = RunResult(status="ok")
 
@@ -249,8 +248,14 @@ class BridgeSession:
             await asyncio.wait(ends)
 
     async def close(self) -> None:
-        """Write the last records."""
+        """Write the last records; a later call opens the session again."""
+        self._is_closed = True
         await self._log.close()
+
+    def _open(self) -> None:
+        host, self._is_closed = self.host, False
+        self._log = SessionLog(host.bus, self.scope.session_id, host.store, host.discard_session)
+        self._paused = PausedCalls(self._log, host.store)
 
     async def _pass(self, bridged: BridgedCall, ask: AskUser | None, *, may_pause: bool) -> CallEnd:
         """Take the call to its end, or to a pause of its framework, which is raised."""
@@ -351,4 +356,7 @@ class BridgeSession:
 
     async def _open_host(self) -> None:
         await self.host.ready()
+        if self._is_closed:
+            self._open()
+            self.host.admit(self)
         await self.host.close_idle()

@@ -633,6 +633,24 @@ def test_idle_sessions_are_closed_beyond_a_number():
     assert run(play()) <= 257
 
 
+def test_a_session_that_was_closed_as_idle_opens_again():
+    async def play():
+        store = MemoryStore()
+        bridge = host(judge(Deny("no")), store=store)
+        first = bridge.session("first")
+        await first.call(CALL, SPEC, shown)
+        for number in range(300):
+            await bridge.session(str(number)).call(CALL, SPEC, shown)
+        before = len(await store.records("langchain-first"))
+        await first.call(CALL, SPEC, shown)
+        await bridge.aclose()
+        return before, len(await store.records("langchain-first"))
+
+    before, after = run(play())
+
+    assert after >= 2 * before - 1 > 1
+
+
 def test_a_closed_bridge_lets_nothing_pass():
     ran = []
 

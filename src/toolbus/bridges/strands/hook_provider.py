@@ -121,7 +121,7 @@ class StrandsBridge(FrameworkBridge):
         if not event.messages:
             return
         try:
-            prompt = await run.session().begin(text_of(event.messages))
+            prompt = await run.session.begin(text_of(event.messages))
         except PromptDenied as denied:
             run.is_open, event.cancel = False, denied.reason
         else:
@@ -137,9 +137,9 @@ class StrandsBridge(FrameworkBridge):
             # The event does not have the exception that leaves the run, but it is being handled.
             error = sys.exception()
             cancelled = asyncio.CancelledError("the run was cancelled")
-            await run.session().fail(error if isinstance(error, Exception) else cancelled)
+            await run.session.fail(error if isinstance(error, Exception) else cancelled)
         else:
-            await run.session().end()
+            await run.session.end()
 
     # --- its tools -------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class StrandsBridge(FrameworkBridge):
         # A direct call, `agent.tool.echo()`, belongs to no cycle, and Strands refuses its pause.
         pauses = self._interrupts and run.passes and "event_loop_cycle_id" in state
         try:
-            end = await run.session().call(
+            end = await run.session.call(
                 # A hook may have chosen another tool: the call is judged under the name of that.
                 call_of(use, tool.tool_name),
                 None if tool.tool_type == "unknown" else spec_of(tool.tool_spec, tool.tool_name),
@@ -206,7 +206,7 @@ class StrandsBridge(FrameworkBridge):
     ) -> AsyncIterator[Any]:
         """Yield the chunks of *model*; if handlers judge its text, at the end of that."""
         is_ours = "invocation_state" in options  # Not in calls outside a run, as for a summary.
-        session, text, held = run.session(), "", []
+        session, text, held = run.session, "", []
         offered = tool_specs
         if is_ours:
             offered = await specs_for_model(session, tool_specs, self.host.tools)

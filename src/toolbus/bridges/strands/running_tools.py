@@ -6,49 +6,39 @@ from typing import TYPE_CHECKING, Any
 
 from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
-from toolbus.bridges.bridged_call import RUNNING
 from toolbus.bridges.strands.tool_results import response_of
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.bridges.bridged_call import RunningCall
     from toolbus.bridges.host import BridgeHost
-    from toolbus.bridges.session import BridgeSession
 
 # The executor knows the end and the pause of a tool by these two events alone; only the first has
 # a public module.
 
 
 class StrandsRun:
-    """The runs of the agent *name*: the last *answer* of a model, and the session *key*."""
+    """The runs of the agent *name*: the last *answer* of a model, and the *session*."""
 
     is_open = False
     answer = ""
     is_tool_of: StrandsRun | None = None
-    _above: RunningCall | None = None
 
     def __init__(self, host: BridgeHost, key: str, name: str) -> None:
         self._host, self._key, self._name = host, key, name
+        self.session = host.session(key)
 
     @property
     def passes(self) -> bool:
         """Whether an interrupt of this run reaches the program, not a function of a tool."""
-        return self._above is None or (self.is_tool_of is not None and self.is_tool_of.passes)
+        is_below = bool(self.session.scope.parent_session_id)
+        return not is_below or (self.is_tool_of is not None and self.is_tool_of.passes)
 
     def open(self) -> None:
         """Begin a run, below the call that runs here, if one does."""
         self.is_open, self.answer = True, ""
-        running = RUNNING.get()
-        is_below = running is not None and running.session.host is self._host
-        self._above = running if is_below else None
-
-    def session(self) -> BridgeSession:
-        """Return the session, from the host each time, which may have closed an idle one."""
-        if self._above is None:
-            return self._host.session(self._key)
-        return self._host.session_below(self._above.session, self._name, self._above.call_id)
+        self.session = self._host.session_here(self._key, self._name)
 
 
 class RunningTool:

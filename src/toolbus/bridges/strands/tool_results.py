@@ -151,19 +151,15 @@ def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
 
 
 def with_text(messages: list[Any], text: str) -> list[Any]:
-    """Return *messages* with *text* for all of their text, in the place of the first block."""
+    """Return *messages* with *text* for all of their text, in the first block."""
     if text == text_of(messages):
         return messages
-    changed, unplaced = [], [{"text": text}]
-    for message in messages:
-        content: list[Any] = []
-        for block in message["content"]:
-            if "text" not in block:
-                content.append(block)
-            elif unplaced:
-                content.append(unplaced.pop())
-        changed.append({**message, "content": content})
-    return changed
+    rest = [
+        {**message, "content": [block for block in message["content"] if "text" not in block]}
+        for message in messages
+    ]
+    rest[0]["content"].insert(0, {"text": text})
+    return [message for message in rest if message["content"]]
 
 
 def with_answer(chunks: list[Any], text: str, answer: str) -> Iterator[Any]:
