@@ -278,6 +278,18 @@ class Blocks(AgentTool):
         }
 
 
+def check_background_call_is_judged():
+    # The model chooses it, strands-agents 1.62.
+    turns = [["danger", {"text": "x", "_background_execution": True}]], "waiting", "done"
+    for handler, ran in ((REDACT, ["x"]), (DENY, [])):
+        room = Room((), handler)
+        agent = room.make(turns, hooks=[room.bridge], background_tasks=True)
+        agent("go")
+
+        assert (room.ran, [count for count, _ in room.ends.values()]) == (ran, [1])
+        assert SECRET not in json.dumps(agent.messages, default=str)
+
+
 def check_each_kind_of_block_is_redacted():
     results, room = [], Room(([["blocks", {}]], "done"), REDACT, tools=[Blocks()])
     room.agent.hooks.add_callback(AfterToolCallEvent, lambda event: results.append(event.result))

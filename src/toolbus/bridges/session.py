@@ -194,7 +194,8 @@ class BridgeSession:
         the log before `CancelledError` is raised.
         """
         await self._open_host()
-        await self._advertise(call, spec)
+        if spec is not None and self._specs.get(call.name) != spec:
+            await self._provide((spec,))  # It is not in the list of the agent's tools.
         bridged = BridgedCall(self, call, run, check, passes)
         # A framework cannot tell parallel calls of one id apart.
         may_pause = (ask is not None or bool(passes)) and all(
@@ -258,7 +259,10 @@ class BridgeSession:
         self._paused = PausedCalls(self._log, host.store)
 
     async def _pass(self, bridged: BridgedCall, ask: AskUser | None, *, may_pause: bool) -> CallEnd:
-        """Take the call to its end, or to a pause of its framework, which is raised."""
+        """Take the call to its end, or to a pause of its framework, which is raised.
+
+        Cancelled, it ends first.
+        """
         call_id, gate = bridged.call.id, self.host.gate
         record = await self._paused.take(call_id) if may_pause else self._log.call_record()
         if may_pause:
@@ -271,12 +275,14 @@ class BridgeSession:
             append=partial(self._answer, record),
             leaves_pending=may_pause,
         )
-        try:
-            end = await self._run_to_end(bridged, record)
-        except BaseException:
-            self._paused.spend(call_id)
-            raise
+        bridged.task = ContainedTask(partial(self._call, bridged, record))
+        cancelled = await outlast(bridged.task.ended, bridged.stop)
         pause = bridged.pause or (gate.pause if isinstance(gate, FrameworkGate) else None)
+        if cancelled is not None or pause is None:
+            self._paused.spend(call_id)
+        if cancelled is not None:
+            raise cancelled
+        end = bridged.task.result()
         if may_pause and pause is None:
             await self._paused.end(call_id)
         elif may_pause:
@@ -291,14 +297,6 @@ class BridgeSession:
         self.host.check_open(is_end=True)
         return await record.answer(message, scope, tool)
 
-    async def _run_to_end(self, bridged: BridgedCall, record: CallRecord) -> CallEnd:
-        """Return the end of the call; cancelled, it ends first."""
-        bridged.task = ContainedTask(partial(self._call, bridged, record))
-        cancelled = await outlast(bridged.task.ended, bridged.stop)
-        if cancelled is not None:
-            raise cancelled
-        return bridged.task.result()
-
     async def _call(self, bridged: BridgedCall, record: CallRecord) -> CallEnd:
         call, runner = bridged.call, bridged.runner
         try:
@@ -312,7 +310,9 @@ class BridgeSession:
         bridged.has_begun = True
         for outcome in await runner.call_all(calls, self._advertised):
             if outcome.requested.id == call.id:
-                return self._end_of(bridged, outcome)
+                response, original = outcome.response, bridged.response
+                is_changed = original is None or not is_same(response, original)
+                return CallEnd(response, outcome, None if is_changed else bridged.error, is_changed)
         return CallEnd(failure("a handler removed the call", "denied"))
 
     async def _ask(self, call: ToolCall, record: CallRecord) -> Message:
@@ -324,16 +324,6 @@ class BridgeSession:
             if record.asked is None:
                 raise
             return record.asked
-
-    def _end_of(self, bridged: BridgedCall, outcome: ToolCallOutcome) -> CallEnd:
-        response, original = outcome.response, bridged.response
-        is_changed = original is None or not is_same(response, original)
-        return CallEnd(response, outcome, None if is_changed else bridged.error, is_changed)
-
-    async def _advertise(self, call: ToolCall, spec: ToolSpec | None) -> None:
-        """Offer *spec* to the handlers, unless it is in the list of the agent's tools."""
-        if spec is not None and self._specs.get(call.name) != spec:
-            await self._provide((spec,))
 
     async def _provide(
         self, specs: tuple[ToolSpec, ...], added: tuple[ToolSpec, ...] = ()
