@@ -260,6 +260,20 @@ async def check_late_result_is_judged():
     assert room.seen["read"]["c1"] == HIDDEN
 
 
+async def check_odd_prompts_are_judged():
+    # The framework refuses text beside a result that has an id.
+    result = types.FunctionResponse(name="echo", response={"result": "a"})
+    for parts in (
+        [types.Part(function_response=result), types.Part(text="a bad prompt")],
+        [types.Part(text="go"), types.Part(text="a bad prompt", thought=True)],
+    ):
+        room = Room(["done"], {"deny_prompt": "bad"})
+        await room.run(types.Content(role="user", parts=parts))
+
+        assert room.seen["runs"] == ["denied"]
+        assert "done" not in room.shown
+
+
 class OddModel(WorldModel):
     """A model that makes *calls*, which no script can hold."""
 

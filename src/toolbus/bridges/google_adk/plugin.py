@@ -97,25 +97,30 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         """
         lost = [id_ for id_, run in self._runs.items() if run.context() is None]
         await self._end_cancelled(lost)
-        parts, run = user_message.parts or [], self._run(invocation_context)
-        if any(part.function_response for part in parts):
-            return await judge_results(run.session, user_message)
-        prompt = "\n".join(texts_of(user_message))
+        run = self._run(invocation_context)
+        # The framework passes a user's thought to the model, as it passes a text.
+        parts = [part.model_copy(update={"thought": None}) for part in user_message.parts or []]
+        message = types.Content(role=user_message.role, parts=parts)
+        message = await judge_results(run.session, message)
+        prompt = "\n".join(texts_of(message))
+        is_result = any(part.function_response for part in parts)
+        if is_result and not prompt:
+            return message
         try:
             read = await run.session.begin(prompt)
         except PromptDenied as error:
             run.denied = error.reason
             return types.Content(role="user", parts=[types.Part(text=error.reason)])
-        return None if read == prompt else with_text(user_message, read)
+        return message if read == prompt else with_text(message, read)
 
     async def before_run_callback(
         self, *, invocation_context: InvocationContext
     ) -> types.Content | None:
         """End the run of a denied prompt."""
         reason = self._run(invocation_context).denied
-        return (
-            None if reason is None else types.Content(role="model", parts=[types.Part(text=reason)])
-        )
+        if reason is None:
+            return None
+        return types.Content(role="model", parts=[types.Part(text=reason)])
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
