@@ -25,4 +25,4 @@ def test_checks_of_google_adk_hold(release, tmp_path):
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(done.stdout.split()) >= 26
+    assert len(done.stdout.split()) >= 27

@@ -108,10 +108,27 @@ class GuardedCall:
             self._context.request_confirmation(hint=hint)
             self._context.actions.skip_summarization = True
             raise PausedError
-        events = self._context.session.events
-        asked = [event.actions.requested_tool_confirmations.get(self.call_id) for event in events]
-        if [each.hint for each in asked if each is not None][-1:] != [hint]:
+        if self._answered() != {hint}:
             return None
         # The tool would take the answer as one to a question of its own.
         self._context.tool_confirmation = None
         return confirmation.confirmed is True
+
+    def _answered(self) -> set[str]:
+        """Return the hints of the questions about the call that the user has just answered.
+
+        A model can call `adk_request_confirmation` itself, and ask the user a question of its own.
+        """
+        events, hints = self._context.session.events, set[str]()
+        by_user = [event.get_function_responses() for event in events if event.author == "user"]
+        ids = {answer.id for answers in by_user[-1:] for answer in answers}
+        for call in [call for event in events for call in event.get_function_calls()]:
+            match call.args if call.id in ids else None:
+                case {
+                    "originalFunctionCall": {"id": self.call_id},
+                    "toolConfirmation": {"hint": hint},
+                }:
+                    hints.add(str(hint))
+                case {"originalFunctionCall": {"id": self.call_id}}:
+                    hints.add("")
+        return hints
