@@ -138,12 +138,6 @@ def texts_of(content: types.Content | None) -> list[str]:
 
 
 def with_text(content: types.Content, text: str) -> types.Content:
-    """Return *content* with *text* in place of all its texts."""
-    parts, is_placed = [], False
-    for part in content.parts or []:
-        if not part.text or part.thought:
-            parts.append(part)
-        elif not is_placed:
-            is_placed = True
-            parts.append(part.model_copy(update={"text": text}))
-    return content.model_copy(update={"parts": parts})
+    """Return *content* with *text* in place of all its texts, before its other parts."""
+    others = [part for part in content.parts or [] if not part.text or part.thought]
+    return content.model_copy(update={"parts": [types.Part(text=text), *others]})
