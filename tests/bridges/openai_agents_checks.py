@@ -20,14 +20,13 @@ from agents import (
     InputGuardrailTripwireTriggered,
     LocalShellTool,
     MaxTurnsExceeded,
+    Model,
     ModelBehaviorError,
     ModelProvider,
     RunConfig,
     RunHooks,
     Runner,
     RunState,
-    ShellCommandOutput,
-    ShellResult,
     ShellTool,
     SQLiteSession,
     ToolGuardrailFunctionOutput,
@@ -44,11 +43,9 @@ from agents.mcp import MCPServer
 from agents.testing import ScriptedModel, assistant_message, function_call
 from mcp.types import CallToolResult, Tool
 from openai.types.responses import (
-    ResponseCustomToolCall,
-    ResponseFunctionShellToolCall,
     ResponseFunctionToolCall,
+    ResponseIncompleteEvent,
 )
-from openai.types.responses.response_output_item import LocalShellCall
 from pydantic import BaseModel
 from scenarios import HIDDEN, REASON, SECRET
 from world import FIELDS
@@ -284,35 +281,18 @@ async def check_bridge_runs_an_agent_in_a_tool():
     assert room.ends == [["s1", "denied"], ["sub", "ok"], ["c1", "ok"], ["agent", "ok"]]
 
 
-async def check_other_bridge_in_a_tool_is_judged_by_both():
-    outer, inner = Room(DENY, {"redact_prompt": "*"}, {"redact_answer": "*"}), Room(REDACT)
-    sub = inner.agent([ECHO], f"it is {SECRET}", name="sub", prefix="s")
-
-    @function_tool
-    async def delegate() -> str:
-        return (await inner.bridge.run(sub, f"use {SECRET}")).final_output
-
-    agent = outer.agent([("delegate", {})], "done", tools=[delegate])
-    await outer.bridge.run(agent, "hi")
-    assert (inner.ran, REASON in read(sub)["s1"]) == ([], True)
-    assert read(agent) == {"c1": f"it is {HIDDEN}"}
-    assert sub.model.calls[0].input == [{"role": "user", "content": f"use {HIDDEN}"}]
-    assert outer.ends == [["s1", "denied"], ["sub", "ok"], ["c1", "ok"], ["agent", "ok"]]
-    assert [end[0] for end in inner.ends] == ["s1", "agent"]
-
-
-async def check_other_bridge_hands_over_with_leave():
-    outer, inner = Room({"deny": "transfer_to_other"}), Room()
-    other = inner.agent("other", name="other", prefix="o")
-    sub = inner.agent([("transfer_to_other", {})], "stayed", name="sub", handoffs=[other])
+async def check_other_bridge_in_a_tool_is_refused():
+    outer, inner = Room(), Room()
+    sub = inner.agent([ECHO], "below", name="sub", prefix="s")
 
     @function_tool
     async def delegate() -> str:
         return (await inner.bridge.run(sub, "go")).final_output
 
-    agent = outer.agent([("delegate", {})], "done", tools=[delegate], prefix="d")
+    agent = outer.agent([("delegate", {})], "done", tools=[delegate])
     await outer.bridge.run(agent, "hi")
-    assert (read(agent), REASON in read(sub)["c1"]) == ({"d1": "stayed"}, True)
+    assert outer.ends == [["c1", "error"], ["agent", "ok"]]
+    assert (inner.ran, inner.ends) == ([], [])
 
 
 async def check_broken_arguments_do_not_pause():
@@ -321,6 +301,41 @@ async def check_broken_arguments_do_not_pause():
     result = await room.bridge.run(agent, "hi")
     assert (result.final_output, room.ran) == ("done", ["a"])
     assert ["c1", "invalid_arguments"] in room.ends
+
+
+async def check_broken_call_does_not_spare_another_its_approval():
+    for handlers, setting in (((), True), ((ASK,), False)):
+        room = Room(*handlers)
+        tool = function_tool(room.echo.__wrapped__, needs_approval=setting)
+        agent = room.agent([("echo", "{broken"), ECHO], "done", tools=[tool])
+        await room.bridge.run(agent, "hi")
+        assert room.ran == []
+
+
+async def check_stream_without_an_end_is_redacted():
+    class Stopped(Model):
+        async def get_response(self, *_, **__):
+            raise NotImplementedError
+
+        async def stream_response(self, *_, **__):
+            async for event in model_of(f"it is {SECRET}").stream_response(*_, **__):
+                if event.type == "response.completed":
+                    yield ResponseIncompleteEvent(
+                        response=event.response,
+                        sequence_number=event.sequence_number,
+                        type="response.incomplete",
+                    )
+                else:
+                    yield event
+
+    room, seen = Room({"redact_answer": "*"}), []
+    result = await room.bridge.run_streamed(Agent("agent", model=Stopped()), "hi")
+    events = result.stream_events()
+    with suppress(ModelBehaviorError):
+        while True:
+            seen.append(str(await anext(events)))
+    text = "".join(seen)
+    assert (HIDDEN in text, SECRET in text) == (True, False)
 
 
 async def check_framework_converts_arguments():
@@ -342,32 +357,6 @@ async def check_denied_handoff_stays():
     result = await room.bridge.run(agent, "hi")
     assert (result.final_output, result.last_agent.name) == ("stayed", "agent")
     assert REASON in read(agent)["c1"]
-
-
-async def check_calls_that_the_framework_skips_have_an_end():
-    room = Room()
-    others = [room.agent("other", name=name) for name in ("one", "two")]
-    calls = [("transfer_to_one", {}), ("transfer_to_two", {})]
-    await room.bridge.run(room.agent(calls, handoffs=others), "hi")
-    assert sorted(room.ends[:2]) == [["c1", "ok"], ["c2", "error"]]
-
-    room = Room()
-    tool = function_tool(room.echo.__wrapped__, needs_approval=True)
-    agent = room.agent([ECHO], [ECHO], "done", tools=[tool])
-    result = await room.bridge.run(agent, "hi")
-    state = result.to_state()
-    for item in state.get_interruptions():
-        state.reject(item, always_reject=True)
-    await room.bridge.run(agent, state)
-    assert (room.ran, [call_id for call_id, _ in room.ends]) == ([], ["c1", "c2", "agent"])
-
-    room = Room()
-    call = {"call_id": "c2", "name": "echo", "arguments": "{}", "namespace": "no"}
-    lost = ResponseFunctionToolCall(**call, type="function_call")
-    model = ScriptedModel([[function_call("echo", {"text": "a"}, call_id="c1"), lost]])
-    with suppress(ModelBehaviorError):
-        await room.bridge.run(Agent("agent", model=model, tools=[room.echo]), "hi")
-    assert (room.ran, sorted(call_id for call_id, _ in room.ends)) == ([], ["agent", "c1", "c2"])
 
 
 async def check_handoffs_may_lead_back():
@@ -435,55 +424,15 @@ async def check_wrapped_agent_needs_a_run():
 async def check_tools_that_nothing_judges_are_refused():
     room = Room()
     room.bridge = OpenAIAgentsBridge(components([DENY]))
-    agent = room.agent("done", tools=[ApplyPatchTool(editor=None)])
-    with suppress(RegistrationError):
-        await room.bridge.run(agent, "hi")
-        raise AssertionError
-
-
-async def check_shells_are_judged():
-    room, ran = Room({"rewrite": "shell", "set": {"command": "ls"}}, REDACT), []
-
-    def execute(request):
-        ran.append(request.data.action.commands)
-        return ShellResult(output=[ShellCommandOutput(stdout=SECRET)])
-
-    action = {"commands": ["rm -r x", "ls"], "timeout_ms": None, "max_output_length": None}
-    call = ResponseFunctionShellToolCall.model_validate(
-        {"id": "i", "call_id": "c1", "action": action, "status": "completed", "type": "shell_call"}
-    )
-    model = ScriptedModel([[call], [assistant_message("done")]])
-    agent = Agent("agent", model=model, tools=[ShellTool(executor=execute)])
-    await room.bridge.run(agent, "hi")
-    assert (ran, room.ends) == ([["ls"]], [["c1", "ok"], ["agent", "ok"]])
-    text = str(agent.model.calls[-1].input)
-    assert (HIDDEN in text, SECRET in text) == (True, False)
-
-
-async def check_local_shells_and_custom_tools_are_judged():
-    room, ran = Room({"deny": "local_shell"}, {"deny": "custom"}), []
-    action = {"command": ["rm", "x"], "env": {}, "type": "exec"}
-    calls = [
-        LocalShellCall.model_validate(
-            {
-                "id": "i",
-                "call_id": "c1",
-                "action": action,
-                "status": "completed",
-                "type": "local_shell_call",
-            }
-        ),
-        ResponseCustomToolCall(call_id="c2", input="x", name="custom", type="custom_tool_call"),
-    ]
-    model = ScriptedModel([[call] for call in calls] + [[assistant_message("done")]])
-    tools = [
-        LocalShellTool(executor=ran.append),
-        CustomTool(name="custom", description="", on_invoke_tool=lambda _, text: ran.append(text)),
-    ]
-    agent = Agent("agent", model=model, tools=tools)
-    await room.bridge.run(agent, "hi")
-    assert (ran, str(agent.model.calls[-1].input).count(REASON)) == ([], 2)
-    assert room.ends == [["c1", "denied"], ["c2", "denied"], ["agent", "ok"]]
+    for tool in (
+        ApplyPatchTool(editor=None),
+        CustomTool(name="custom", description="", on_invoke_tool=lambda *_: "a"),
+        LocalShellTool(executor=str),
+        ShellTool(executor=str),
+    ):
+        with suppress(RegistrationError):
+            await room.bridge.run(room.agent("done", tools=[tool]), "hi")
+            raise AssertionError
 
 
 async def check_namespaces_are_parts_of_names():
@@ -682,7 +631,8 @@ async def check_cancelled_stream_ends_its_calls():
     room = Room()
     result = await room.bridge.run_streamed(room.agent([("slow", {})]), "hi")
     reading = asyncio.create_task(anext(aiter(result.stream_events())))
-    await asyncio.sleep(0.2)
+    while "slow" not in room.ran:
+        await asyncio.sleep(0.01)
     result.cancel()
     await asyncio.wait({reading})
     await room.bridge.aclose()

@@ -140,7 +140,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "hosted_tools": "no",
             },
             notes=(
-                "an agent with a computer or patch tool is refused, unless `partial=True`",
+                "computer, patch, shell and custom tools are refused, unless `partial=True`",
+                "a bridge inside a tool of another bridge is refused",
+                "a call that the framework skips, such as a second handoff, has no end",
                 "`Runner.run` in a tool shows no prompt or answer of a model that is only named",
             ),
         ),

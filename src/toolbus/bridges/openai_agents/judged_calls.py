@@ -10,7 +10,6 @@ import json
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from copy import copy
-from functools import cached_property
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from agents.tool import (
     set_function_tool_failure_error_function,
 )
 
+from toolbus.bridges.bridged_call import RUNNING, RunningCall
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
@@ -65,36 +65,15 @@ class JudgedTool:
     def __init__(self, tool: FunctionTool, *, is_unknown: bool = False) -> None:
         self.tool, self.name = tool, tool.qualified_name
         self.spec = None if is_unknown else spec_of(tool)
-        self._offered = self.spec
-        self._shown: dict[bool, tuple[ToolSpec | None, FunctionTool]] = {}
 
-    @cached_property
-    def _inner(self) -> FunctionTool:
-        """The tool itself, with its own failures."""
-        inner = copy(self.tool)
-        inner.timeout_behavior = "raise_exception"
-        # The framework's masked text of a failure would reach the handlers otherwise.
-        return set_function_tool_failure_error_function(inner, None)
-
-    def shown(self, offered: ToolSpec | None = None, *, pauses: bool = True) -> FunctionTool:
+    def shown(self, offered: ToolSpec) -> FunctionTool:
         """Return the tool for the framework, as *offered*, and with its pauses for approval."""
-        run = CURRENT.get()
-        pauses = pauses and (run is None or run.pauses or bool(self.tool.needs_approval))
-        self._offered = offered or self._offered
-        # Kept for the next turns, because a copy copies all of the schema.
-        offered_before, shown = self._shown.get(pauses, (None, None))
-        if shown is None or offered_before != self._offered:
-            shown = self._copy(pauses=pauses)
-            self._shown[pauses] = self._offered, shown
-        return shown
-
-    def _copy(self, *, pauses: bool) -> FunctionTool:
         shown = copy(self.tool)
         shown.on_invoke_tool, shown.timeout_seconds = self.invoke, None
-        if self._offered is not None and self._offered != self.spec:
-            shown.description = self._offered.description
-            shown.params_json_schema = thaw(self._offered.input_schema)
-        if pauses:
+        if offered != self.spec:
+            shown.description = offered.description
+            shown.params_json_schema = thaw(offered.input_schema)
+        if self.spec is not None:
             shown.needs_approval = self.needs_approval
         return shown
 
@@ -103,28 +82,30 @@ class JudgedTool:
     ) -> bool:
         """Return whether the call waits for the user: a guard asks, or the tool's own setting."""
         run = current_run(self.name)
-        call = run.calls.get(call_id)
-        if call is None:
-            call = JudgedCall(self, run, call_of(call_id, self.name, json.dumps(parameters)))
-            run.calls[call_id] = call
+        if context.is_tool_approved(self.name, call_id) is not None:
+            return True
+        call = JudgedCall(self, run, call_of(call_id, self.name, json.dumps(parameters)))
+        run.calls[call_id] = call
         if not await call.is_asked():
             setting = self.tool.needs_approval
             needs = setting(context, parameters, call_id) if callable(setting) else setting
             if call.work.done() or not (await needs if isawaitable(needs) else needs):
                 return False
-            await call.pause()
+        del run.calls[call_id]
+        await call.pause()
         run.is_paused = True
         return True
 
     async def invoke(self, context: ToolContext[Any], arguments: str) -> Any:
         """Return the result of a call for the framework."""
         run, call_id = current_run(self.name), context.tool_call_id
+        run.paused.pop(call_id, None)
         call = run.calls.get(call_id)
-        if call is None or call.is_paused:
+        if call is None:
+            approved = context.is_tool_approved(self.name, call_id)
             call = JudgedCall(self, run, call_of(call_id, self.name, arguments))
-            call.go_on(approved=context.is_tool_approved(self.name, call_id))
+            call.go_on(approved=approved)
             run.calls[call_id] = call
-        run.take(call_id)
         try:
             end = await call.end(context, arguments)
         except AwaitsApprovalError:
@@ -141,7 +122,7 @@ class JudgedTool:
             return await self._failure(end.error, context)
         if end.error is not None:
             raise end.error
-        if not (end.is_changed or isinstance(call.output, ToolResponse)):
+        if not end.is_changed:
             return call.output
         structured = end.response.structured
         return end.response.text if structured is None else thaw(structured)
@@ -164,32 +145,24 @@ class JudgedTool:
             raise error
         return text
 
-    async def run_tool(
-        self, context: ToolContext[Any], arguments: str, outer: JudgedRun | None
-    ) -> Any:
-        """Return the tool's own result as the components of *outer* leave it; raise its failure."""
-        call_id = context.tool_call_id
-        if outer is not None:
-            outer.take(call_id)
-            call = JudgedCall(self, outer, call_of(call_id, self.name, arguments))
-            call.go_on(approved=None)
-            end = await call.end(context, arguments)
-            if end.error is not None:
-                raise end.error
-            return end.response if end.is_changed else call.output
-        context = copy(context)
+    async def run_tool(self, context: ToolContext[Any], arguments: str) -> Any:
+        """Return the tool's own result; raise its own failure."""
+        context, inner = copy(context), copy(self.tool)
         context.tool_arguments = arguments
+        inner.timeout_behavior = "raise_exception"
+        # The framework's masked text of a failure would reach the handlers otherwise.
+        inner = set_function_tool_failure_error_function(inner, None)
         # The pause of a sub-agent that a function runs would end there.
         is_agent = agent_of(self.tool) is not None
-        below = current_run(self.name).below(call_id, pauses=is_agent)
+        run = current_run(self.name)
+        below, running = run.below(pauses=is_agent), RunningCall(run.session, context.tool_call_id)
         try:
-            with set_context(CURRENT, below):
+            with set_context(CURRENT, below), set_context(RUNNING, running):
                 output = await invoke_function_tool(
-                    function_tool=self._inner, context=context, arguments=arguments
+                    function_tool=inner, context=context, arguments=arguments
                 )
         finally:
-            for each in below:
-                await each.drop_calls()
+            await below.drop_calls()
         if below.is_paused and is_agent:
             raise AwaitsApprovalError
         return output
@@ -197,18 +170,15 @@ class JudgedTool:
     def problem(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the problem of *arguments*; None also for a tool that validates them itself."""
         problem = schemas.problem(self.tool.params_json_schema, arguments)
-        if problem is None:
+        function = getattr(self.tool, "__wrapped__", None)
+        if problem is None or function is None:
             return None
+        # The framework converts some values, such as "2" for an integer.
+        schema = function_schema(function, strict_json_schema=False)
         try:
-            model = function_schema(
-                self.tool.__wrapped__, strict_json_schema=False
-            ).params_pydantic_model
-            model(**arguments)
-        except AttributeError:
-            return None
+            schema.params_pydantic_model(**arguments)
         except ValueError:
             return problem
-        # The framework converts some values, such as "2" for an integer.
         return None
 
 
@@ -216,21 +186,15 @@ class JudgedCall:
     """A call of *tool*: its way through the components, which waits for the framework to run it."""
 
     output: Any = None
-    is_paused = False
+    _approved: bool | None = None
 
-    def __init__(
-        self, tool: JudgedTool, run: JudgedRun, call: ToolCall, *, is_refused: bool = False
-    ) -> None:
-        self.call, self._tool, self._text, self._outer = call, tool, "", run.outer
+    def __init__(self, tool: JudgedTool, run: JudgedRun, call: ToolCall) -> None:
+        self.call, self._tool, self._text = call, tool, ""
         loop = asyncio.get_running_loop()
-        self._approved: bool | None = None
         self._asked: asyncio.Future[bool] = loop.create_future()
         self._started: asyncio.Future[tuple[ToolContext[Any], Context] | None]
         self._started = loop.create_future()
-        ask = self._ask if run.pauses or is_refused else None
-        if is_refused:
-            # Nobody is asked about it any more.
-            self.go_on(approved=False)
+        ask = self._ask if run.pauses else None
         check, passes = tool.problem, (AwaitsApprovalError,)
         self.work: asyncio.Task[CallEnd] = asyncio.create_task(
             run.session.call(call, tool.spec, self._run, ask=ask, check=check, passes=passes)
@@ -245,16 +209,12 @@ class JudgedCall:
         """Wait for the guards; return whether a guard asks."""
         either: set[asyncio.Future[Any]] = {self.work, self._asked}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not (self._asked.done() and self._asked.result()):
-            return False
-        with suppress(AwaitsApprovalError):
-            await self.work
-        return True
+        return self._asked.done() and self._asked.result()
 
     async def pause(self) -> None:
         """Leave the call open, for its next process perhaps."""
-        self.is_paused = True
-        self._started.set_exception(AwaitsApprovalError())
+        if not self._asked.result():
+            self._started.set_exception(AwaitsApprovalError())
         with suppress(AwaitsApprovalError):
             await self.work
 
@@ -270,8 +230,7 @@ class JudgedCall:
     async def refuse(self, text: str) -> None:
         """End the call, which the framework has answered with *text* instead of running it."""
         self._text = text
-        if not self._started.done():
-            self._started.set_result(None)
+        self._started.set_result(None)
         await asyncio.wait({self.work})
 
     async def cancel(self) -> None:
@@ -281,7 +240,6 @@ class JudgedCall:
 
     async def _ask(self, ask: Ask, call: ToolCall) -> bool | Deny | None:  # noqa: ARG002
         if not self._asked.done():
-            self.is_paused = True
             self._asked.set_result(True)
             raise AwaitsApprovalError
         return self._approved
@@ -294,7 +252,7 @@ class JudgedCall:
             return failure(self._text, "denied")
         context, variables = started
         text = self._text if arguments == self.call.arguments else json.dumps(arguments)
-        work = self._tool.run_tool(context, text, self._outer)
+        work = self._tool.run_tool(context, text)
         self.output = await asyncio.create_task(work, context=variables)
         try:
             return to_response(self.output)
@@ -329,13 +287,9 @@ def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:
 
 def unknown(spec: ToolSpec) -> FunctionTool:
     """Return a tool for calls of a name that no tool of the agent has."""
-
-    async def fail(_: ToolContext[Any], __: str) -> str:
-        raise NotImplementedError
-
-    schema = thaw(spec.input_schema)
+    schema, fail = thaw(spec.input_schema), JudgedTool.invoke  # Replaced, and never run.
     tool = FunctionTool(spec.name, spec.description, schema, fail, strict_json_schema=False)
-    return JudgedTool(tool, is_unknown=True).shown(pauses=False)
+    return JudgedTool(tool, is_unknown=True).shown(spec)
 
 
 def call_of(call_id: str, name: str, text: str) -> ToolCall:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolbus.bridges.openai_agents.judged_runs import JudgedRun
 
 _SIGNATURE = signature(Model.get_response)  # That of `stream_response` is the same.
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class JudgedModel(Model):
@@ -49,14 +50,14 @@ class JudgedModel(Model):
         run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
         await _pass_request(run, request.arguments)
         response = await self._model.get_response(*request.args[1:], **request.kwargs)
-        for each in run or ():
-            await each.answer(response.output, request.arguments)
+        if run is not None:
+            await run.answer(response.output, request.arguments)
         return response
 
     async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
         """Yield the events of the model's answer, with its text as handlers left it.
 
-        If a handler takes answers, all from the first text on is held back until the end.
+        If a handler takes answers, all is held back until the end.
         """
         run, request = CURRENT.get(), _SIGNATURE.bind(self, *args, **options)
         await _pass_request(run, request.arguments)
@@ -74,35 +75,27 @@ async def _judged(
     run: JudgedRun, events: AsyncIterator[Any], request: dict[str, Any]
 ) -> AsyncIterator[Any]:
     """Yield *events*, those of the model's answer to *request*, as handlers left it."""
-    is_holding = any(each.bridge.host.judges("assistant") for each in run)
+    is_holding = run.bridge.host.judges("assistant")
     held: list[Any] = []
     items: list[Any] = []
     async for event in events:
         if event.type == "response.output_item.done":
             items.append(event.item)
-        if event.type == "response.completed":
+        if event.type in _ENDS:
             # Some models give the items only one by one.
             event.response.output = output = event.response.output or items
             text = answer_in(output)
-            for each in run:
-                await each.answer(output, request)
+            await run.answer(output, request)
             changed = answer_in(output)
             if changed != text:
                 deltas = [each for each in held if each.type == "response.output_text.delta"]
                 held = [each.model_copy(update={"delta": changed}) for each in deltas[:1]]
             for each in held:
                 yield each
-        elif is_holding and (held or _has_text(event)):
+        elif is_holding:
             held.append(event)
             continue
         yield event
-
-
-def _has_text(event: Any) -> bool:
-    """Return whether *event* of a stream holds text of an answer."""
-    if event.type == "response.output_item.done":
-        return bool(event.item.type == "message")
-    return event.type == "response.content_part.done" or "output_text" in event.type
 
 
 class JudgedProvider(ModelProvider):
@@ -124,8 +117,7 @@ async def _pass_request(run: JudgedRun | None, request: dict[str, Any]) -> None:
     """Put a prompt in *request*, the arguments of a model, on the bus, and change it there."""
     if run is None:
         return
-    for each in run:
-        request["input"] = await each.request(request["input"])
+    request["input"] = await run.request(request["input"])
     if request["tracing"] is ModelTracing.ENABLED:
         # The model writes its span before handlers have seen the answer.
         request["tracing"] = ModelTracing.ENABLED_WITHOUT_DATA

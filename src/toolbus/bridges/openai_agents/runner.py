@@ -19,6 +19,7 @@ from toolbus.bridges.openai_agents.judged_models import JudgedModel, JudgedProvi
 from toolbus.bridges.openai_agents.judged_runs import JudgedRun
 from toolbus.bridges.openai_agents.wrapped_agents import wrap
 from toolbus.bridges.threads import run_for_thread
+from toolbus.errors import RegistrationError
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
@@ -113,12 +114,12 @@ class OpenAIAgentsBridge(FrameworkBridge):
     ) -> tuple[JudgedRun, Any, dict[str, Any]]:
         config = options.get("run_config") or RunConfig()
         config = RunConfig(**config) if isinstance(config, dict) else config
-        current, key = CURRENT.get(), _conversation(options, config)
-        if current is not None and current.bridge is self:
-            run = JudgedRun(self, running=current.running, outer=current.outer)
-        else:
-            run = JudgedRun(self, key, outer=current)
-        run.open(agent.name)
+        current = CURRENT.get()
+        if current is not None and current.bridge is not self:
+            reason = "another bridge runs it in a tool; use one bridge for both"
+            raise RegistrationError(f"agent {agent.name!r}", reason)
+        run = JudgedRun(self, _conversation(options, config))
+        run.open(agent)
         if isinstance(user_input, RunState):
             # Private, but nothing else leads to the agent that goes on, perhaps after a handoff.
             wrap(user_input._current_agent or agent)  # noqa: SLF001

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agents import (
     Agent,
     ApplyPatchTool,
     ComputerTool,
+    CustomTool,
     FunctionTool,
     Handoff,
+    LocalShellTool,
     Model,
+    ShellTool,
     handoff,
 )
 
@@ -30,9 +33,7 @@ from toolbus.bridges.openai_agents.judged_calls import (
     unknown,
 )
 from toolbus.bridges.openai_agents.judged_models import JudgedModel
-from toolbus.bridges.openai_agents.local_tools import judged_local, spec_of_local
 from toolbus.errors import RegistrationError
-from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def wrap(agent: Agent[Any]) -> None:
         return
     kind: Any = type(agent)  # For mypy, a class is not hashable if its instances are not.
     agent.__class__ = _wrapped(kind)
-    for each in filter(None, [*map(_target, agent.handoffs), *map(agent_of, agent.tools)]):
+    _wrap_targets(agent, agent.tools)
+
+
+def _wrap_targets(agent: Agent[Any], tools: list[Tool]) -> None:
+    for each in filter(None, [*map(_target, agent.handoffs), *map(agent_of, tools)]):
         wrap(each)
 
 
@@ -91,37 +96,32 @@ async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
         agent.model = JudgedModel(agent.model)
     # A new list, because clones of an agent share theirs.
     agent.handoffs = [_judged(each) for each in agent.handoffs]
-    known = {} if run is None else {id(each.tool): each for each in run.judged.values()}
-    functions = [
-        known.get(id(each)) or JudgedTool(each) for each in tools if isinstance(each, FunctionTool)
-    ]
-    for target in filter(None, [*map(_target, agent.handoffs), *map(agent_of, tools)]):
-        wrap(target)
+    _wrap_targets(agent, tools)
+    functions = [JudgedTool(each) for each in tools if isinstance(each, FunctionTool)]
     judged = {each.name: each for each in functions}
-    local = {spec.name: (each, spec) for each in tools if (spec := spec_of_local(each)) is not None}
-    offered = [spec_of(each.tool) for each in functions] + [spec for _, spec in local.values()]
+    offered = [spec_of(each.tool) for each in functions]
     if run is not None:
         # Without a run the framework only restores a state.
+        run.open(agent)
+        run.settings = {each.name: each.tool.needs_approval for each in functions}
+        _refuse_unseen(run, tools)
         added = [each.spec for each in run.bridge.host.tools if each.spec.name not in judged]
-        for each in run:
-            each.open(agent.name).agent, each.judged = agent, judged
-            _refuse_unseen(each, tools)
-            offered, added = [*await each.session.adapt_tools(offered, added)], []
-    shown: list[Tool] = []
-    for spec in offered:
-        if spec.name in judged:
-            shown.append(judged[spec.name].shown(spec))
-        elif spec.name in local:
-            shown.append(judged_local(*local[spec.name]))
-        else:
-            shown.append(unknown(spec))
-    hosted = [each for each in tools if not isinstance(each, FunctionTool)]
-    return [*shown, *[each for each in hosted if spec_of_local(each) is None]]
+        offered = [*await run.session.adapt_tools(offered, added)]
+    shown: list[Tool] = [
+        judged[spec.name].shown(spec) if spec.name in judged else unknown(spec) for spec in offered
+    ]
+    return [*shown, *[each for each in tools if not isinstance(each, FunctionTool)]]
+
+
+def _runs_here(tool: Tool) -> bool:
+    if isinstance(tool, ShellTool):
+        return tool.executor is not None
+    return isinstance(tool, ApplyPatchTool | ComputerTool | CustomTool | LocalShellTool)
 
 
 def _refuse_unseen(run: JudgedRun, tools: list[Tool]) -> None:
     """Raise for a tool whose calls run in this process and pass no component."""
-    unseen = sorted(each.name for each in tools if isinstance(each, ApplyPatchTool | ComputerTool))
+    unseen = sorted(each.name for each in tools if _runs_here(each))
     if unseen and not run.bridge.partial:
         reason = f"the calls of {', '.join(unseen)} pass no component; make it a function tool"
         raise RegistrationError(f"agent {run.agent.name!r}", reason)
@@ -140,32 +140,21 @@ def _judged(item: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
     if isinstance(item, JudgedHandoff):
         return item
     original = item if isinstance(item, Handoff) else handoff(item)
-
-    async def invoke(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
-        return await _hand_over(current_run(original.tool_name), original, context, arguments)
-
     judged = copy(original)
     judged.__class__ = JudgedHandoff
-    judged.on_invoke_handoff = invoke
+    judged.on_invoke_handoff = partial(_hand_over, original)
     return judged
 
 
 async def _hand_over(
-    run: JudgedRun, original: Handoff[Any, Any], context: RunContextWrapper[Any], raw: str
+    original: Handoff[Any, Any], context: RunContextWrapper[Any], raw: str
 ) -> Agent[Any]:
     """Return the agent that takes over; the same agent, with the reason, if that is denied."""
-    targets: list[Agent[Any]] = []
-    requested = run.take(name=original.tool_name)
-    call_id = new_id() if requested is None else requested.id
-    call = call_of(call_id, original.tool_name, raw)
+    run, targets = current_run(original.tool_name), []
+    call = call_of(run.call_ids[original.tool_name], original.tool_name, raw)
 
     async def transfer(arguments: dict[str, Any]) -> ToolResponse:
         text = raw if arguments == call.arguments else json.dumps(arguments)
-        if run.outer is not None:
-            target = await _hand_over(run.outer, original, context, text)
-            targets.append(target)
-            is_denied = target is run.outer.agent
-            return ToolResponse.from_text(run.outer.transfer, is_error=is_denied)
         target = await original.on_invoke_handoff(context, text)
         wrap(target)
         targets.append(target)
