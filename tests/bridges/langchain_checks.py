@@ -21,7 +21,7 @@ from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_core.tracers.langchain import wait_for_all_tracers
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime, tools_condition
+from langgraph.prebuilt import InjectedState, InjectedStore, ToolNode, ToolRuntime, tools_condition
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from langsmith import Client
@@ -288,8 +288,7 @@ async def check_results_of_every_kind_are_judged():
             assert read["c7"] == f"a True {HIDDEN}"
             assert read["c8"] == f"a True {HIDDEN}"
             by_id = {each.tool_call_id: each for each in state["messages"][-10:-1]}
-            assert by_id["c2"].artifact == {"raw": HIDDEN, "uses": 2}
-            assert by_id["c3"].artifact is None
+            assert by_id["c2"].artifact is None
             assert by_id["c9"].status == "error"
             assert SECRET not in str(state)
         history = [*make().get_state_history(THREAD)]
@@ -311,22 +310,18 @@ async def check_wrapped_tool_runs_outside_of_agents():
     house = House()
     async with LangChainBridge([house]) as bridge:
         assert bridge.wrap(look).invoke({"text": "a"}) == f"a {HIDDEN}"
-        assert await bridge.wrap(SINGLE).ainvoke("a") == f"a {HIDDEN}"
+        assert await bridge.wrap(Described()).ainvoke({"text": "a"}) == f"a True {HIDDEN}"
         assert bridge.wrap(look).invoke({"text": "bad"}) == "not that"
         assert bridge.wrap(bridge.wrap(look)) is bridge.wrap(look)
         assert bridge.wrap(injected).args.keys() == {"text"}
 
 
-async def check_callbacks_and_state_of_a_tool_stay_its_own():
-    seen, kept = Everything(), Described()
-    told = Described(name="told", callbacks=[seen])
+async def check_state_of_a_tool_stays_its_own():
+    kept = Described()
     async with LangChainBridge([House()]) as bridge:
-        turn = [("described", {"text": "a"}), ("told", {"text": "a"})]
-        agent = create_agent(Model.of(turn, "done"), [kept, told], middleware=[bridge])
-        await agent.ainvoke(GO)
+        model = Model.of([("described", {"text": "a"})], "done")
+        await create_agent(model, [kept], middleware=[bridge]).ainvoke(GO)
     assert kept.runs == 1
-    assert len(seen.texts) == 2
-    assert SECRET not in "".join(seen.texts)
 
 
 async def check_question_pauses_until_another_process_answers():
@@ -367,7 +362,8 @@ def graph(bridge, *turns, tools=(ask_echo, look, fail)):
     """Return a graph without `create_agent`."""
     model, builder = Model.of(*turns), StateGraph(MessagesState)
     builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    builder.add_node("tools", bridge.tool_node([*tools]))
+    wrappers = {"wrap_tool_call": bridge.wrap_tool_call, "awrap_tool_call": bridge.awrap_tool_call}
+    builder.add_node("tools", ToolNode([*tools], **wrappers))
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", tools_condition)
     builder.add_edge("tools", "model")
@@ -625,45 +621,6 @@ async def check_handlers_of_requests_run():
             assert ends.statuses == ["denied" if word == "deny" else "ok"] * 2
 
 
-class Garbled(Model):
-    """A model whose calls of `fail` have arguments that are not JSON."""
-
-    def _generate(self, messages, *values, **options):
-        result = super()._generate(messages, *values, **options)
-        message = result.generations[0].message
-        garbled = [call for call in message.tool_calls if call["name"] == "fail"]
-        message.tool_calls = [call for call in message.tool_calls if call not in garbled]
-        message.invalid_tool_calls = [
-            {
-                "name": "fail",
-                "args": '{"text"',
-                "id": call["id"],
-                "error": "",
-                "type": "invalid_tool_call",
-            }
-            for call in garbled
-        ]
-        return result
-
-
-async def check_calls_that_are_not_json_have_an_end():
-    house = House()
-    async with LangChainBridge([house]) as bridge:
-        turn = [("look", {"text": "a"}), ("fail", {})]
-        for turns, read in (([turn, "done"], ["c1", "c2"]), ([turn[1:]], [])):
-
-            def make(turns=turns):
-                return create_agent(Garbled.of(*turns), [look, fail], middleware=[bridge])
-
-            async for state in both(make):
-                assert sorted(results(state)) == read
-                assert "JSON" in results(state).get("c2", "JSON")
-    ends = [end[:2] for end in house.ends]
-    assert ends.count(["c2", "invalid_arguments"]) == 2
-    assert ends.count(["c1", "invalid_arguments"]) == 2
-    assert ends.count(["c1", "ok"]) == 2
-
-
 class Dynamic(AgentMiddleware):
     """A middleware that has a tool of its own."""
 
@@ -682,20 +639,6 @@ async def check_tool_of_earlier_middleware_is_judged():
             )
         ):
             assert results(state) == {"c1": f"a {HIDDEN}"}
-
-
-async def check_failure_leaves_the_run_if_wanted():
-    house = House()
-    house.enabled = False
-    async with LangChainBridge([house, ends := Ends()], raises=True) as bridge:
-        agent = create_agent(
-            Model.of([("fail", {"text": "a"}), ("fail", {"text": "b"})]),
-            [fail],
-            middleware=[bridge],
-        )
-        failure = await asyncio.gather(agent.ainvoke(GO), return_exceptions=True)
-        assert isinstance(failure[0], ValueError)
-        assert ends.statuses == ["error"]
 
 
 class Ends(AgentComponent):
@@ -758,7 +701,7 @@ async def check_sync_program_closes_the_bridge():
                 Model.of([("look", {"text": "a"})], "done"), [look], middleware=[bridge]
             )
             agent.invoke(GO, THREAD)
-            bridge.close()
+            asyncio.run(bridge.aclose())
 
         await asyncio.to_thread(program)
         texts = [message.text for message in await store.read("langchain-t")]

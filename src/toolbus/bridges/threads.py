@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from toolbus.bridges.bridged_call import RUNNING, BridgeError
 from toolbus.tasks.loops import set_context
@@ -16,8 +16,11 @@ from toolbus.tools.calls.execution import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from concurrent.futures import Future
 
     from toolbus.bridges.bridged_call import RunningCall
+
+T = TypeVar("T")
 
 
 class _Work(NamedTuple):
@@ -64,6 +67,11 @@ def run_for_thread(
         running.cancel()
         raise
     return running.result()
+
+
+def start(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start *work* in the loop of all such calls; return its future, which any thread may read."""
+    return asyncio.run_coroutine_threadsafe(work, _loop())
 
 
 def _run_in(running: RunningCall | None, function: Callable[..., Any], *args: Any) -> Any:

@@ -5,16 +5,19 @@ Facts about the framework are from runs with langchain 1.5.2 and langgraph 1.2.2
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 try:
     from langchain.agents.middleware import AgentMiddleware, hook_config
     from langchain.agents.middleware.types import AgentState, OmitFromSchema
     from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+    from langchain_core.runnables.config import var_child_runnable_config
     from langchain_core.tools import BaseTool
     from langgraph.config import get_config
+    from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt import ToolNode
     from langgraph.pregel import Pregel
@@ -24,11 +27,9 @@ except ImportError as error:
     raise ImportError(needs_extra("the bridge needs langchain", "langchain")) from error
 
 from toolbus.bridges.host import FrameworkBridge
-from toolbus.bridges.langchain.callbacks import agent_of
-from toolbus.bridges.langchain.model_messages import with_text
-from toolbus.bridges.langchain.requests import ModelCall, respond, respond_async
-from toolbus.bridges.langchain.tool_messages import message_of
-from toolbus.bridges.langchain.tools import SESSION, GuardedTool, guarded
+from toolbus.bridges.langchain.messages import message_of, with_text
+from toolbus.bridges.langchain.requests import ModelCall
+from toolbus.bridges.langchain.tools import GuardedTool, guarded
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.threads import run_for_thread
 from toolbus.events.catalogue import RUN_AFTER, RunResult
@@ -37,16 +38,11 @@ from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Awaitable,
-        Callable,
-        Coroutine,
-        Iterable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
+    from langchain_core.runnables import RunnableConfig
     from langgraph.runtime import Runtime
     from langgraph.types import Command
 
@@ -74,9 +70,8 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         agent = create_agent(model, tools, middleware=[bridge])
 
     It belongs at the end of *middleware*, so that it judges what other middleware changed. The
-    thread of a run is its session. *raises* lets the exception of a failed tool leave the run, as
-    LangChain does, if no handler has replaced it; by default the model reads it. The other options
-    are those of `BridgeHost`.
+    thread of a run is its session. The model reads the error of a tool that fails. *options* are
+    those of `BridgeHost`.
     """
 
     state_schema = BridgeState
@@ -84,26 +79,17 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     def __init__(
         self,
         components: Iterable[AgentComponent | ToolAdapter] = (),
-        *,
-        raises: bool = False,
         **options: Any,
     ) -> None:
         FrameworkBridge.__init__(self, "langchain", components, **options)
-        self.raises = raises
         # Without an approver a question pauses the run, if it can be paused.
         self.pauses = options.get("approver") is None
         # A tag of the tools that are guarded by this bridge.
         self.tag = f"toolbus {new_id()}"
-        # By session, the run (`Scope.run_id`) whose end is on the bus already.
-        self._ended: WeakKeyDictionary[BridgeSession, str | None] = WeakKeyDictionary()
-        # The sessions that know the tools of their agent.
-        self._equipped: WeakSet[BridgeSession] = WeakSet()
+        # The sessions whose run has its end on the bus already.
+        self._ended: WeakSet[BridgeSession] = WeakSet()
         # By the `id` of a tool, kept with the tool so that no other gets its id.
         self._guarded: dict[int, tuple[BaseTool, GuardedTool]] = {}
-
-    def close(self) -> None:
-        """Do as `aclose`, for a program without an event loop."""
-        in_thread(self.aclose())
 
     def wrap(self, target: T) -> T:
         """Return *target*, a tool or an agent of another maker, whose calls pass the components.
@@ -132,18 +118,13 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
             entry = self._guarded[id(tool)] = tool, guarded(tool, self)
         return entry[1]
 
-    def tool_node(self, tools: Sequence[BaseTool | Callable[..., Any]], **options: Any) -> ToolNode:
-        """Return the node of *tools* for a graph without `create_agent`; *options* are its own."""
-        wrappers = {"wrap_tool_call": self.wrap_tool_call, "awrap_tool_call": self.awrap_tool_call}
-        return ToolNode(tools, **wrappers, **options)
-
     def session_of(self, config: Mapping[str, Any], key: str = "") -> BridgeSession:
         """Return the session of the run with *config*: its thread's, or *key*'s.
 
         A run inside of a guarded tool is that of a sub-agent.
         """
         thread = config.get("configurable", {}).get("thread_id")
-        agent = agent_of(config.get("metadata", {})) or "sub-agent"
+        agent = config.get("metadata", {}).get("lc_agent_name") or "sub-agent"
         return self.host.session_here(str(thread or key), agent)
 
     # --- a run: its prompt, its answer and its end -----------------------------------------------
@@ -151,7 +132,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: BridgeState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Put the prompt on the bus."""
-        return in_thread(self.abefore_agent(state, runtime))
+        return run_for_thread(lambda _: self.abefore_agent(state, runtime))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(
@@ -163,6 +144,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         key = new_id()
         session = self.session_of(get_config(), key)
         changes: dict[str, Any] = {"toolbus_session": key}
+        self._ended.discard(session)
         prompts = [*takewhile(_is_prompt, reversed(state["messages"]))][::-1]
         if not prompts:
             return changes
@@ -170,7 +152,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         try:
             entered = await session.begin(text)
         except PromptDenied as denied:
-            self._ended[session] = session.scope.run_id
+            self._ended.add(session)
             removed = [RemoveMessage(id=str(message.id)) for message in prompts]
             messages = [*removed, AIMessage(denied.reason)]
             return {**changes, "messages": messages, "jump_to": "end"}
@@ -181,7 +163,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
 
     def after_agent(self, state: BridgeState, runtime: Runtime[Any]) -> None:
         """Put the end of the run on the bus."""
-        in_thread(self.aafter_agent(state, runtime))
+        run_for_thread(lambda _: self.aafter_agent(state, runtime))
 
     async def aafter_agent(
         self,
@@ -190,26 +172,16 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     ) -> None:
         """Put the end of the run on the bus."""
         session = self._session(get_config(), state)
-        if not self._has_ended(session):
+        if session not in self._ended:
+            self._ended.add(session)
             await session.end()
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the model the tools as handlers left them, and the user its answer."""
-        session, late = self._session(get_config(), request.state), self.host.judges("assistant")
-        call = ModelCall(self, session, request)
-        try:
-            if (answer := in_thread(call.begin())) is not None:
-                return answer
-            try:
-                response = respond(handler, call.request, late=late)
-            except Exception as error:  # noqa: BLE001 - raised again unless a handler answers
-                return in_thread(call.fail(error))
-            return in_thread(call.end(response))
-        except BaseException as error:
-            in_thread(self._fail(session, error))
-            raise
+        with self._streaming():
+            return run_for_thread(lambda in_caller: self._ask(request, in_caller(handler)))
 
     async def awrap_model_call(
         self,
@@ -217,21 +189,8 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Show the model the tools as handlers left them, and the user its answer."""
-        session, late = self._session(get_config(), request.state), self.host.judges("assistant")
-        call = ModelCall(self, session, request)
-        try:
-            if (answer := await call.begin()) is not None:
-                return answer
-            try:
-                response = await respond_async(handler, call.request, late=late)
-            except Exception as error:  # noqa: BLE001 - raised again unless a handler answers
-                return await call.fail(error)
-            return await call.end(response)
-        except BaseException as error:
-            await self._fail(session, error)
-            raise
-
-    # --- calls ------------------------------------------------------------------------------------
+        with self._streaming():
+            return await self._ask(request, handler)
 
     def wrap_tool_call(
         self,
@@ -239,16 +198,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Run the tool guarded."""
-        session = self._session(request.runtime.config, request.state)
-        if request.tool is None:
-            call = in_thread(self._unknown_call(session, request))
-            return message_of(session.call_sync(call, None, _no_tool).response, call)
-        try:
-            with set_context(SESSION, session):
-                return handler(request.override(tool=self.guard_tool(request.tool)))
-        except BaseException as error:
-            in_thread(self._fail(session, error))
-            raise
+        return run_for_thread(lambda in_caller: self._call(request, in_caller(handler)))
 
     async def awrap_tool_call(
         self,
@@ -256,16 +206,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Run the tool guarded."""
-        session = self._session(request.runtime.config, request.state)
-        if request.tool is None:
-            call = await self._unknown_call(session, request)
-            return message_of((await session.call(call, None, _no_tool)).response, call)
-        try:
-            with set_context(SESSION, session):
-                return await handler(request.override(tool=self.guard_tool(request.tool)))
-        except BaseException as error:
-            await self._fail(session, error)
-            raise
+        return await self._call(request, handler)
 
     # ----------------------------------------------------------------------------------------------
 
@@ -273,42 +214,57 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         key = state.get("toolbus_session", "") if isinstance(state, dict) else ""
         return self.session_of(config, key)
 
+    def _streaming(self) -> AbstractContextManager[Any]:
+        """Return the context in which the stream "messages" shows an answer if it was judged.
+
+        langgraph 1.2: it shows a model's tokens at once, unless the request has a tag. With that it
+        shows the message that leaves the node.
+        """
+        if not self.host.judges("assistant"):
+            return nullcontext()
+        config = get_config()
+        tagged: RunnableConfig = {**config, "tags": [*(config.get("tags") or ()), TAG_NOSTREAM]}
+        return set_context(var_child_runnable_config, tagged)
+
+    async def _ask(self, request: ModelRequest[Any], handler: Any) -> ModelResponse[Any]:
+        session = self._session(get_config(), request.state)
+        try:
+            return await ModelCall(self, session, request).run(handler)
+        except BaseException as error:
+            await self._fail(session, error)
+            raise
+
+    async def _call(self, request: ToolCallRequest, handler: Any) -> Any:
+        session = self._session(request.runtime.config, request.state)
+        try:
+            if request.tool is not None:
+                tool = self.guard_tool(request.tool).model_copy(update={"session": session})
+                return await handler(request.override(tool=tool))
+            asked = request.tool_call
+            call = ToolCall(id=asked["id"] or new_id(), name=asked["name"], arguments=asked["args"])
+            return message_of((await session.call(call, None, _no_tool)).response, call)
+        except BaseException as error:
+            await self._fail(session, error)
+            raise
+
     async def adapt_tools(
         self, session: BridgeSession, tools: Iterable[BaseTool]
     ) -> tuple[ToolSpec, ...]:
         """Return the specs of *tools*, and of those of components, as handlers show them."""
-        self._equipped.add(session)
         specs = {tool.name: self.guard_tool(tool).spec for tool in tools}
         added = [tool.spec for tool in self.host.tools if tool.spec.name not in specs]
         return await session.adapt_tools([*specs.values()], added)
 
-    async def _unknown_call(self, session: BridgeSession, request: ToolCallRequest) -> ToolCall:
-        if session not in self._equipped:
-            # A graph whose requests to the model pass no middleware. The runtime of
-            # langgraph-prebuilt 1.0.9 does not know the tools yet.
-            await self.adapt_tools(session, getattr(request.runtime, "tools", ()))
-        call = request.tool_call
-        return ToolCall(id=call["id"] or new_id(), name=call["name"], arguments=call["args"])
-
     def deny_run(self, session: BridgeSession, reason: str) -> None:
         """Put the denied end of a run on the bus."""
-        self._ended[session] = session.scope.run_id
+        self._ended.add(session)
         self.host.bus.do(RUN_AFTER, RunResult(status="denied", reason=reason), scope=session.scope)
-
-    def _has_ended(self, session: BridgeSession) -> bool:
-        return self._ended.get(session, "") == session.scope.run_id
 
     async def _fail(self, session: BridgeSession, error: BaseException) -> None:
         """Put the failed end of the run on the bus, once for parallel calls."""
-        if not (isinstance(error, GraphBubbleUp) or self._has_ended(session)):
-            self._ended[session] = session.scope.run_id
+        if not (isinstance(error, GraphBubbleUp) or session in self._ended):
+            self._ended.add(session)
             await session.fail(error)
-
-
-def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of *work*, for a thread without an event loop."""
-    result: T = run_for_thread(lambda _: work)
-    return result
 
 
 def _is_prompt(message: Any) -> bool:

@@ -7,9 +7,8 @@ arguments, so a rewritten call is refused. Calls of unknown tools have no callba
 
 from __future__ import annotations
 
-from asyncio import CancelledError
-from queue import SimpleQueue
-from threading import Thread
+import asyncio
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -17,23 +16,15 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolInvocationError
 
 from toolbus.bridges.bridged_call import BridgeError
-from toolbus.bridges.langchain.tool_messages import message_in, message_of, response_of
-from toolbus.bridges.session import CallEnd
+from toolbus.bridges.langchain.messages import message_in, put_response, response_of
+from toolbus.bridges.threads import start
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages.records import ToolCall, ToolResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from uuid import UUID
 
-    from toolbus.bridges.session import BridgeSession
-
-REWRITTEN = "a handler changed the arguments, which an agent that is not wrapped cannot follow"
-
-
-def agent_of(metadata: Mapping[str, Any]) -> str:
-    """Return the name that `create_agent` got, from the *metadata* of a run; "" without one."""
-    return metadata.get("lc_agent_name") or ""
+    from toolbus.bridges.session import BridgeSession, CallEnd
 
 
 class CallRefused(ToolInvocationError):
@@ -44,54 +35,48 @@ class CallRefused(ToolInvocationError):
         self.message = text
 
 
-class NestedCall(Thread):
-    """A call of a tool by a sub-agent of *session*, whose start and end only callbacks tell."""
+class NestedCall:
+    """The *call* of a sub-agent of *session*, whose start and end only callbacks tell."""
 
     def __init__(self, session: BridgeSession, call: ToolCall, spec: ToolSpec) -> None:
-        super().__init__(daemon=True)
-        self._session, self._call, self._spec = session, call, spec
-        self._steps: SimpleQueue[CallEnd | dict[str, Any]] = SimpleQueue()
-        self._outcomes: SimpleQueue[ToolResponse | BaseException] = SimpleQueue()
+        self.call = call
+        self._arguments: Future[dict[str, Any]] = Future()
+        self._outcome: Future[ToolResponse] = Future()
+        # A timeout of the call cannot cancel it, so that the tool still has a place for its result.
+        self._outcome.set_running_or_notify_cancel()
+        self._end = start(session.call(call, spec, self._run, passes=(GraphBubbleUp,)))
 
-    def run(self) -> None:
-        """Take the call through the handlers; the tool runs elsewhere, between two steps."""
-        try:
-            end = self._session.call_sync(
-                self._call, self._spec, self._tool, passes=(GraphBubbleUp,)
-            )
-        except BaseException as error:  # noqa: BLE001 - it has left the tool already
-            end = CallEnd(ToolResponse(), error=error, is_changed=False)
-        self._steps.put(end)
+    async def _run(self, arguments: dict[str, Any]) -> ToolResponse:
+        if self._arguments.done():
+            raise BridgeError("a call of an unwrapped sub-agent cannot run again")
+        if arguments != self.call.arguments:
+            raise BridgeError("a handler changed the arguments of an agent that is not wrapped")
+        self._arguments.set_result(arguments)
+        return await asyncio.wrap_future(self._outcome)
 
     def begin(self) -> None:
         """Return when the tool may run; raises `CallRefused`."""
-        self.start()
-        step = self._steps.get()
-        if isinstance(step, dict) and step != self._call.arguments:
-            step = self.finish(BridgeError(REWRITTEN))
-        if isinstance(step, CallEnd):
-            raise CallRefused(step.response.text)
+        steps: tuple[Future[Any], ...] = (self._arguments, self._end)
+        wait(steps, return_when=FIRST_COMPLETED)
+        if not self._arguments.done():
+            raise CallRefused(self._end.result().response.text)
 
-    def finish(self, outcome: ToolResponse | BaseException) -> CallEnd:
-        """Return the end of the call whose tool ended with *outcome*."""
-        while not isinstance(step := self._put(outcome), CallEnd):
-            outcome = BridgeError("a call of an unwrapped sub-agent cannot run again")
-        return step
+    def end(self, outcome: ToolResponse | BaseException) -> CallEnd | None:
+        """Return the end of the call, whose tool ended with *outcome*; None for a paused one."""
+        if isinstance(outcome, ToolResponse):
+            self._outcome.set_result(outcome)
+        elif isinstance(outcome, Exception):
+            self._outcome.set_exception(outcome)
+        else:
+            self.abandon()
+        wait((self._end,))
+        if self._end.cancelled() or isinstance(self._end.exception(), GraphBubbleUp):
+            return None
+        return self._end.result()
 
     def abandon(self) -> None:
         """End the call as cancelled, without waiting for its end."""
-        self._outcomes.put(CancelledError())
-
-    def _put(self, outcome: ToolResponse | BaseException) -> CallEnd | dict[str, Any]:
-        self._outcomes.put(outcome)
-        return self._steps.get()
-
-    def _tool(self, arguments: dict[str, Any]) -> ToolResponse:
-        self._steps.put(arguments)
-        outcome = self._outcomes.get()
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
+        self._end.cancel()
 
 
 class SubAgentCalls(BaseCallbackHandler):
@@ -104,11 +89,11 @@ class SubAgentCalls(BaseCallbackHandler):
 
     def __init__(self, session: BridgeSession, call: ToolCall, guarded: str) -> None:
         self._session, self._call, self.guarded = session, call, guarded
-        self._calls: dict[UUID, tuple[NestedCall, ToolCall]] = {}
+        self._calls: dict[UUID, NestedCall] = {}
 
     def abandon(self) -> None:
         """End the calls that still run as cancelled, for the run has been."""
-        for nested, _ in self._calls.values():
+        for nested in self._calls.values():
             nested.abandon()
         self._calls.clear()
 
@@ -128,30 +113,28 @@ class SubAgentCalls(BaseCallbackHandler):
         if tool_call_id is None or self.guarded in (tags or ()):
             return
         name = serialized["name"]
-        call = ToolCall(id=tool_call_id, name=name, arguments=inputs or {})
-        spec = ToolSpec(name=name, description=serialized.get("description", ""))
-        agent = agent_of(metadata or {}) or self._call.name
-        below = self._session.host.session_below(self._session, agent, self._call.id)
-        nested = NestedCall(below, call, spec)
+        agent = (metadata or {}).get("lc_agent_name") or self._call.name
+        nested = NestedCall(
+            self._session.host.session_below(self._session, agent, self._call.id),
+            ToolCall(id=tool_call_id, name=name, arguments=inputs or {}),
+            ToolSpec(name=name, description=serialized.get("description", "")),
+        )
         nested.begin()
-        self._calls[run_id] = nested, call
+        self._calls[run_id] = nested
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """Put the response that handlers left into *output*, which the model reads afterwards."""
-        nested, call = self._calls.pop(run_id, (None, None))
-        if nested is None or call is None:
+        if (nested := self._calls.pop(run_id, None)) is None:
             return
-        message = message_in(output, call.id)
-        end = nested.finish(response_of(message))
-        if end.is_changed and message is not None:
-            changed = message_of(end.response, call, message)
-            for name in ("content", "artifact", "status"):
-                setattr(message, name, getattr(changed, name))
+        message = message_in(output, nested.call.id)
+        end = nested.end(response_of(message))
+        if end is not None and end.is_changed and message is not None:
+            put_response(end.response, message)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Raise the failure that handlers left in place of *error*."""
-        nested, _call = self._calls.pop(run_id, (None, None))
-        if nested is not None:
-            end = nested.finish(error)
-            if end.error is None:
-                raise CallRefused(end.response.text) from None
+        if (nested := self._calls.pop(run_id, None)) is None:
+            return
+        end = nested.end(error)
+        if end is not None and end.error is None:
+            raise CallRefused(end.response.text) from None

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import ModelResponse
-from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
-from langchain_core.runnables.config import set_config_context
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.tools import BaseTool
-from langgraph.config import get_config
-from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 
-from toolbus.bridges.langchain.model_messages import message_like, record_of, with_text
-from toolbus.bridges.langchain.tool_messages import message_of
+from toolbus.bridges.langchain.messages import message_like, record_of, with_text
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -25,187 +20,116 @@ from toolbus.events.catalogue import (
     ModelReply,
     ModelRequest,
 )
-from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
-from toolbus.messages.records import AssistantMessage, ToolCall
+from toolbus.messages.records import AssistantMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from toolbus.bridges.langchain.bridge import LangChainBridge
     from toolbus.bridges.session import BridgeSession
     from toolbus.events.catalogue import ToolSpec
-    from toolbus.messages.records import Message
 
 _EVENTS = (MODEL_CALL_BEFORE, MODEL_CALL_ERROR, MODEL_CALL_AFTER)
 
 
 class ModelCall:
-    """A *request* of the agent of *session* to its model, and the end of that."""
+    """A *request* of the agent of *session* to its model."""
 
     def __init__(self, bridge: LangChainBridge, session: BridgeSession, request: Any) -> None:
-        self._bridge, self._session, self.request = bridge, session, request
-        self._bus = bridge.host.bus
-        self._record: ModelRequest | None = None
-        self._since = perf_counter_ns()
+        self._bridge, self._session, self._request = bridge, session, request
+        self._bus, self._scope = bridge.host.bus, session.scope
+        self._tools = {each.name: each for each in request.tools if isinstance(each, BaseTool)}
 
-    async def begin(self) -> ModelResponse[Any] | None:
-        """Return the response in place of the model's, or None for the model to be asked."""
-        tools = self._tools()
-        shown = await self._show_tools(tools)
-        scope = self._session.scope
+    async def run(self, ask: Callable[[Any], Awaitable[ModelResponse[Any]]]) -> ModelResponse[Any]:
+        """Return the response of *ask*, the model, or that of a handler, with the texts it left."""
+        shown = await self._bridge.adapt_tools(self._session, self._tools.values())
         # Not made for a ledger alone: the whole history becomes records at each request.
-        if not any(self._bus.bindings_for(event, scope) for event in _EVENTS):
-            return None
-        record = ModelRequest(
-            model=_name_of(self.request.model),
+        if any(self._bus.bindings_for(event, self._scope) for event in _EVENTS):
+            response = await self._judged(shown, ask)
+        else:
+            response = await ask(self._request.override(tools=self._offered(shown)))
+        return replace(response, result=[await self._answer(each) for each in response.result])
+
+    async def _judged(
+        self, shown: tuple[ToolSpec, ...], ask: Callable[[Any], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Take the request through its handlers, the model, and the handlers of its failure."""
+        # Classes of models differ in the attribute of the name.
+        model = self._request.model
+        asked = ModelRequest(
+            model=getattr(model, "model_name", None) or getattr(model, "model", None) or "",
             messages=tuple([record_of(message) for message in self._messages()]),
             tools=shown,
         )
-        context = await self._bus.apply(MODEL_CALL_BEFORE, record, scope=scope)
+        context = await self._bus.apply(MODEL_CALL_BEFORE, asked, scope=self._scope)
         if context.denied is not None:
             self._bridge.deny_run(self._session, context.denied.reason)
             return ModelResponse(result=[AIMessage(context.denied.reason)])
         if isinstance(context.answer, AssistantMessage):
-            return await self._judged(ModelResponse(result=[message_like(context.answer)]))
-        self._record = context.value
+            return ModelResponse(result=[message_like(context.answer)])
         if context.value.tools != shown:
             self._session.offer_only(context.value.tools)
-            self._put_tools(tools, context.value.tools)
-        self._change_messages(record.messages, context.value.messages)
-        return None
+        since = perf_counter_ns()
+        try:
+            response = await ask(self._changed(asked, context.value))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised again unless a handler answers
+            return await self._failed(context.value, error)
+        message: Any = record_of(response.result[0])
+        duration = perf_counter_ns() - since
+        reply = ModelReply(request=context.value, message=message, duration_ns=duration)
+        self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
+        return response
 
-    async def fail(self, error: Exception) -> ModelResponse[Any]:
+    async def _failed(self, asked: ModelRequest, error: Exception) -> ModelResponse[Any]:
         """Return the response of a handler in place of *error*, or raise *error*."""
-        if self._record is None or isinstance(error, GraphBubbleUp):
-            raise error
         failure = ModelFailure(
-            request=self._record, error_type=type(error).__name__, error_text=str(error)
+            request=asked, error_type=type(error).__name__, error_text=str(error)
         )
-        context = await self._bus.apply(MODEL_CALL_ERROR, failure, scope=self._session.scope)
+        context = await self._bus.apply(MODEL_CALL_ERROR, failure, scope=self._scope)
         if context.denied is not None or not isinstance(context.answer, AssistantMessage):
             raise error
-        return await self._judged(ModelResponse(result=[message_like(context.answer)]))
+        return ModelResponse(result=[message_like(context.answer)])
 
-    async def end(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
-        """Return *response* of the model with the texts that handlers left."""
-        message = record_of(response.result[-1])
-        if self._record is not None and isinstance(message, AssistantMessage):
-            duration = perf_counter_ns() - self._since
-            reply = ModelReply(request=self._record, message=message, duration_ns=duration)
-            self._bus.do(MODEL_CALL_AFTER, reply, scope=self._session.scope)
-        return await self._judged(response)
-
-    async def _judged(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
-        messages = []
-        for message in response.result:
-            messages.append(await _judged(self._session, message))
-            if isinstance(message, AIMessage):
-                messages += await self._end_malformed(message)
-        return replace(response, result=messages)
-
-    async def _end_malformed(self, message: AIMessage) -> list[ToolMessage]:
-        """Return the results of calls whose arguments are not JSON, if *message* has other calls.
-
-        langchain 1.5: no tool node sees them, and the run ends if there is no other call.
-        """
-        tools, results = self._tools(), []
-        for malformed in message.invalid_tool_calls:
-            name, call_id = malformed["name"] or "unknown", malformed["id"] or new_id()
-            call = ToolCall(id=call_id, name=name, raw=malformed["args"] or "")
-            tool = tools.get(name)
-            spec = None if tool is None else self._bridge.guard_tool(tool).spec
-            end = await self._session.call(call, spec, run_nothing)
-            results.append(message_of(end.response, call))
-        return results if message.tool_calls else []
-
-    # --- the request -----------------------------------------------------------------------------
+    async def _answer(self, message: Any) -> Any:
+        if not isinstance(message, AIMessage) or (message.tool_calls and not message.text):
+            return message
+        text = await self._session.answer(message.text)
+        return message if text == message.text else with_text(message, text)
 
     def _messages(self) -> list[Any]:
-        system = self.request.system_message
-        return [*([] if system is None else [system]), *self.request.messages]
+        system = self._request.system_message
+        return [*([] if system is None else [system]), *self._request.messages]
 
-    def _change_messages(self, before: Sequence[Message], after: Sequence[Message]) -> None:
-        """Put *after*, records of messages that were *before*, into the request."""
-        if after == before:
-            return
-        pairs = [*zip(before, self._messages(), strict=True)]
-        unchanged = {id(record): message for record, message in pairs}
-        originals = {record.id: message for record, message in pairs}
-        messages = [
-            unchanged.get(id(record)) or message_like(record, originals.get(record.id))
-            for record in after
+    def _changed(self, before: ModelRequest, after: ModelRequest) -> Any:
+        """Return the request with the tools and messages of *after*; it was *before*."""
+        request = self._request.override(tools=self._offered(after.tools))
+        if after.messages == before.messages:
+            return request
+        originals = {
+            record.id: (record, message)
+            for record, message in zip(before.messages, self._messages(), strict=True)
+        }
+        messages = []
+        for record in after.messages:
+            known, original = originals.get(record.id, (None, None))
+            messages.append(original if record == known else message_like(record, original))
+        system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
+        return request.override(system_message=system, messages=messages)
+
+    def _offered(self, shown: tuple[ToolSpec, ...]) -> list[Any]:
+        """Return *shown* as tools for the model, with the hosted tools, which are dicts."""
+        hosted = [tool for tool in self._request.tools if not isinstance(tool, BaseTool)]
+        specs = {name: self._bridge.guard_tool(tool).spec for name, tool in self._tools.items()}
+        return [
+            *[
+                self._tools[spec.name] if spec == specs.get(spec.name) else _function(spec)
+                for spec in shown
+            ],
+            *hosted,
         ]
-        has_system = bool(messages) and isinstance(messages[0], SystemMessage)
-        self.request = self.request.override(
-            system_message=messages[0] if has_system else None, messages=messages[has_system:]
-        )
-
-    def _tools(self) -> dict[str, BaseTool]:
-        return {tool.name: tool for tool in self.request.tools if isinstance(tool, BaseTool)}
-
-    async def _show_tools(self, tools: dict[str, BaseTool]) -> tuple[ToolSpec, ...]:
-        shown = await self._bridge.adapt_tools(self._session, tools.values())
-        if shown != tuple(self._bridge.guard_tool(tool).spec for tool in tools.values()):
-            self._put_tools(tools, shown)
-        return shown
-
-    def _put_tools(self, tools: dict[str, BaseTool], shown: tuple[ToolSpec, ...]) -> None:
-        """Put *shown* into the request; hosted tools, which are dicts, stay."""
-        hosted = [tool for tool in self.request.tools if not isinstance(tool, BaseTool)]
-        specs = {name: self._bridge.guard_tool(tool).spec for name, tool in tools.items()}
-        offered = [
-            tools[spec.name] if spec == specs.get(spec.name) else _function(spec) for spec in shown
-        ]
-        self.request = self.request.override(tools=[*offered, *hosted])
-
-
-async def run_nothing(_: dict[str, Any]) -> Any:
-    """Raise, in place of the tool of a call that has none."""
-    raise LookupError("there is no such tool")
-
-
-def respond(handler: Callable[[Any], Any], request: Any, *, late: bool) -> Any:
-    """Return what *handler* returns for *request*.
-
-    langgraph 1.2: the stream "messages" shows a model's tokens at once, unless the request has a
-    tag. With *late* it has it, and the stream shows the message that leaves the node.
-    """
-    if not late:
-        return handler(request)
-    with set_config_context(_tagged()) as context:
-        return context.run(handler, request)
-
-
-async def respond_async(
-    handler: Callable[[Any], Awaitable[Any]], request: Any, *, late: bool
-) -> Any:
-    """Do as `respond`."""
-
-    async def work() -> Any:
-        return await handler(request)
-
-    if not late:
-        return await work()
-    with set_config_context(_tagged()) as context:
-        return await asyncio.create_task(work(), context=context)
-
-
-def _tagged() -> Any:
-    config = get_config()
-    return {**config, "tags": [*(config.get("tags") or ()), TAG_NOSTREAM]}
-
-
-async def _judged(session: BridgeSession, message: Any) -> Any:
-    if not isinstance(message, AIMessage) or (message.tool_calls and not message.text):
-        return message
-    text = await session.answer(message.text)
-    return message if text == message.text else with_text(message, text)
-
-
-def _name_of(model: Any) -> str:
-    # Classes of models differ in the attribute of the name.
-    return getattr(model, "model_name", None) or getattr(model, "model", None) or ""
 
 
 def _function(spec: ToolSpec) -> dict[str, Any]:

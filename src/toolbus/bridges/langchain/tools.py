@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import copy
 from asyncio import CancelledError
-from contextvars import ContextVar
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForToolRun,  # noqa: TC002 - LangChain reads the hints of `_run`
@@ -18,60 +17,41 @@ from langchain_core.callbacks import (
     CallbackManagerForToolRun,  # noqa: TC002
 )
 from langchain_core.runnables import RunnableConfig  # noqa: TC002 - likewise
-from langchain_core.tools import BaseTool, InjectedToolArg, Tool
+from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
 
 from toolbus.bridges.langchain.callbacks import SubAgentCalls
-from toolbus.bridges.langchain.tool_messages import (
-    message_in,
-    message_of,
-    response_of,
-    with_message,
-)
+from toolbus.bridges.langchain.messages import message_in, message_of, put_response, response_of
 from toolbus.events.catalogue import Ask, Deny, ToolSpec
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolCall, ToolResponse
-from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from toolbus.bridges.langchain.bridge import LangChainBridge
-    from toolbus.bridges.session import BridgeSession, CallEnd
-
-SESSION: ContextVar[BridgeSession | None] = ContextVar("toolbus_langchain_session", default=None)
-"""The session of the call that a middleware is giving to its tool."""
+    from toolbus.bridges.session import CallEnd
 
 
 class GuardedTool(BaseTool):
-    """A tool whose calls pass the components of *bridge* before and after *inner* runs."""
+    """A tool whose calls pass the components of *bridge* before and after *inner* runs.
+
+    Handlers do not see the parameters *injected* by LangGraph, such as its state. A middleware puts
+    a copy with its *session* into a request.
+    """
 
     inner: BaseTool
     bridge: Any
+    spec: Any
+    injected: frozenset[str]
+    session: Any = None
     # `ToolNode` looks for injected parameters in the functions of a tool.
     func: Any = None
     coroutine: Any = None
-
-    @cached_property
-    def spec(self) -> ToolSpec:
-        """The tool as the model sees it."""
-        function = convert_to_openai_tool(self.inner)["function"]
-        return ToolSpec(
-            name=self.name,
-            description=function.get("description", ""),
-            input_schema=function.get("parameters", {"type": "object", "properties": {}}),
-        )
-
-    @cached_property
-    def injected(self) -> frozenset[str]:
-        """The parameters that LangGraph fills, such as its state: no arguments of the model."""
-        function = self.func or self.coroutine or self.inner._run  # noqa: SLF001 - as subclasses
-        hints = _hints(self.inner.get_input_schema()) | _hints(function)
-        return frozenset(name for name, hint in hints.items() if _is_injected(hint))
 
     def check(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the problem that pydantic finds in *arguments*."""
@@ -121,31 +101,33 @@ def guarded(tool: BaseTool, bridge: LangChainBridge) -> GuardedTool:
     """Return *tool*, guarded by *bridge*; the same object if it is already."""
     if isinstance(tool, GuardedTool) and tool.bridge is bridge:
         return tool
-    inner = tool
-    if tool.callbacks or tool.verbose:
-        # They are the guarded tool's, so that they too get what the model reads. Without any the
-        # tool is not copied, for it may keep a state.
-        inner = tool.model_copy(update={"callbacks": None, "verbose": False})
+    function = convert_to_openai_tool(tool)["function"]
+    schema = function.get("parameters", {"type": "object", "properties": {}})
+    description = function.get("description", "")
     return GuardedTool(
         name=tool.name,
         description=tool.description,
-        args_schema=_schema_of(tool),
+        args_schema=tool.args_schema or schema,
         return_direct=tool.return_direct,
-        verbose=tool.verbose,
-        callbacks=tool.callbacks,
         tags=[*(tool.tags or ()), bridge.tag],
         metadata=tool.metadata,
-        inner=inner,
+        inner=tool,
         bridge=bridge,
+        spec=ToolSpec(name=tool.name, description=description, input_schema=schema),
+        injected=_injected_in(tool),
         func=getattr(tool, "func", None),
         coroutine=getattr(tool, "coroutine", None),
     )
 
 
-def _schema_of(tool: BaseTool) -> Any:
-    if isinstance(tool, Tool) and tool.args_schema is None:
-        return convert_to_openai_tool(tool)["function"]["parameters"]
-    return tool.args_schema or tool.get_input_schema()
+def _injected_in(tool: BaseTool) -> frozenset[str]:
+    # Private in langchain-core (1.0 to 1.8): those of the function, for any schema.
+    names = tool._injected_args_keys  # noqa: SLF001
+    visible: Any = tool.tool_call_schema
+    if not hasattr(visible, "model_fields"):
+        return names  # A JSON schema.
+    fields: Any = tool.get_input_schema()
+    return names | (set(fields.model_fields) - set(visible.model_fields))
 
 
 class ToolCallRun:
@@ -154,13 +136,11 @@ class ToolCallRun:
     def __init__(
         self,
         tool: GuardedTool,
-        asked: tuple[str | None, str | dict[str, Any]],
+        asked: tuple[str | None, dict[str, Any]],
         config: RunnableConfig,
         run_manager: CallbackManagerForToolRun | AsyncCallbackManagerForToolRun,
     ) -> None:
         self._tool, (self._id, arguments) = tool, asked
-        if isinstance(arguments, str):
-            arguments = {next(iter(tool.inner.args)): arguments}
         self._injected = {
             name: value
             for name, value in arguments.items()
@@ -168,7 +148,7 @@ class ToolCallRun:
         }
         visible = {name: arguments[name] for name in arguments if name not in self._injected}
         self.call = ToolCall(id=self._id or new_id(), name=tool.name, arguments=visible)
-        self.session = SESSION.get() or tool.bridge.session_of(config)
+        self.session = tool.session or tool.bridge.session_of(config)
         self._outer = config
         self._below = SubAgentCalls(self.session, self.call, tool.bridge.tag)
         self._config = _quiet(config, run_manager, self._below)
@@ -176,18 +156,16 @@ class ToolCallRun:
 
     def run(self, arguments: dict[str, Any]) -> ToolResponse:
         """Run the tool in this thread."""
-        with set_context(SESSION, None):
-            return self._keep(self._tool.inner.invoke(self._input(arguments), self._config))
+        return self._keep(self._tool.inner.invoke(self._input(arguments), self._config))
 
     async def arun(self, arguments: dict[str, Any]) -> ToolResponse:
         """Run the tool."""
-        with set_context(SESSION, None):
-            try:
-                result = await self._tool.inner.ainvoke(self._input(arguments), self._config)
-            except CancelledError:
-                # langchain-core 1.2 tells callbacks nothing of a cancelled tool.
-                self._below.abandon()
-                raise
+        try:
+            result = await self._tool.inner.ainvoke(self._input(arguments), self._config)
+        except CancelledError:
+            # langchain-core 1.2 tells callbacks nothing of a cancelled tool.
+            self._below.abandon()
+            raise
         return self._keep(result)
 
     def ask(self, ask: Ask, call: ToolCall) -> bool | Deny | None:
@@ -202,13 +180,14 @@ class ToolCallRun:
         return _decision(interrupt({"action_requests": [action], "review_configs": [review]}))
 
     def result(self, end: CallEnd) -> Any:
-        """Return the result for LangChain, or raise the tool's own failure."""
-        if end.error is not None and self._tool.bridge.raises:
-            raise end.error
+        """Return the result for LangChain."""
         result = self._result
         if end.is_changed or end.error is not None:
-            original = message_in(result, self.call.id)
-            result = with_message(result, original, message_of(end.response, self.call, original))
+            message = message_in(result, self.call.id)
+            if message is None:
+                result = message_of(end.response, self.call)
+            else:
+                put_response(end.response, message)
         is_message = self._id is None and hasattr(result, "tool_call_id")
         return result.content if is_message else result
 
@@ -219,24 +198,6 @@ class ToolCallRun:
     def _keep(self, result: Any) -> ToolResponse:
         self._result = result
         return response_of(message_in(result, self.call.id))
-
-
-def _hints(source: Any) -> dict[str, Any]:
-    try:
-        return get_type_hints(source, include_extras=True)
-    except (NameError, TypeError):
-        # Names for type checkers only, or a partial function. A value that LangGraph fills is then
-        # seen as an argument, which fails unless it is JSON.
-        return {}
-
-
-def _is_injected(hint: Any) -> bool:
-    kinds = (InjectedToolArg, ToolRuntime)
-    marks = (hint, get_origin(hint), *get_args(hint))
-    return any(
-        isinstance(mark, InjectedToolArg) or (isinstance(mark, type) and issubclass(mark, kinds))
-        for mark in marks
-    )
 
 
 def _can_pause(config: RunnableConfig) -> bool:
