@@ -8,15 +8,13 @@ import asyncio
 import json
 import sys
 from base64 import b64decode
-from contextlib import suppress
 
 import mcp_types
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.exceptions import MCPError, ResourceError, ToolError
+from fastmcp.exceptions import MCPError, ToolError
 from fastmcp.server import create_proxy
-from fastmcp.server.middleware import Middleware, MiddlewareContext
-from pydantic import BaseModel, Field
+from fastmcp.server.middleware import MiddlewareContext
 from world_handlers import SECRET
 
 from toolbus import AgentComponent, Ask, Deny, guard, on, tool
@@ -28,9 +26,6 @@ from toolbus.events import (
     TOOL_CALL_BEFORE,
     McpRequest,
 )
-
-KEY = "toolbus-approval"
-YES = mcp_types.ElicitResult(action="accept", content={"approve": True})
 
 
 class House(AgentComponent):
@@ -65,7 +60,7 @@ class House(AgentComponent):
 class Served:
     """A server with tools, a bridge, and a client; *answer* is what its user answers to forms."""
 
-    def __init__(self, *, answer=None, mode="auto", approver=None, more=(), **options):
+    def __init__(self, *, answer=None, mode="legacy", approver=None, more=(), **options):
         self.house, self.ran, self.shown = House(), [], []
         self.hanging = asyncio.Event()
         self.server, self.mounted = FastMCP("served", **options), FastMCP("mounted")
@@ -91,13 +86,6 @@ class Served:
         texts = [getattr(block, "text", block.type) for block in result.content]
         return [result.is_error, "\n".join(texts), result.structured_content]
 
-    async def repeat(self, text, **members):
-        """Return a call of `ask_echo` by a client that keeps its questions to itself."""
-        session = self.client.session
-        return await session.call_tool(
-            "ask_echo", {"text": text}, allow_input_required=True, **members
-        )
-
     async def __aenter__(self):
         await self.client.__aenter__()
         return self
@@ -116,12 +104,11 @@ def add_tools(served):
         return text
 
     @served.server.tool
-    def ask_name(ctx: Context):
-        served.ran.append([ctx.input_responses is None, ctx.request_state])
+    def form(text: str, ctx: Context):
         if ctx.input_responses is not None:
             return f"hello {ctx.input_responses['name'].content['name']}"
-        form = {"type": "object", "properties": {"name": {"type": "string"}}}
-        params = mcp_types.ElicitRequestFormParams(message=SECRET, requested_schema=form)
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        params = mcp_types.ElicitRequestFormParams(message=text, requested_schema=schema)
         asked = mcp_types.ElicitRequest(method="elicitation/create", params=params)
         return mcp_types.InputRequiredResult(input_requests={"name": asked}, request_state="own")
 
@@ -151,14 +138,6 @@ def add_tools(served):
 def add_async_tools(served):
     """Add a tool that hangs, and one that calls another."""
 
-    @served.server.tool(name="dated", version="1.0")
-    def dated_before(old: int) -> str:
-        return "old"
-
-    @served.server.tool(version="2.0")
-    def dated(new: int) -> str:
-        return "new"
-
     @served.server.tool
     async def hang() -> str:
         served.hanging.set()
@@ -180,14 +159,6 @@ def add_resources(server):
     server.resource("data://bytes")(lambda: bytes(SECRET, "utf-8"))
     server.resource("data://private")(lambda: "never read")
 
-    @server.resource("data://broken")
-    def broken() -> str:
-        raise ResourceError(f"cannot read {SECRET}")
-
-    @server.completion
-    def complete(reference, argument, context):
-        return [argument.value + SECRET]
-
     @server.prompt
     def greet(name: str) -> str:
         return f"hello {name}, {SECRET}"
@@ -196,30 +167,25 @@ def add_resources(server):
 # --- checks ---------------------------------------------------------------------------------------
 
 
-async def check_client_approves_in_a_result():
+async def check_client_approves():
     async with Served(answer=True) as served:
         assert await served.call("ask_echo", text="a") == [False, "a", {"result": "a"}]
         assert (served.ran, len(served.shown)) == (["a"], 1)
 
 
-async def check_client_approves_in_a_request():
-    async with Served(answer=True, mode="legacy") as served:
-        assert await served.call("ask_echo", text="a") == [False, "a", {"result": "a"}]
-        assert (served.ran, len(served.shown)) == (["a"], 1)
-
-
 async def check_client_refuses():
-    for mode in ("auto", "legacy"):
-        async with Served(answer=False, mode=mode) as served:
-            failed, text, _ = await served.call("ask_echo", text="a")
-            assert (failed, text, served.ran) == (True, "approval was refused", [])
+    async with Served(answer=False) as served:
+        failed, text, _ = await served.call("ask_echo", text="a")
+        assert (failed, text, served.ran) == (True, "approval was refused", [])
 
 
 async def check_client_without_forms_is_refused():
-    async with Served() as served:
-        failed, text, _ = await served.call("ask_echo", text="a")
-        assert (failed, served.ran) == (True, [])
-        assert "approval" in text
+    # Since MCP 2026-07-28 no client shows a form of a running call.
+    for client in ({}, {"answer": True, "mode": "auto"}):
+        async with Served(**client) as served:
+            failed, text, _ = await served.call("ask_echo", text="a")
+            assert (failed, served.ran, served.shown) == (True, [], [])
+            assert "approval" in text
 
 
 async def check_approver_of_the_server_comes_first():
@@ -234,38 +200,6 @@ async def check_form_shows_the_whole_call():
         assert "ask_echo" in served.shown[0]
         assert "\u202e" not in served.shown[0]
         assert "-rf" in served.shown[0]
-
-
-async def check_form_of_a_tool_is_its_own():
-    async with Served(answer=True) as served:
-        assert (await served.call("ask_name"))[:2] == [False, "hello Joe"]
-        assert served.ran == [[True, None], [False, "own"]]
-        assert [text for text in served.shown if "calls" not in text] == ["[secret]"]
-
-
-async def check_approval_is_used_once():
-    async with Served(answer=True) as served:
-        asked = await served.repeat("a")
-        members = {"input_responses": {KEY: YES}, "request_state": asked.request_state}
-        given = await asyncio.gather(*[served.repeat("a", **members) for _ in range(3)])
-        names = sorted(type(each).__name__ for each in given)
-        assert names == ["CallToolResult", "InputRequiredResult", "InputRequiredResult"]
-        assert served.ran == ["a"]
-
-
-async def check_approval_needs_a_question():
-    async with Served(answer=True) as served:
-        given = await served.repeat("a", input_responses={KEY: YES})
-        assert (type(given).__name__, served.ran) == ("InputRequiredResult", [])
-
-
-async def check_approval_is_for_its_call():
-    async with Served(answer=True) as served:
-        asked = await served.repeat("a")
-        members = {"input_responses": {KEY: YES}, "request_state": asked.request_state}
-        with suppress(MCPError):
-            await served.repeat("b", **members)
-        assert served.ran == []
 
 
 async def check_failures_keep_the_words_of_the_server():
@@ -315,7 +249,7 @@ async def check_arguments_are_as_lax_as_the_server():
         assert await served.call("double", number="2") == [False, "4", {"result": 4}]
         assert "invalid arguments" in (await served.call("double", number="x"))[1]
     async with Served(strict_input_validation=True) as served:
-        assert "invalid arguments" in (await served.call("double", number="2"))[1]
+        assert (await served.call("double", number="2"))[0]
         assert served.ran == []
 
 
@@ -341,47 +275,43 @@ async def check_resources_and_prompts_are_judged():
         assert reason == "it is private"
 
 
-async def check_requests_are_rewritten():
+async def check_form_of_a_tool_is_judged():
+    async with Served(answer=True, mode="auto") as served:
+        assert (await served.call("form", text="name?"))[:2] == [False, "hello Joe"]
+        assert served.shown == ["name?"]
+        failed, text, _ = await served.call("form", text=SECRET)
+        assert (failed, "a handler changed the form" in text) == (True, True)
+        assert served.shown == ["name?"]
+
+
+async def check_changed_request_is_refused():
     class Rename(AgentComponent):
         @on(MCP_REQUEST_BEFORE)
         def rename(self, ctx):
-            changed = {**ctx.value.params, "arguments": {"name": "Joe"}}
-            return McpRequest(method=ctx.value.method, params=changed)
+            return McpRequest(method=ctx.value.method, params={"name": "other"})
 
     async with Served(more=[Rename()]) as served:
-        prompt = await served.client.get_prompt("greet", {"name": "Ann"})
-        assert prompt.messages[0].content.text == "hello Joe, [secret]"
+        reason = ""
+        try:
+            await served.client.get_prompt("greet", {"name": "Ann"})
+        except MCPError as error:
+            reason = str(error)
+        assert "changed the request" in reason
 
 
-async def check_failed_resource_is_redacted():
+async def check_result_of_a_background_task_is_refused():
+    async def state(context):
+        return {"taskId": "t1", "result": {"content": []}}
+
     async with Served() as served:
         reason = ""
         try:
-            await served.client.read_resource("data://broken")
+            await served.bridge.on_request(
+                MiddlewareContext(message="t1", method="tasks/get"), state
+            )
         except MCPError as error:
             reason = str(error)
-        assert "cannot read [secret]" in reason
-
-
-async def check_completions_are_judged():
-    async with Served() as served:
-        greet = mcp_types.PromptReference(type="ref/prompt", name="greet")
-        given = await served.client.complete(greet, {"name": "name", "value": "a"})
-        assert given.values == ["a[secret]"]
-        private = mcp_types.PromptReference(type="ref/prompt", name="private")
-        reason = ""
-        try:
-            await served.client.complete(private, {"name": "name", "value": "a"})
-        except MCPError as error:
-            reason = str(error)
-        assert reason == "it is private"
-
-
-async def check_version_of_a_tool_is_its_own():
-    async with Served() as served:
-        old = await served.client.call_tool("dated", {"old": 1}, version="1.0")
-        new = await served.client.call_tool("dated", {"new": 1})
-        assert (old.data, new.data) == ("old", "new")
+        assert "background" in reason
 
 
 async def check_proxied_server_is_judged():
@@ -399,32 +329,6 @@ async def check_proxied_server_is_judged():
             await client.call_tool("no_such", {}, raise_on_error=False)
         assert failed.content[0].text.endswith("cannot read [secret]")
         assert [end[:2] for end in house.ends] == [["fail", "error"], ["no_such", "unknown_tool"]]
-
-
-async def check_background_task_is_redacted():
-    class Task(BaseModel):
-        task_id: str = Field("t1", serialization_alias="taskId")
-
-    class Background(Middleware):
-        async def on_call_tool(self, context, call_next):
-            return Task()
-
-    async def state(context):
-        text = {"type": "text", "text": f"late {SECRET}"}
-        return {"taskId": context.message, "result": {"content": [text]}}
-
-    async with Served() as served:
-        served.server.add_middleware(Background())
-        await served.server.call_tool("names")
-        asked = [MiddlewareContext(message=name, method="tasks/get") for name in ("t1", "t2")]
-        given = await served.bridge.on_request(asked[0], state)
-        assert given["result"]["content"][0]["text"] == "late [secret]"
-        reason = ""
-        try:
-            await served.bridge.on_request(asked[1], state)
-        except MCPError as error:
-            reason = str(error)
-        assert "cannot be checked" in reason
 
 
 async def check_call_of_the_program_is_judged():

@@ -225,8 +225,8 @@ def make_client(world, server):
         return ElicitResult(action="accept", content={field: world.approve(tool)})
 
     asks = world.scenario.person is not None and world.mode == "bridge"
-    # A client of the newer protocol has no session, which the two of a scenario need.
-    mode = "auto" if world.scenario.sessions == 1 else "legacy"
+    # A client of the newer protocol has no session, and shows no form of a running call.
+    mode = "legacy" if asks or world.scenario.sessions > 1 else "auto"
     return Client(server, elicitation_handler=show if asks else None, mode=mode)
 
 

@@ -228,10 +228,16 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "hosted_tools": "outside",
             },
             notes=(
+                "a client of MCP 2026-07-28 shows no form: its questions go to the approver",
                 "logs, progress and forms that a tool sends while it runs reach the client unseen",
                 "the `_meta` of results reaches the client's program unseen",
-                "log and spans hold the original failures of resources, prompts and tasks",
+                "if a handler changes the form that a tool returns, the call fails",
+                "results of background tasks are refused if a handler observes messages",
+                "the newest version of a tool judges arguments; a hashed name is an unknown tool",
+                "a request for a resource or a prompt is denied or not, never rewritten",
+                "failures of resources and prompts, and completions, are not seen",
                 "the server's instructions, and its lists of resources and prompts, are not seen",
+                "log and spans hold the original failures of resources, prompts, mounted servers",
             ),
         ),
         Framework(
