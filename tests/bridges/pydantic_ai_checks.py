@@ -10,7 +10,7 @@ import json
 import tempfile
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec.structs import replace
 from pydantic import BaseModel, Field
@@ -28,7 +28,7 @@ from pydantic_ai import (
     ToolOutput,
     ToolReturn,
 )
-from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
@@ -45,10 +45,10 @@ from world import FIELDS, Script
 from world_handlers import Watch, components
 
 from toolbus import AgentComponent, AssistantMessage, Deny, UserMessage, events, on, tool
+from toolbus.bridges.bridged_call import BridgeError
 from toolbus.bridges.pydantic_ai import PydanticAIBridge
 from toolbus.bridges.session import PromptDenied
 from toolbus.errors import RegistrationError
-from toolbus.events import RunResult
 from toolbus.store import SqliteStore
 
 ASK, DENY, REDACT = {"ask": "echo"}, {"deny": "echo"}, {"redact": "*"}
@@ -142,16 +142,6 @@ async def check_another_process_goes_on_after_the_pause():
             await room.bridge.host.store.close()
 
     assert room.seen["ends"] == {"c1": 1}
-
-
-async def check_handler_of_deferred_calls_is_asked():
-    async def approve(ctx, requests):
-        return requests.build_results(approve_all=True)
-
-    room = Room(([ECHO], "done"), ASK, capabilities=[HandleDeferredToolCalls(approve)])
-    result = await room.agent.run("go")
-
-    assert (room.ran, result.output, room.seen["ends"]) == (["a"], "done", {"c1": 1})
 
 
 async def check_call_that_requires_approval_is_judged_too():
@@ -285,30 +275,28 @@ async def check_arguments_are_validated_after_other_hooks():
 async def check_rewritten_arguments_have_the_types_of_the_function():
     got = []
 
-    def book(day: date, Path: Annotated[str, Field(alias="path")]) -> str:  # noqa: N803
-        got.append((day, Path))
+    def book(day: date) -> str:
+        got.append(day)
         return "booked"
 
-    turns = ([["book", {"day": "2024-05-06", "path": "a"}]], "done")
-    changes = {"rewrite": "book", "set": {"day": "2020-01-02"}}
-    room = Room(turns, changes, {"deny": "book", "when": {"path": "b"}}, tools=[book])
+    turns = ([["book", {"day": "2024-05-06"}]], "done")
+    room = Room(turns, {"rewrite": "book", "set": {"day": "2020-01-02"}}, tools=[book])
     await room.agent.run("go")
 
-    assert got == [(date(2020, 1, 2), "a")]
+    assert got == [date(2020, 1, 2)]
 
 
 async def check_retries_count_as_without_a_bridge():
     def picky() -> str:
-        raise ModelRetry(f"not with {SECRET}")
+        raise ModelRetry("not like that")
 
     for name, status in (("picky", "error"), ("nothing", "unknown_tool")):
-        room = Room(([[name, {}]], [[name, {}]], "done"), REDACT, tools=[picky])
+        room = Room(([[name, {}]], [[name, {}]], "done"), tools=[picky])
         with contextlib.suppress(UnexpectedModelBehavior):
             await room.agent.run("go")
             raise AssertionError(name)
         assert room.seen["statuses"] == {"c1": status, "c2": status}
         assert room.seen["runs"] == ["error"]
-        assert SECRET not in str(room.seen["read"])
 
 
 async def check_limits_of_the_framework_end_the_run():
@@ -496,47 +484,41 @@ class Told(AgentComponent):
     def failed(self, ctx):
         return self.answer("failed", ctx)
 
-    @on(events.RUN_ERROR)
-    def run_failed(self, ctx):
-        return self.answer("run_failed", ctx)
-
-
-class Deltas(AgentComponent):
-    def __init__(self):
-        super().__init__()
-        self.pieces = []
-
-    @on(events.MODEL_CALL_DELTA)
-    def keep(self, ctx):
-        self.pieces.append((ctx.value.kind, ctx.value.text))
-
 
 def no_model(messages, info):
     raise RuntimeError(f"no model, {SECRET}")
 
 
-async def check_request_is_seen_and_changed():
+async def check_texts_of_a_request_are_changed():
     def change(request):
-        first, *others = request.messages
-        if not others:
-            return replace(request, settings={"temperature": 0.5}, tools=request.tools[:0])
-        *kept, last = others
-        shorter = last.with_tool_response(last.tool_response.with_text("short"))
-        added = UserMessage(content="and be quick")
-        return replace(request, messages=(first, *kept, shorter, added))
+        return replace(request, messages=[each.map_text(shorten) for each in request.messages])
 
+    def shorten(text):
+        return text.replace("long ", "")
+
+    turns = ([["echo", {"text": "a long text"}]], "done")
     told = Told(before=change)
-    room = Room(([ECHO], "done"), more=[told])
-    result = await room.agent.run("go")
+    room = Room(turns, more=[told])
+    result = await room.agent.run("a long prompt")
     first, second = told.values["before"]
     roles = [message.role for message in second.messages]
 
-    assert (first.messages[0].text, [tool.name for tool in first.tools]) == ("go", ["echo"])
-    assert roles == ["user", "assistant", "tool"]
-    assert (room.seen["read"], room.seen["prompt"]) == ({"c1": "short"}, "and be quick")
-    assert (result.output, read_by(result)) == ("done", {"c1": "a"})
+    assert [tool.name for tool in first.tools] == ["echo"]
+    assert (first.messages[0].text, roles) == ("a long prompt", ["user", "assistant", "tool"])
+    assert (room.seen["read"], room.seen["prompt"]) == ({"c1": "a text"}, "a prompt")
+    assert (result.output, read_by(result)) == ("done", {"c1": "a long text"})
     assert [reply.message.text for reply in told.values["after"]] == ["", "done"]
     assert told.values["after"][0].message.usage["input_tokens"] > 0
+
+
+async def check_other_changes_of_a_request_are_refused():
+    added = UserMessage(content="more")
+    for changes in ({"tools": ()}, {"messages": (added,)}, {"messages": ()}, {"model": "other"}):
+        room = Room(("done",), more=[Told(before=lambda request: replace(request, **changes))])  # noqa: B023
+        with contextlib.suppress(BridgeError):
+            await room.agent.run("go")
+            raise AssertionError(changes)
+        assert room.seen["requests"] == 0
 
 
 async def check_request_is_denied_or_answered():
@@ -558,30 +540,6 @@ async def check_failed_request_is_answered():
 
     assert (result.output, room.seen["runs"]) == ("later, please", ["ok"])
     assert told.values["failed"][0].error_type == "RuntimeError"
-
-
-async def check_failed_run_is_answered():
-    told = Told(
-        run_failed=lambda failure: RunResult(
-            status="ok", message=AssistantMessage(content=f"sorry for {failure.start.prompt}")
-        )
-    )
-    room = Room(("done",), {"redact_answer": "*"}, more=[told])
-    result = await room.agent.run(f"go {SECRET}", model=FunctionModel(no_model))
-
-    assert (result.output, room.seen["runs"]) == (f"sorry for go {HIDDEN}", ["ok"])
-
-
-async def check_pieces_of_answers_are_observed():
-    deltas = Deltas()
-    room = Room(([ECHO], "a long answer"), more=[deltas])
-    async with room.agent.run_stream("go") as stream:
-        assert await stream.get_output() == "a long answer"
-    texts = [text for kind, text in deltas.pieces if kind == "text"]
-
-    assert "".join(texts) == "a long answer"
-    assert deltas.pieces[0][0] == "tool_call"
-    assert len(texts) > 1
 
 
 async def run_checks():

@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bridges.host import FrameworkBridge
-from toolbus.bridges.session import PromptDenied
 from toolbus.errors import RegistrationError
-from toolbus.events import MODEL_CALL_DELTA, RUN_ERROR, RunFailure, RunStart
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -24,31 +22,25 @@ if TYPE_CHECKING:
     from toolbus.components.components import AgentComponent
 
 try:
-    from pydantic_ai import ModelRetry, UserPromptNode
+    from pydantic_ai import ModelRetry
     from pydantic_ai.agent import WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
     from pydantic_ai.toolsets import WrapperToolset
     from pydantic_core import ValidationError
 
     from toolbus.bridges.pydantic_ai.model_requests import BridgedModel
-    from toolbus.bridges.pydantic_ai.request_messages import delta_of, with_answer
     from toolbus.bridges.pydantic_ai.run_calls import BridgedToolset, RunCalls
     from toolbus.bridges.pydantic_ai.values import (
-        InvalidArguments,
+        RawArguments,
         prompt_in,
         text_of,
-        unanswered,
-        with_prompt,
+        with_answer,
         with_text,
     )
 except ImportError as error:
     msg = needs_extra("the bridge to Pydantic AI needs its library", "pydantic-ai")
     raise ImportError(msg, name="pydantic_ai") from error
-
-_WRAPS_MODELS = hasattr(AbstractCapability, "get_wrapper_model")
-"""Whether the framework wraps the model of each attempt; pydantic-ai 2.60 does not."""
 
 
 class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
@@ -81,9 +73,7 @@ class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
         """Return the capability of a run, below the call whose tool has started the run, if any."""
         name = (ctx.agent and ctx.agent.name) or "sub-agent"
         key = ctx.conversation_id or ctx.run_id or ""
-        is_told = self.host.bus.handlers(MODEL_CALL_DELTA)
-        run = _ToldRun if is_told else _BridgedRun
-        return run(self.host.session_here(key, name))
+        return _BridgedRun(self.host.session_here(key, name))
 
 
 class _BridgedRun(AbstractCapability[Any]):
@@ -92,7 +82,7 @@ class _BridgedRun(AbstractCapability[Any]):
     def __init__(self, session: BridgeSession) -> None:
         self._session, self.calls = session, RunCalls(session)
         self._prompt: Any = None
-        self._is_resumed = self._is_judged = False
+        self._is_judged = False
 
     def get_ordering(self) -> CapabilityOrdering:
         """Ask for the place of the bridge."""
@@ -100,55 +90,32 @@ class _BridgedRun(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         """Judge the prompt; put the end of the run on the bus."""
-        self.calls.waiting |= unanswered(ctx.messages)
-        self._is_resumed = ctx.prompt is None
-        prompt = prompt_in(ctx.messages) if self._is_resumed else ctx.prompt
+        self.calls.find_waiting(ctx.messages)
+        prompt = ctx.prompt
+        if prompt is None and ctx.messages:
+            prompt = prompt_in(ctx.messages[-1]) or None
         if prompt is not None:
             text = text_of(prompt)
             read = await self._session.begin(text)
-            self._prompt = prompt if read == text else with_text(prompt, read)
+            self._prompt = None if read == text else with_text(prompt, read)
         try:
             result = await handler()
         except BaseException as error:
-            answer = await self._answer_to(error, prompt)
-            if answer is None:
-                await self._session.fail(error)
-                raise
-            result = AgentRunResult(output=await self._session.answer(answer))
+            await self._session.fail(error)
+            raise
         await self._session.end()
         return result
 
-    async def _answer_to(self, error: BaseException, prompt: Any) -> str | None:
-        """Return the answer of a handler in place of the run's *error*, or None."""
-        bus = self._session.host.bus
-        if not isinstance(error, Exception) or isinstance(error, PromptDenied):
-            return None
-        failure = RunFailure(
-            start=RunStart(prompt=text_of(prompt or "")),
-            error_type=type(error).__name__,
-            error_text=str(error),
-        )
-        context = await bus.apply(RUN_ERROR, failure, scope=self._session.scope)
-        is_answered = context.answer is not None and context.answer.status == "ok"
-        return context.answer.text if is_answered and not context.denied else None
-
-    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
-        """Give the run its prompt as handlers left it."""
-        # A program that drives the nodes may add another prompt.
-        is_first = isinstance(node, UserPromptNode) and node.user_prompt == ctx.prompt
-        return replace(node, user_prompt=self._prompt) if is_first and ctx.prompt else node
-
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
-        """Judge the results from outside of the run."""
-        if self._prompt is not None and self._is_resumed:
-            request = with_prompt(ctx.messages[-1], self._prompt)
-            ctx.messages[-1] = request_context.messages[-1] = request
+        """Give the first request its prompt as handlers left it; judge results from outside."""
+        request = ctx.messages[-1]
+        parts = [await self.calls.judge_outside(part) for part in request.parts]
+        if self._prompt is not None:
+            parts = [part for part in parts if not isinstance(part, UserPromptPart)]
+            parts.append(UserPromptPart(self._prompt))
             self._prompt = None
-        if self.calls.waiting and ctx.messages:
-            request = await self._judge_outside(ctx.messages)
-            ctx.messages[-1] = request_context.messages[-1] = request
-        if not _WRAPS_MODELS:
-            request_context.model = BridgedModel(request_context.model, self._session, self.judge)
+        if parts != request.parts:
+            ctx.messages[-1] = request_context.messages[-1] = replace(request, parts=parts)
         return request_context
 
     def get_wrapper_model(self, model: Model) -> Model:
@@ -188,22 +155,6 @@ class _BridgedRun(AbstractCapability[Any]):
         read = await self._session.answer(output)
         return part if read == output else replace(part, args=read)
 
-    async def _judge_outside(self, history: list[Any]) -> Any:
-        """Return the last request with results from outside of the run as handlers left them."""
-        calls = {
-            part.tool_call_id: part
-            for message in history
-            for part in message.parts
-            if isinstance(part, ToolCallPart) and part.tool_call_id in self.calls.waiting
-        }
-        parts = [
-            await self.calls.judge_outside(part, calls[part.tool_call_id])
-            if isinstance(part, ToolReturnPart) and part.tool_call_id in calls
-            else part
-            for part in history[-1].parts
-        ]
-        return replace(history[-1], parts=parts)
-
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Take the calls of all tools, below every hook of other capabilities.
 
@@ -223,16 +174,14 @@ class _BridgedRun(AbstractCapability[Any]):
     ) -> dict[str, Any]:
         """Validate the arguments; invalid ones go on, for handlers may deny or mend the call."""
         if self.calls.is_unknown(tool_def.name):
-            return InvalidArguments(args)
+            return RawArguments(args)
         try:
             valid: dict[str, Any] = await handler(args)
-        except (ValidationError, ModelRetry) as error:
+        except (ValidationError, ModelRetry):
             if tool_def.kind != "function" and not ctx.tool_call_approved:
                 raise
-            self.calls.problems[call.tool_call_id] = error
-            return InvalidArguments(args)
-        if not valid.keys() <= tool_def.parameters_json_schema.get("properties", {}).keys():
-            self.calls.originals[call.tool_call_id] = InvalidArguments(args)
+            return RawArguments(args)
+        self.calls.validated[call.tool_call_id] = valid
         if tool_def.kind == "external":
             await self.calls.defer(call, valid)
         return valid
@@ -263,28 +212,6 @@ class _BridgedRun(AbstractCapability[Any]):
         if not output_context.has_function:
             return await handler(output)
         return await self.calls.call_output(output, output_context, handler)
-
-
-class _ToldRun(_BridgedRun):
-    """A run whose answers handlers get piece by piece.
-
-    pydantic-ai 2.68: each run is streamed where a capability has this hook.
-    """
-
-    async def wrap_run_event_stream(
-        self,
-        ctx: RunContext[Any],  # noqa: ARG002 - as of the framework
-        *,
-        stream: Any,
-    ) -> Any:
-        """Put the pieces of answers on the bus."""
-        calls: list[int] = []
-        async for event in stream:
-            delta = delta_of(event, calls)
-            if delta is not None:
-                bus, scope = self._session.host.bus, self._session.scope
-                bus.do(MODEL_CALL_DELTA, delta, scope=scope)
-            yield event
 
 
 class _BridgedAgent(WrapperAgent[Any, Any]):

@@ -6,18 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolDenied
-from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import AgentRunError, ToolFailed
-from pydantic_ai.messages import ToolReturn
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema
 
 from toolbus.bridges.pydantic_ai.values import (
     AskedCall,
-    InvalidArguments,
+    RawArguments,
     call_of,
-    changed_tool,
     definition_of,
     response_of,
     spec_of,
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pydantic_ai import RunContext
-    from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 
     from toolbus.bridges.session import BridgeSession, CallEnd
     from toolbus.events import Ask
@@ -47,16 +44,14 @@ _ANY_ARGUMENTS = SchemaValidator(core_schema.any_schema())
 class RunCalls:
     """The calls of one run, taken through the components of *session*.
 
-    By call id, *problems* are the errors of the framework's validation, and *originals* the model's
-    own arguments where the function has other names for them; *waiting* are the ids of calls whose
-    results come from outside of the run.
+    *validated* are arguments that the framework has found valid, and *waiting* the calls whose
+    results come from outside of the run, both by call id.
     """
 
     def __init__(self, session: BridgeSession) -> None:
         self.session = session
-        self.problems: dict[str, Exception] = {}
-        self.originals: dict[str, InvalidArguments] = {}
-        self.waiting: set[str] = set()
+        self.validated: dict[str, dict[str, Any]] = {}
+        self.waiting: dict[str, ToolCallPart] = {}
         self._tools: Tools = {}
         self._specs: dict[str, ToolSpec] = {}
         self._unknown: set[str] = set()
@@ -66,28 +61,27 @@ class RunCalls:
 
         The tools of components are added. Their calls go the way of unknown tools.
         """
-        specs = {name: self._spec(tool.tool_def) for name, tool in tools.items()}
-        added = [tool.spec for tool in self.session.host.tools if tool.spec.name not in specs]
-        self._tools, self._specs = tools, specs
-        self._unknown = {spec.name for spec in added}
-        shown = await self.session.adapt_tools(tuple(specs.values()), added)
-        return {
-            spec.name: changed_tool(tools[spec.name], spec, specs[spec.name])
-            if spec.name in tools
-            else _tool(definition_of(spec))
-            for spec in shown
-            if spec.name in tools or spec.name in self._unknown
+        specs = {name: spec_of(tool.tool_def) for name, tool in tools.items()}
+        added = {
+            tool.spec.name: tool.spec
+            for tool in self.session.host.tools
+            if tool.spec.name not in specs
         }
-
-    def _spec(self, definition: ToolDefinition) -> ToolSpec:
-        """Return the spec of a tool: that of the step before, if it is the same."""
-        known = self._specs.get(definition.name)
-        if known is not None and self._tools[definition.name].tool_def == definition:
-            return known
-        return spec_of(definition)
+        self._tools, self._specs, self._unknown = tools, specs, {*added}
+        shown = await self.session.adapt_tools(tuple(specs.values()), tuple(added.values()))
+        offered = {}
+        for spec in shown:
+            tool = tools.get(spec.name)
+            if tool is not None and spec is not specs[spec.name]:
+                tool = replace(tool, tool_def=definition_of(spec, tool.tool_def))
+            elif spec.name in added:
+                tool = _tool(definition_of(spec))
+            if tool is not None:
+                offered[spec.name] = tool
+        return offered
 
     def note(self, calls: list[ToolCallPart], ctx: RunContext[Any]) -> None:
-        """Note *calls* of the model: those of unknown tools, and those that others run.
+        """Note the *calls* of unknown tools.
 
         pydantic-ai 2.68: an unknown tool reaches no hook of calls. The tools of a step are public,
         and the next step has new ones.
@@ -95,14 +89,9 @@ class RunCalls:
         manager = ctx.tool_manager
         if manager is None or manager.tools is None:
             return
-        tools = manager.tools
-        for call in calls:
-            name, tool = call.tool_name, tools.get(call.tool_name)
-            if tool is None:
-                self._unknown.add(name)
-                tools[name] = _tool(ToolDefinition(name=name), manager.default_max_retries)
-            elif tool.tool_def.kind in {"external", "unapproved"}:
-                self.waiting.add(call.tool_call_id)
+        for name in {call.tool_name for call in calls} - manager.tools.keys():
+            self._unknown.add(name)
+            manager.tools[name] = _tool(ToolDefinition(name=name), manager.default_max_retries)
 
     def is_unknown(self, name: str) -> bool:
         """Return whether no tool of the framework has this name."""
@@ -111,7 +100,7 @@ class RunCalls:
     async def answer_unknown(self, call: ToolCallPart, args: dict[str, Any]) -> Any:
         """Return the result of a call of a tool that is unknown, or a component's."""
         asked = call_of(call.tool_call_id, call.tool_name, args)
-        return _settled(await self.session.call(asked, None, _run_nothing), _ToolEnd())
+        return _settled(await self.session.call(asked, None, _run_nothing))
 
     async def defer(self, call: ToolCallPart, args: dict[str, Any]) -> None:
         """Judge a call that another program runs; the caller of the run gets the final ones."""
@@ -124,13 +113,24 @@ class RunCalls:
         try:
             end = await self.session.call(asked, spec, run, passes=_PAUSES)
         except CallDeferred:
+            self.waiting[call.tool_call_id] = call
             return
-        self.waiting.discard(call.tool_call_id)
         raise ToolFailed(end.response.text)
 
-    async def judge_outside(self, part: ToolReturnPart, call: ToolCallPart) -> ToolReturnPart:
-        """Return *part*, a result from outside of the run, as handlers left it."""
-        self.waiting.discard(part.tool_call_id)
+    def find_waiting(self, history: list[Any]) -> None:
+        """Find the calls in *history* that have no result: that of this run will have them."""
+        for part in [part for message in history for part in message.parts]:
+            if isinstance(part, ToolCallPart):
+                self.waiting[part.tool_call_id] = part
+            elif isinstance(part, ToolReturnPart):
+                self.waiting.pop(part.tool_call_id, None)
+
+    async def judge_outside(self, part: Any) -> Any:
+        """Return *part* of a request as handlers left it, if it is a result from outside."""
+        is_result = isinstance(part, ToolReturnPart)
+        call = self.waiting.pop(part.tool_call_id, None) if is_result else None
+        if call is None:
+            return part
         text = part.model_response_str(wrap_if_error=False)
 
         async def run(arguments: dict[str, Any]) -> ToolResponse:  # noqa: ARG001 - it ran elsewhere
@@ -141,14 +141,14 @@ class RunCalls:
         async def ask(question: Ask, call: ToolCall) -> bool | Deny:  # noqa: ARG001
             return part.outcome == "success" or Deny(text)
 
-        asked = call_of(call.tool_call_id, call.tool_name, InvalidArguments(call.args))
+        asked = call_of(call.tool_call_id, call.tool_name, RawArguments(call.args))
         end = await self.session.call(asked, self._specs.get(call.tool_name), run, ask=ask)
         is_same = not end.is_changed or (end.response.is_error and end.response.text == text)
         return part if is_same else replace(part, content=value_of(end.response))
 
     async def call_output(self, output: Any, function: Any, handler: Callable[..., Any]) -> Any:
         """Take a call of an output *function* with the value *output* through the handlers."""
-        part, ended = function.tool_call, _ToolEnd()
+        part, result = function.tool_call, None
         name = part.tool_name if part else function.function_name or "output"
         args = part.args_as_dict() if part else {"output": output}
         asked = call_of(part.tool_call_id if part else new_id(), name, args)
@@ -158,28 +158,33 @@ class RunCalls:
             return None if is_same else "the arguments of an output function cannot be changed"
 
         async def run(arguments: dict[str, Any]) -> ToolResponse:  # noqa: ARG001 - as checked
-            return await ended.run(handler(output))
+            nonlocal result
+            result = await handler(output)
+            return response_of(result)
 
-        spec = spec_of(function.tool_def) if function.tool_def else ToolSpec(name=name)
-        end = await self.session.call(asked, spec, run, check=check)
+        end = await self.session.call(asked, ToolSpec(name=name), run, check=check)
         if end.error is not None:
             raise end.error
         if end.response.is_error:
             raise ModelRetry(end.response.text)
-        return value_of(end.response) if end.is_changed else ended.result
+        return value_of(end.response) if end.is_changed else result
 
     async def call(
         self, args: dict[str, Any], ctx: RunContext[Any], name: str, inner: Callable[..., Any]
     ) -> Any:
         """Take one call of the tool *name* through the handlers; *inner* runs it."""
-        call_id, tool, ended = ctx.tool_call_id or "", self._tools[name], _ToolEnd()
-        call = call_of(call_id, name, self.originals.pop(call_id, args))
-        asked = AskedCall(call, args, self.problems.pop(call_id, None), tool, ctx)
+        call_id, tool, result = ctx.tool_call_id or "", self._tools[name], None
+        validated = self.validated.pop(call_id, None)
+        # Another capability may have changed them since, or ids may repeat.
+        validated = args if args is validated else None
+        asked = AskedCall(call_of(call_id, name, args), validated, tool, ctx)
 
         async def run(arguments: dict[str, Any]) -> ToolResponse:
-            values = await asked.values(arguments)
-            return await ended.run(inner(name, values, ctx, tool))
+            nonlocal result
+            result = await inner(name, await asked.values(arguments), ctx, tool)
+            return response_of(result)
 
+        self.waiting.pop(call_id, None)
         try:
             end = await self.session.call(
                 asked.call,
@@ -190,10 +195,9 @@ class RunCalls:
                 passes=_PAUSES,
             )
         except _PAUSES:
-            self.waiting.add(call_id)
+            self.waiting[call_id] = ToolCallPart(name, args, call_id)
             raise
-        self.waiting.discard(call_id)
-        return _settled(end, ended)
+        return _settled(end) if end.is_changed or end.error else result
 
 
 @dataclass
@@ -217,23 +221,7 @@ class BridgedToolset(WrapperToolset[Any]):
         return await self.calls.call(tool_args, ctx, name, super().call_tool)
 
 
-class _ToolEnd:
-    """The end of a tool: its own *result* or *error*."""
-
-    result: Any = None
-    error: BaseException | None = None
-
-    async def run(self, work: Awaitable[Any]) -> ToolResponse:
-        """Return the result of *work* as a response."""
-        try:
-            self.result = await work
-        except BaseException as error:
-            self.error = error
-            raise
-        return response_of(self.result)
-
-
-def _settled(end: CallEnd, ended: _ToolEnd) -> Any:
+def _settled(end: CallEnd) -> Any:
     """Return the end of a call as the framework's result, or raise as its tools do."""
     response = end.response
     if end.status == "denied":
@@ -241,20 +229,18 @@ def _settled(end: CallEnd, ended: _ToolEnd) -> Any:
     # The framework counts these against the tool's retries, as it does without a bridge.
     if end.status in {"unknown_tool", "invalid_arguments"}:
         raise ModelRetry(response.text)
+    if isinstance(end.error, ModelRetry | ToolFailed | AgentRunError):
+        raise end.error
     if response.is_error:
-        if isinstance(end.error, ModelRetry | ToolFailed | AgentRunError):
-            raise end.error
-        raise (ModelRetry if isinstance(ended.error, ModelRetry) else ToolFailed)(response.text)
-    if not end.is_changed:
-        return ended.result
-    if isinstance(ended.result, ToolReturn):
-        return replace(ended.result, return_value=value_of(response), content=None)
+        raise ToolFailed(response.text)
     return value_of(response)
 
 
 def _ask(ctx: RunContext[Any]) -> Callable[[Ask, ToolCall], Awaitable[bool]] | None:
     """Return the framework's own approval of a call, or None if the run cannot pause for it."""
-    if not ctx.tool_call_approved and not _can_pause(ctx):
+    output = ctx.agent.output_type if ctx.agent else None
+    can_pause = DeferredToolRequests in (output if isinstance(output, list | tuple) else [output])
+    if not ctx.tool_call_approved and not can_pause:
         return None
 
     async def ask(question: Ask, call: ToolCall) -> bool:
@@ -263,14 +249,6 @@ def _ask(ctx: RunContext[Any]) -> Callable[[Ask, ToolCall], Awaitable[bool]] | N
         raise ApprovalRequired({"question": question.prompt, "arguments": thaw(call.arguments)})
 
     return ask
-
-
-def _can_pause(ctx: RunContext[Any]) -> bool:
-    hook = AbstractCapability.handle_deferred_tool_calls
-    if any(type(each).handle_deferred_tool_calls is not hook for each in ctx.capabilities.values()):
-        return True
-    output = ctx.agent.output_type if ctx.agent else None
-    return DeferredToolRequests in (output if isinstance(output, list | tuple) else [output])
 
 
 def _tool(definition: ToolDefinition, retries: int = 1) -> ToolsetTool[Any]:

@@ -1,4 +1,4 @@
-"""The values of Pydantic AI as ours, and back: calls, tools, results, prompts."""
+"""The values of Pydantic AI as ours, and back: calls, tools, results, messages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import ModelRetry
 from pydantic_ai.messages import (
     MULTI_MODAL_CONTENT_TYPES,
-    ToolCallPart,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
     ToolReturn,
+    ToolReturnPart,
     UserPromptPart,
     tool_return_ta,
 )
@@ -21,7 +23,14 @@ from pydantic_core import ValidationError, to_jsonable_python
 from toolbus.errors import FreezeError
 from toolbus.events import ToolSpec
 from toolbus.messages.immutable import thaw
-from toolbus.messages.records import ToolCall, ToolResponse
+from toolbus.messages.records import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +38,11 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.toolsets import ToolsetTool
 
+    from toolbus.messages.records import Message
 
-class InvalidArguments(dict[str, Any]):
-    """The model's own arguments; *raw* is its text unless that is a JSON object."""
+
+class RawArguments(dict[str, Any]):
+    """The model's own arguments; *raw* is their text unless that is a JSON object."""
 
     def __init__(self, args: str | dict[str, Any] | None) -> None:
         value: Any = args or {}
@@ -46,38 +57,36 @@ class InvalidArguments(dict[str, Any]):
 
 @dataclass
 class AskedCall:
-    """A *call*, with its *args* as the framework gave them, and their *problem*."""
+    """A *call* of *tool*, with its arguments as the framework has *validated* them, or None."""
 
     call: ToolCall
-    args: dict[str, Any]
-    problem: Exception | None
+    validated: dict[str, Any] | None
     tool: ToolsetTool[Any]
     ctx: RunContext[Any]
 
     def check(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return the framework's problem with *arguments*, or None."""
+        """Return the framework's problem with *arguments*, without their values, or None."""
         try:
             self._valid(arguments)
-        except (ValidationError, ModelRetry) as error:
-            return problem_text(error)
+        except ValidationError as error:
+            places = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
+            return "; ".join(
+                [f"{place}: {reason}" if place else reason for place, reason in places]
+            )
         return None
 
     async def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return *arguments* as values for the tool's function."""
         values = self._valid(arguments)
-        if values is not self.args and self.tool.args_validator_func is not None:
+        if values is not self.validated and self.tool.args_validator_func is not None:
             judged = self.tool.args_validator_func(self.ctx, **values)
             if isawaitable(judged):
                 await judged
         return values
 
     def _valid(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        if arguments == self.call.arguments:
-            if self.problem is not None:
-                raise self.problem
-            # Ids of calls may repeat, so a problem may have gone to another call.
-            if not isinstance(self.args, InvalidArguments):
-                return self.args
+        if self.validated is not None and arguments == self.call.arguments:
+            return self.validated
         text, context = json.dumps(thaw(arguments)), self.ctx.validation_context
         values: dict[str, Any] = self.tool.args_validator.validate_json(text, context=context)
         return values
@@ -116,7 +125,7 @@ def value_of(response: ToolResponse) -> Any:
 
 def call_of(call_id: str, name: str, args: dict[str, Any]) -> ToolCall:
     """Return the call with JSON arguments; what JSON cannot hold stands in its raw text."""
-    raw = args.raw if isinstance(args, InvalidArguments) else None
+    raw = args.raw if isinstance(args, RawArguments) else None
     try:
         arguments = to_jsonable_python(args, fallback=str, inf_nan_mode="strings")
         return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw)
@@ -137,45 +146,17 @@ def spec_of(definition: ToolDefinition) -> ToolSpec:
 
 def definition_of(spec: ToolSpec, original: ToolDefinition | None = None) -> ToolDefinition:
     """Return the definition of a tool as *spec* shows it."""
-    schema, text = thaw(spec.input_schema), spec.description
-    if original is None:
-        return ToolDefinition(name=spec.name, description=text, parameters_json_schema=schema)
-    return replace(original, description=text, parameters_json_schema=schema)
+    return replace(
+        original or ToolDefinition(name=spec.name),
+        description=spec.description,
+        parameters_json_schema=thaw(spec.input_schema),
+    )
 
 
-def changed_tool(tool: ToolsetTool[Any], spec: ToolSpec, original: ToolSpec) -> ToolsetTool[Any]:
-    """Return *tool* with its definition as in *spec*."""
-    if spec is original:
-        return tool
-    return replace(tool, tool_def=definition_of(spec, tool.tool_def))
-
-
-def problem_text(error: Exception) -> str:
-    """Return the text of *error* without the values of the arguments."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    places = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
-    return "; ".join([f"{place}: {reason}" if place else reason for place, reason in places])
-
-
-def prompt_in(history: list[Any]) -> Any:
-    """Return the prompt at the end of *history*, for a run without one of its own, or None."""
-    parts = history[-1].parts if history else ()
-    prompts = [part.content for part in parts if isinstance(part, UserPromptPart)]
-    if not prompts[1:]:
-        return prompts[0] if prompts else None
+def prompt_in(message: Any) -> list[Any]:
+    """Return the items of all prompts in *message*."""
+    prompts = [part.content for part in message.parts if isinstance(part, UserPromptPart)]
     return [item for each in prompts for item in ([each] if isinstance(each, str) else each)]
-
-
-def with_prompt(request: Any, prompt: Any) -> Any:
-    """Return the *request* with *prompt* in place of its own."""
-    first = next(part for part in request.parts if isinstance(part, UserPromptPart))
-    parts = [
-        replace(part, content=prompt) if part is first else part
-        for part in request.parts
-        if part is first or not isinstance(part, UserPromptPart)
-    ]
-    return replace(request, parts=parts)
 
 
 def text_of(prompt: Any) -> str:
@@ -187,18 +168,57 @@ def text_of(prompt: Any) -> str:
 
 def with_text(prompt: Any, text: str) -> Any:
     """Return *prompt* with *text* in place of its own texts."""
-    if isinstance(prompt, str):
-        return text
-    return [text, *[item for item in prompt if not text_of([item])]]
+    files = [] if isinstance(prompt, str) else [item for item in prompt if not text_of([item])]
+    return [text, *files] if files else text
 
 
-def unanswered(history: list[Any]) -> set[str]:
-    """Return the ids of the calls in *history* that have no result."""
-    parts = [part for message in history for part in message.parts]
-    # pydantic-ai 2.28: a result that asks the model to try again is a part of another type.
-    ids = [getattr(part, "tool_call_id", None) for part in parts if not _is_call(part)]
-    return {part.tool_call_id for part in parts if _is_call(part)} - {*ids}
+def with_answer(response: ModelResponse, text: str) -> ModelResponse:
+    """Return *response* with *text* in place of its own, where that begins."""
+    first = next((part for part in response.parts if isinstance(part, TextPart)), None)
+    if first is None:
+        return replace(response, parts=[TextPart(text), *response.parts])
+    parts = [
+        replace(part, content=text) if part is first else part
+        for part in response.parts
+        if part is first or not isinstance(part, TextPart)
+    ]
+    return replace(response, parts=parts)
 
 
-def _is_call(part: Any) -> bool:
-    return isinstance(part, ToolCallPart)
+def message_of(response: ModelResponse) -> AssistantMessage:
+    """Return the model's *response* as a message."""
+    usage = {
+        "input_tokens": response.usage.input_tokens,
+        "output_tokens": response.usage.output_tokens,
+    }
+    calls = [
+        call_of(call.tool_call_id, call.tool_name, RawArguments(call.args))
+        for call in response.tool_calls
+    ]
+    return AssistantMessage(
+        content=response.text or "",
+        tool_calls=tuple(calls),
+        usage={name: count for name, count in usage.items() if count},
+        stop_reason=response.finish_reason,
+    )
+
+
+def records_of(message: Any) -> list[tuple[int, Message]]:
+    """Return the messages of ours in *message*, each with the place of its part."""
+    if isinstance(message, ModelResponse):
+        return [(0, message_of(message))]
+    records = [(place, _record_of(part)) for place, part in enumerate(message.parts)]
+    return [(place, record) for place, record in records if record is not None]
+
+
+def _record_of(part: Any) -> Message | None:
+    match part:
+        case SystemPromptPart(content=text):
+            return SystemMessage(content=text)
+        case UserPromptPart(content=content):
+            return UserMessage(content=text_of(content))
+        case ToolReturnPart(tool_call_id=call_id, tool_name=name, outcome=outcome):
+            text, is_error = part.model_response_str(wrap_if_error=False), outcome != "success"
+            response = ToolResponse.from_text(text, is_error=is_error)
+            return ToolMessage(tool_call_id=call_id, tool_name=name, tool_response=response)
+    return None
