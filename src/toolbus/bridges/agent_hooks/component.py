@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from msgspec.structs import replace
 
 from toolbus.bridges.agent_hooks.contract import JCS, IdentityProvider
-from toolbus.bridges.agent_hooks.emission import EMISSION, INTERCEPTION
 from toolbus.bridges.agent_hooks.hooked_session import HookedSession
 from toolbus.bridges.agent_hooks.seams import (
     MAX_RECORDS,
@@ -58,8 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bridges.agent_hooks.contract import Context
-    from toolbus.bridges.agent_hooks.emission import Interception, Record
-    from toolbus.bridges.agent_hooks.seams import BoundInterceptor
+    from toolbus.bridges.agent_hooks.emission import Record
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscriptions import HandlerOptions
     from toolbus.components.components import Host
@@ -162,17 +160,9 @@ class AgentHooksComponent(AgentComponent):
             logger.exception("a record of agent-hooks could not be delivered")
 
     def subscribe(self, host: Host) -> None:
-        """Subscribe a handler for each interceptor, and the handler of answers."""
+        """Subscribe the handlers, with the bus for an approver in place of a resolver."""
         super().subscribe(host)
         self._options = replace(self._options, seam=self._options.seam.on(host.bus))
-        for bound in self._options.interceptors:
-            options: HandlerOptions = {
-                "name": bound.name or type(bound.interceptor).__name__,
-                "on_error": "closed",
-                "when": lambda _, bound=bound: EMISSION.get().awaits(bound),
-            }
-            mark = Mark(INTERCEPTION, "on", options)
-            self.add_handler(mark, partial(_hear, bound), restricted=False)
         answers: HandlerOptions = {
             "roles": "assistant",
             "priority": _LAST,
@@ -191,7 +181,7 @@ class AgentHooksComponent(AgentComponent):
     @on(RUN_BEFORE, priority=_LAST, on_error="closed")
     async def begin(self, ctx: EventContext[RunStart]) -> Deny | None:
         """Emit `agent_startup` before the first run."""
-        return await self._session_of(ctx.scope).start()
+        return await self._session_of(ctx.scope).start(ctx)
 
     @on(MESSAGE_APPEND_BEFORE, roles="user", priority=_LAST, on_error="closed")
     async def judge_input(self, ctx: EventContext[Message]) -> Message | Deny | None:
@@ -200,6 +190,7 @@ class AgentHooksComponent(AgentComponent):
         if not isinstance(message, UserMessage):
             return None
         return await self._session_of(ctx.scope).emit(
+            ctx,
             "input",
             lambda target: message.with_text(read_text(target)),
             input={"content": wire_prompt(message.content), "role": "user"},
@@ -212,6 +203,7 @@ class AgentHooksComponent(AgentComponent):
         session.model = request.model
         session.forget_answer()
         return await session.emit(
+            ctx,
             "pre_model_call",
             lambda target: replace(request, messages=read_messages(target, request.messages)),
             model={"id": request.model},
@@ -225,10 +217,11 @@ class AgentHooksComponent(AgentComponent):
         if not isinstance(message, AssistantMessage) or not ctx.scope.run_id:
             return None  # The program itself made it.
         if ctx.window is not None:
-            return await session.judge_growing(ctx.window)
+            return await session.judge_growing(ctx, ctx.window)
         if (refusal := session.take_refusal(message)) is not None:
             return refusal
         answer = await session.emit(
+            ctx,
             "post_model_call",
             partial(read_answer, message=message),
             model={"id": session.model},
@@ -240,6 +233,7 @@ class AgentHooksComponent(AgentComponent):
         if judged.tool_calls:
             return judged
         final = await session.emit(
+            ctx,
             "output",
             lambda target: judged.with_text(read_text(target)),
             output={"content": judged.content},
@@ -250,7 +244,9 @@ class AgentHooksComponent(AgentComponent):
     async def judge_call(self, ctx: EventContext[ToolCall]) -> ToolCall | Deny | None:
         """Emit `pre_tool_call`."""
         call, session = ctx.value, self._session_of(ctx.scope)
-        return await session.emit("pre_tool_call", call.with_arguments, tool_call=wire_call(call))
+        return await session.emit(
+            ctx, "pre_tool_call", call.with_arguments, tool_call=wire_call(call)
+        )
 
     @on(TOOL_CALL_AFTER)
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
@@ -268,6 +264,7 @@ class AgentHooksComponent(AgentComponent):
         if outcome is None or (outcome.executed is None and outcome.status != "answered"):
             return None
         return await session.emit(
+            ctx,
             "post_tool_call",
             lambda target: message.with_tool_response(read_value(target, response)),
             tool_call=wire_call(outcome.executed or outcome.requested),
@@ -307,9 +304,3 @@ class AgentHooksComponent(AgentComponent):
             self._sessions[scope.session_id] = session
         session.scope = scope
         return session
-
-
-async def _hear(
-    bound: BoundInterceptor, ctx: EventContext[Interception]
-) -> Interception | Deny | None:
-    return await EMISSION.get().hear(bound, ctx)

@@ -23,6 +23,7 @@ from toolbus.messages.immutable import thaw
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from toolbus.bus.ledger.records import HandlerStatus
     from toolbus.events.catalogue import Scope
 
 Context = dict[str, Any]
@@ -137,6 +138,11 @@ class Verdict(_Closed, frozen=True):
         return is_reserved(self.reason)
 
     @property
+    def status(self) -> HandlerStatus:
+        """The status of the interceptor in the ledger."""
+        return "failed" if self.is_of_host else _STATUSES[self.decision]
+
+    @property
     def text(self) -> str:
         """The reason and the message, for a model."""
         return ": ".join([each for each in (self.reason, self.message) if each]) or "denied"
@@ -162,6 +168,7 @@ class Verdict(_Closed, frozen=True):
 
 
 ALLOW = Verdict("allow")
+_STATUSES: dict[str, HandlerStatus] = {"allow": "ran", "deny": "denied", "transform": "changed"}
 
 
 def host_error(error: ContractError, *, liftable: bool = False) -> Verdict:

@@ -1,15 +1,12 @@
-"""An emission of a host: interceptors as handlers of an event, and their combined verdict.
+"""An emission of a host: its context, the interceptors' verdicts, and the combined one.
 
-Each interceptor is a transformer of `INTERCEPTION`, so the ledger has an entry for each. The
-section numbers refer to AGENT-HOOKS-0.1.
+The section numbers refer to AGENT-HOOKS-0.1.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.bridges.agent_hooks.contract import (
@@ -20,32 +17,15 @@ from toolbus.bridges.agent_hooks.contract import (
     host_error,
     transformed,
 )
-from toolbus.events.catalogue import Deny, TransformEvent
+from toolbus.bus.dispatch.details import PartNote
 from toolbus.messages.codec import changed
-from toolbus.messages.fields import freeze_objects
-from toolbus.messages.immutable import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bridges.agent_hooks.seams import BoundInterceptor, HostOptions
-    from toolbus.bus.dispatch.contexts import EventContext
 
 Record = dict[str, Any]
-
-
-class Interception(Struct, frozen=True):
-    """The value of `INTERCEPTION`: the *context* for the next interceptor."""
-
-    context: JsonObject
-
-    def __post_init__(self) -> None:
-        freeze_objects(self, "context")
-
-
-INTERCEPTION: TransformEvent[Interception, Interception | Deny] = TransformEvent(
-    "agent_hooks:interception", Interception
-)
 
 
 class Emission:
@@ -84,17 +64,21 @@ class Emission:
         """Whether interceptors have changed the target; not by `==`, to which 1 and true agree."""
         return changed(self.original["target"], self.target)
 
-    def awaits(self, interceptor: BoundInterceptor) -> bool:
-        """Return whether *interceptor* is asked: the composition may be over, or another's."""
-        return not self.is_over and any(each is interceptor for each in self.active)
+    async def compose(self) -> None:
+        """Ask the interceptors one after the other, and combine their verdicts."""
+        if not self.active:
+            raise ContractError("no_interceptor")
+        for place, interceptor in enumerate(self.active):
+            if not self.is_over:
+                await self._ask(place, interceptor)
+        if not self.is_over and self._profile != "sequential/first_deny":
+            self._combine()
+            if (lifted := await self._consult(self.verdict)) is not None:
+                self._substitute(lifted)
+        self.verdict = _with_unions(self.verdict, self._unified)
 
-    async def hear(
-        self, interceptor: BoundInterceptor, ctx: EventContext[Interception]
-    ) -> Interception | Deny | None:
-        """Ask *interceptor*, as a handler of `INTERCEPTION`; return its effect on the dispatch."""
-        before = self.context
-        seen = self.original if self._is_parallel else before
-        place, verdict = len(self.verdicts), await interceptor.judge(seen)
+    async def _ask(self, place: int, interceptor: BoundInterceptor) -> None:
+        verdict = await interceptor.judge(self.original if self._is_parallel else self.context)
         self.verdicts.append(verdict)
         self._unified.append(verdict)
         if self._profile == "sequential/first_deny" and not verdict.permits:
@@ -103,17 +87,13 @@ class Emission:
             folded = self._fold(place, verdict)
             if self._profile == "sequential/run_all":
                 self.verdicts[place] = folded
-        if self.is_over and not self.verdict.permits:
-            return Deny(self.verdict.text)
-        return None if self.context is before else replace(ctx.value, context=self.context)
 
-    async def finish(self) -> None:
-        """Combine the verdicts, once all interceptors were asked."""
-        if not self.is_over and self._profile != "sequential/first_deny":
-            self._combine()
-            if (lifted := await self._consult(self.verdict)) is not None:
-                self._substitute(lifted)
-        self.verdict = _with_unions(self.verdict, self._unified)
+    def notes(self) -> list[PartNote]:
+        """Return an entry for each interceptor that was asked, for the ledger."""
+        return [
+            PartNote(bound.label, verdict.status, verdict.reason)
+            for verdict, bound in zip(self.verdicts, self.active, strict=False)
+        ]
 
     def reject(self, error: ContractError) -> None:
         """Deny for *error* of the host itself, without the interceptors."""
@@ -229,7 +209,3 @@ def _with_unions(combined: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
         warnings=tuple(warnings) or combined.warnings,
         result_labels=tuple(labels) or combined.result_labels,
     )
-
-
-EMISSION: ContextVar[Emission] = ContextVar("toolbus_agent_hooks_emission")
-"""The emission in whose dispatch this code runs."""

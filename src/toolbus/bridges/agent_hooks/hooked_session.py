@@ -7,10 +7,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bridges.agent_hooks.contract import ContractError, check_context, context_of
-from toolbus.bridges.agent_hooks.emission import EMISSION, INTERCEPTION, Emission, Interception
-from toolbus.errors import FreezeError
+from toolbus.bridges.agent_hooks.emission import Emission
 from toolbus.events.catalogue import Deny, Scope
-from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from toolbus.bridges.agent_hooks.contract import Context, Point
     from toolbus.bridges.agent_hooks.emission import Record
     from toolbus.bridges.agent_hooks.seams import HostOptions
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.details import AnswerWindow
     from toolbus.components.components import Host
     from toolbus.events.catalogue import ToolCallOutcome
@@ -42,7 +41,7 @@ class HookedSession:
         self._growing = self._judged = ""
         self._refusal: tuple[str, Deny] | None = None
 
-    async def start(self) -> Deny | None:
+    async def start(self, ctx: EventContext[Any]) -> Deny | None:
         """Emit the start of the session once it may begin; return the denial, or None."""
         if not self._is_started:
             self._has_begun = True
@@ -50,19 +49,23 @@ class HookedSession:
             started = await self.emit_unread(
                 "agent_startup", agent_init={"tools_registered": names}
             )
+            ctx.note(started.notes)
             if not started.proceeds:
                 return Deny(started.verdict.text)
             self._is_started = True
         return None
 
-    async def emit(self, point: Point, read: Callable[[Any], T], **members: Any) -> Deny | T | None:
+    async def emit(
+        self, ctx: EventContext[Any], point: Point, read: Callable[[Any], T], **members: Any
+    ) -> Deny | T | None:
         """Emit *point* in a started session; return the denial, or what *read* makes of a target.
 
-        It is None for an unchanged target.
+        It is None for an unchanged target. The ledger has the interceptors in the entry of *ctx*.
         """
-        if (denied := await self.start()) is not None:
+        if (denied := await self.start(ctx)) is not None:
             return denied
         emitted = await self.emit_unread(point, **members)
+        ctx.note(emitted.notes)
         if not emitted.proceeds:
             return Deny(emitted.verdict.text)
         return read(emitted.target) if emitted.is_changed else None
@@ -77,7 +80,7 @@ class HookedSession:
         emission, identity = self._emission(point, members), None
         try:
             identity = self._identify(emission.context)
-            await self._dispatch(emission)
+            await emission.compose()
         except ContractError as error:
             emission.reject(error)
         except asyncio.CancelledError:
@@ -95,19 +98,6 @@ class HookedSession:
     def _identify(self, context: Context) -> str | None:
         provider = self._options.seam.identity
         return None if provider is None else provider.identify(context)
-
-    async def _dispatch(self, emission: Emission) -> None:
-        if not emission.active:
-            raise ContractError("no_interceptor")
-        try:
-            value = Interception(emission.context)
-        except FreezeError as error:
-            raise ContractError("context_invalid", str(error)) from None
-        with set_context(EMISSION, emission):
-            end = await self._host.bus.apply(INTERCEPTION, value, scope=self.scope)
-            if end.denied is not None and not emission.is_over:
-                emission.reject(ContractError("interceptor_failed", end.denied.reason))
-            await emission.finish()
 
     def _end(self, emission: Emission, identity: str | None) -> None:
         """Record the end of *emission*, whose context had *identity* at first."""
@@ -130,14 +120,14 @@ class HookedSession:
 
     # --- streamed answers ------------------------------------------------------------------------
 
-    async def judge_growing(self, window: AnswerWindow) -> Deny | None:
+    async def judge_growing(self, ctx: EventContext[Any], window: AnswerWindow) -> Deny | None:
         """Emit the text before the newest piece, which the next call or the whole answer covers."""
         if window.kind != "text":
             return None
         judged, self._growing = self._growing, window.text
         if not judged or judged == self._judged:
             return None
-        end = await self.emit("post_model_call", bool, **self._answer(judged, "incremental"))
+        end = await self.emit(ctx, "post_model_call", bool, **self._answer(judged, "incremental"))
         if isinstance(end, Deny):
             self._refusal = judged, end
             return end

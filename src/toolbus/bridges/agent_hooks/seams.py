@@ -95,6 +95,11 @@ class BoundInterceptor(NamedTuple):
     points: frozenset[str] | None = None
     timeout: float | None = 5.0
 
+    @property
+    def label(self) -> str:
+        """Its name in the ledger."""
+        return self.name or type(self.interceptor).__name__
+
     def runs_at(self, point: str) -> bool:
         """Return whether it is asked at *point*."""
         return self.points is None or point in self.points
