@@ -776,6 +776,7 @@ STOP, RESUME = {"on_approval": "stop"}, {"on_approval": "resume"}
     [
         ("sequential/first_deny", [A, B], ("transform", ["y"], 1)),
         ("sequential/first_deny", [A, deny(), B], ("deny", [], 1)),
+        ("sequential/first_deny", [LIFTABLE, deny()], ("deny", [], 1)),
         ({"profile": "sequential/first_deny", **STOP}, [LIFTABLE, B], ("allow", ["a"], 0)),
         ({"profile": "sequential/first_deny", **RESUME}, [LIFTABLE, B], ("transform", ["y"], 1)),
         ("sequential/run_all", [A, B, ALLOWED], ("transform", ["y"], 1)),
@@ -932,7 +933,7 @@ async def test_a_record_holds_no_payload():
     assert "changed-path" not in json.dumps(record)
     assert record["verdict"]["transform"] == {"path": "$target.path"}
     assert record["verdicts"] == [{"index": 0, "decision": "transform"}]
-    assert record["composition"] == {"profile": "sequential/first_deny", "on_approval": "stop"}
+    assert record["composition"] == {"profile": "sequential/first_deny", "on_approval": "resume"}
     assert record["input_identity"].startswith("sha256:")
     assert record["input_identity"] != record["enforced_identity"]
 

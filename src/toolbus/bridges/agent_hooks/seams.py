@@ -43,12 +43,15 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.approver import Approver
 
 KNOBS: dict[str, dict[str, tuple[str, str]]] = {
-    "sequential/first_deny": {"on_approval": ("stop", "resume")},
+    "sequential/first_deny": {"on_approval": ("resume", "stop")},
     "sequential/run_all": {},
     "parallel/strictest": {"on_transform_conflict": ("deny", "approval")},
     "parallel/unanimous": {"on_disagreement": ("deny", "approval")},
 }
-"""The knob of each profile, 7.2, and its values, the default first."""
+"""The knob of each profile, 7.2, and its values, the default first.
+
+By default an approval of one denial leaves the other interceptors their say; the SDK's is "stop".
+"""
 MAX_RECORDS = 1_000
 """The most records that stay in memory by default, as many as an agent keeps of its ledger."""
 
@@ -57,7 +60,7 @@ class Composition(NamedTuple):
     """A profile of section 7.2 and the value of its knob, "" for a profile without a knob."""
 
     profile: str = "sequential/first_deny"
-    knob: str = "stop"
+    knob: str = "resume"
 
     @classmethod
     def read(cls, composition: Any) -> Composition:
