@@ -314,22 +314,23 @@ async def test_a_denied_call_that_ran_stays_denied(caplog):
     assert "although it was denied" in caplog.text
 
 
-async def test_repeated_ids_keep_their_results():
+@pytest.mark.parametrize("call_id", ["c1", ""])
+async def test_repeated_ids_keep_their_results(call_id):
     watch = Watch()
 
     async with AgentHooksInterceptor([watch, Redact(), Rules()]) as interceptor:
         host = Host(interceptor, framework="agent-framework")
-        await host.call("c1", "read", path="a")
-        await host.call("c1", "read", path="b")
-        await host.call("c1", "forbidden")
-        await host.result("c1", "read", "text b", path="b")
-        await host.result("c1", "read", "ValueError", is_error=True, path="a")
+        await host.call(call_id, "read", path="a")
+        await host.call(call_id, "read", path="b")
+        await host.call(call_id, "forbidden")
+        await host.result(call_id, "read", "text b", path="b")
+        await host.result(call_id, "read", "ValueError", is_error=True, path="a")
         shown = [f"no {SECRET}", "text b", "blocked"]
-        request = await host.request(*[failure("c1", text) for text in ["old", *shown]])
+        request = await host.request(*[failure(call_id, text) for text in ["old", *shown]])
 
     read = [message["content"][0]["result"] for message in value_of(request)]
     assert read == ["old", f"no {HIDDEN}", "text b", "not here"]
-    assert sorted(watch.ends) == [("c1", "denied"), ("c1", "error"), ("c1", "ok")]
+    assert sorted(status for _, status in watch.ends) == ["denied", "error", "ok"]
 
 
 async def test_a_prompt_is_rewritten_or_denied():

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from toolbus.bridges.agent_hooks.contract import POINTS, ContractError, Transform, transformed
 from toolbus.bridges.agent_hooks.hosted_call import HostedCall
 from toolbus.bridges.agent_hooks.wire_records import (
+    id_of,
     read_call,
     read_message,
     read_spec,
@@ -261,8 +262,8 @@ class HostedSession:
 
     async def _judge_answer(self, context: Context) -> Wire:
         # Some of its calls never reach their first point.
-        calls = [read_call(wire) for wire in context["response"]["tool_calls"]]
-        self._announced |= {call.id: call for call in calls}
+        calls = context["response"]["tool_calls"]
+        self._announced |= {id_of(wire): read_call(wire) for wire in calls}
         path, text = text_place(context["response"]["content"], "assistant")
         if not path or not text:
             return ALLOW  # An answer in another form is judged at `output`.
@@ -272,12 +273,12 @@ class HostedSession:
     # --- its calls -------------------------------------------------------------------------------
 
     async def _judge_call(self, context: Context) -> Wire:
-        call = read_call(context["tool_call"])
-        self._announced.pop(call.id, None)
+        call_id, call = id_of(context["tool_call"]), read_call(context["tool_call"])
+        self._announced.pop(call_id, None)
         spec = self._known.get(call.name) or self._specs.get(call.name) or ToolSpec(name=call.name)
         is_known = call.name in self._known
         hosted = HostedCall(self._session, call, spec, is_known=is_known, host_asks=self._host_asks)
-        calls = self._calls[call.id]
+        calls = self._calls[call_id]
         calls.append(hosted)
         try:
             judged = await hosted.judge()
@@ -292,7 +293,7 @@ class HostedSession:
 
     async def _judge_result(self, context: Context) -> Wire:
         result = context["tool_result"]
-        end = await self._end_of(read_call(context["tool_call"]), result)
+        end = await self._end_of(context["tool_call"], result)
         if isinstance(end, Deny):
             return denial(end.reason)
         if end is None or not end.is_changed:
@@ -303,10 +304,12 @@ class HostedSession:
         read = response.text if isinstance(value, str) else wire_value(response)
         return replacement("$target", value, read)
 
-    async def _end_of(self, call: ToolCall, result: Wire) -> CallEnd | Deny | None:
-        """Return the end of *call* with its *result*; None: it is not known yet."""
+    async def _end_of(self, wire: Wire, result: Wire) -> CallEnd | Deny | None:
+        """Return the end of the call in *wire* with its *result*; None: it is not known yet."""
         response = replace(read_value(result["value"]), is_error=result["is_error"])
-        calls, hosted = self._calls[call.id], self._hosted(call)
+        # By the host's id, for an empty one has another one on the bus.
+        call, calls = read_call(wire), self._calls[id_of(wire)]
+        hosted = _most_similar(calls, call)
         if hosted is None:
             # An interceptor before this one has ended the composition, or it was registered late.
             logger.warning("tool call %s ran unjudged; its result is judged with it", call.id)
@@ -320,13 +323,6 @@ class HostedSession:
             return None
         calls[calls.index(hosted)] = None
         return await hosted.end(response)
-
-    def _hosted(self, call: ToolCall) -> HostedCall | None:
-        """Return the judged call with the id of *call* and the most similar arguments, or None."""
-        calls = [each for each in self._calls[call.id] if each is not None]
-        waiting = [each for each in calls if each.waits]
-        refused = [each for each in calls if each.refusal is not None]
-        return max(waiting or refused, key=lambda each: each.likeness(call), default=None)
 
     async def _settle(self, results: Iterable[tuple[str, str]]) -> None:
         """End each call for which the model reads a result now: *results* has its id and text."""
@@ -349,9 +345,9 @@ class HostedSession:
         shown = [*missing, *texts[max(0, len(texts) - len(calls)) :]]
         for call, text in zip(calls, shown, strict=True):
             if call is not None:
-                await self._end_call(call, text)
+                await self._end_call(call_id, call, text)
 
-    async def _end_call(self, call: HostedCall, text: str | None) -> None:
+    async def _end_call(self, call_id: str, call: HostedCall, text: str | None) -> None:
         """End *call*, of which the host shows *text*, if anything."""
         read = call.refusal
         if call.failure is not None:
@@ -360,7 +356,7 @@ class HostedSession:
         elif read is None:
             await call.cancel()
         if text is not None and read is not None:
-            self._replace(call.call.id, text, read)
+            self._replace(call_id, text, read)
 
     def _replace(self, call_id: str, text: str, read: str) -> None:
         if read != text:
@@ -401,6 +397,14 @@ def replacement(path: str, before: Any, after: Any) -> Wire:
     if not path:
         return denial("a handler changed a text that cannot be replaced in its form")
     return {"decision": "transform", "transform": {"path": path, "value": after}}
+
+
+def _most_similar(calls: Sequence[HostedCall | None], call: ToolCall) -> HostedCall | None:
+    """Return the one of *calls*, which share an id, that the host has ended as *call*, or None."""
+    held = [each for each in calls if each is not None]
+    waiting = [each for each in held if each.waits]
+    refused = [each for each in held if each.refusal is not None]
+    return max(waiting or refused, key=lambda each: each.likeness(call), default=None)
 
 
 def _failure(text: str) -> ToolResponse:

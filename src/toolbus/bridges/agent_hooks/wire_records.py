@@ -148,7 +148,7 @@ def read_answer(after: Any, message: AssistantMessage) -> AssistantMessage:
             raise ContractError("transform_invalid", "an answer that is none")
     known = {call.id: call for call in message.tool_calls}
     if changed(before["tool_calls"], calls):
-        read = tuple([read_call(wire, known.get(_id_of(wire))) for wire in calls])
+        read = tuple([read_call(wire, known.get(id_of(wire))) for wire in calls])
         message = msgspec.structs.replace(message, tool_calls=read)
     return message if content == before["content"] else message.with_text(content or "")
 
@@ -161,7 +161,7 @@ def read_call(wire: Any, call: ToolCall | None = None) -> ToolCall:
                 return call
             if call is not None and call.name == name:
                 return call.with_arguments(arguments)
-            call_id = _id_of(wire)
+            call_id = id_of(wire)
             identity = {"id": call_id} if call_id else {}
             return ToolCall(name=name, arguments=arguments, **identity)
     raise ContractError("transform_invalid", "a call without a name or arguments")
@@ -193,7 +193,8 @@ def read_message(wire: Any) -> Message:
     return SystemMessage(content=text) if role == "system" else UserMessage(content=text)
 
 
-def _id_of(wire: Any) -> str:
+def id_of(wire: Any) -> str:
+    """Return the id of the call in *wire*, which may be empty."""
     return str(wire.get("id", "")) if isinstance(wire, dict) else ""
 
 
