@@ -278,7 +278,7 @@ class BridgeSession:
         bridged.task = ContainedTask(partial(self._call, bridged, record))
         cancelled = await outlast(bridged.task.ended, bridged.stop)
         pause = bridged.pause or (gate.pause if isinstance(gate, FrameworkGate) else None)
-        if cancelled is not None or pause is None:
+        if may_pause and (cancelled is not None or pause is None):
             self._paused.spend(call_id)
         if cancelled is not None:
             raise cancelled

@@ -368,6 +368,27 @@ def test_parallel_calls_of_one_id_share_no_answer():
     assert ends.ends == [("c1", "denied"), ("c1", "ok"), ("c1", "denied")]
 
 
+def test_a_cancelled_call_leaves_no_answer_behind():
+    interrupts, ran, entered = Interrupts(), [], asyncio.Event()
+
+    async def hang(arguments):
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def play():
+        session = host(judge(Ask("?"))).session("t")
+        with pytest.raises(PauseError):
+            await session.call(CALL, SPEC, hang, ask=interrupts.ask)
+        interrupts.answers["c1"] = True
+        task = asyncio.create_task(session.call(CALL, SPEC, hang, ask=interrupts.ask))
+        await entered.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        return await session.call(CALL, SPEC, runs(ran), ask=interrupts.ask)
+
+    assert (run(asyncio.wait_for(play(), 20)).status, ran) == ("denied", [])
+
+
 def test_another_process_does_not_go_on_with_an_answered_call():
     class Forgetful(MemoryStore):
         async def swap_state(self, session_id, name, expected, new):
