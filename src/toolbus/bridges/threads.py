@@ -71,7 +71,7 @@ def run_for_thread(
 
 def start(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Start *work* in the loop of all such calls; return its future, which any thread may read."""
-    return asyncio.run_coroutine_threadsafe(work, _loop())
+    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
 
 
 def _run_in(running: RunningCall | None, function: Callable[..., Any], *args: Any) -> Any:
