@@ -223,6 +223,7 @@ class FrameworkGate(CallGate):
             self.pause = error
             return Pending("", "the framework paused the call", _nothing)
         if answer is None:
+            self._paused.unask(call.id)
             return await self._ask_stored(asked)
         if answer is True:
             return permit

@@ -66,6 +66,10 @@ class PausedCalls:
         digest = blake2b(question, key=key, digest_size=16).hexdigest()
         return self._digests.setdefault(call.id, digest) == digest
 
+    def unask(self, call_id: str) -> None:
+        """Note that the framework has left the question to the approver."""
+        self._digests.pop(call_id, None)
+
     async def keep(self, call_id: str, record: CallRecord) -> None:
         """Keep the call, which has paused."""
         self._records[call_id] = record

@@ -351,6 +351,17 @@ def test_an_answer_is_used_once_for_calls_of_one_id(a, store):
     assert (again.status, ran, interrupts.shown) == ("denied", [{"a": 1}], [{"a": 1}, {"a": a}])
 
 
+def test_a_question_that_the_framework_leaves_does_not_bind_the_next():
+    async def leave(question, call):
+        return None
+
+    async def play():
+        session = host(judge(Ask("?"))).session("t")
+        return [(await session.call(CALL, SPEC, shown, ask=leave)).response.text for _ in "ab"]
+
+    assert run(play()) == ["approval is needed, and no approver is available"] * 2
+
+
 def test_parallel_calls_of_one_id_share_no_answer():
     interrupts, ran, ends = Interrupts(), [], Ends()
     other = ToolCall(id="c1", name="add", arguments={"a": 2})
