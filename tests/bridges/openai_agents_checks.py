@@ -208,6 +208,17 @@ async def check_pause_goes_on_in_another_process():
         ]
 
 
+async def check_handoff_waits_beside_a_paused_call():
+    for denied, last in (([], "other"), ([{"deny": "transfer_to_other"}], "agent")):
+        room = Room(ASK, *denied)
+        other = room.agent("other", name="other")
+        agent = room.agent([ECHO, ("transfer_to_other", {})], "agent", handoffs=[other])
+        result = await decide(
+            room.bridge.run, agent, await room.bridge.run(agent, "hi"), answer=True
+        )
+        assert (result.final_output, room.ran) == (last, ["a"])
+
+
 async def check_streamed_run_pauses():
     room = Room(ASK)
     agent = room.agent([ECHO], "done")
@@ -301,6 +312,14 @@ async def check_broken_arguments_do_not_pause():
     result = await room.bridge.run(agent, "hi")
     assert (result.final_output, room.ran) == ("done", ["a"])
     assert ["c1", "invalid_arguments"] in room.ends
+
+
+async def check_odd_arguments_end_no_run():
+    for value in ("NaN", str(2**80), '"a"}}'):
+        room = Room()
+        agent = room.agent([("echo", f'{{"text": {value}}}')], "done")
+        result = await room.bridge.run(agent, "hi")
+        assert (result.final_output, [end[0] for end in room.ends]) == ("done", ["c1", "agent"])
 
 
 async def check_broken_call_does_not_spare_another_its_approval():

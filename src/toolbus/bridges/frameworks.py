@@ -145,6 +145,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "computer, patch, shell and custom tools are refused, unless `partial=True`",
                 "a bridge inside a tool of another bridge is refused",
                 "a call that the framework skips, such as a second handoff, has no end",
+                "reasoning is not seen",
                 "`Runner.run` in a tool shows no prompt or answer of a model that is only named",
             ),
         ),

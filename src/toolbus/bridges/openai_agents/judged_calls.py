@@ -13,7 +13,7 @@ from copy import copy
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from agents import Agent, FunctionTool, Handoff, ToolTimeoutError
+from agents import Agent, FunctionTool, ToolTimeoutError
 from agents.function_schema import function_schema
 from agents.tool import (
     invoke_function_tool,
@@ -27,6 +27,7 @@ from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolCall, ToolResponse
+from toolbus.models.answers import given_call
 from toolbus.tasks.loops import set_context
 from toolbus.tools.calls.execution import failure, to_response
 
@@ -84,7 +85,7 @@ class JudgedTool:
         run = current_run(self.name)
         if context.is_tool_approved(self.name, call_id) is not None:
             return True
-        call = JudgedCall(self, run, call_of(call_id, self.name, json.dumps(parameters)))
+        call = JudgedCall(self, run, given_call(call_id, self.name, json.dumps(parameters)))
         run.calls[call_id] = call
         if not await call.is_asked():
             setting = self.tool.needs_approval
@@ -103,7 +104,7 @@ class JudgedTool:
         call = run.calls.get(call_id)
         if call is None:
             approved = context.is_tool_approved(self.name, call_id)
-            call = JudgedCall(self, run, call_of(call_id, self.name, arguments))
+            call = JudgedCall(self, run, given_call(call_id, self.name, arguments))
             call.go_on(approved=approved)
             run.calls[call_id] = call
         try:
@@ -118,25 +119,23 @@ class JudgedTool:
         return await self._result(call, end, context)
 
     async def _result(self, call: JudgedCall, end: CallEnd, context: ToolContext[Any]) -> Any:
-        if isinstance(end.error, Exception):
-            return await self._failure(end.error, context)
         if end.error is not None:
-            raise end.error
+            return await self._failure(end.error, context)
         if not end.is_changed:
             return call.output
         structured = end.response.structured
         return end.response.text if structured is None else thaw(structured)
 
-    async def _failure(self, error: Exception, context: ToolContext[Any]) -> Any:
+    async def _failure(self, error: BaseException, context: ToolContext[Any]) -> Any:
         """Return the text of a failure without a replacement, or raise it, as the tool does."""
         tool = self.tool
         if isinstance(error, ToolTimeoutError):
             if tool.timeout_behavior == "raise_exception":
                 raise error
-            formatted = (tool.timeout_error_function or _text_of)(context, error)
-            return await formatted if isawaitable(formatted) else formatted
+            return str(error)
         # A tool without this mark, made by hand, raises its errors.
-        if not hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__"):
+        is_made_by_hand = not hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
+        if is_made_by_hand or not isinstance(error, Exception):
             raise error
         text = await maybe_invoke_function_tool_failure_error_function(
             function_tool=tool, context=context, error=error
@@ -233,11 +232,6 @@ class JudgedCall:
         self._started.set_result(None)
         await asyncio.wait({self.work})
 
-    async def cancel(self) -> None:
-        """End the call if it has no end yet."""
-        self.work.cancel()
-        await asyncio.wait({self.work})
-
     async def _ask(self, ask: Ask, call: ToolCall) -> bool | Deny | None:  # noqa: ARG002
         if not self._asked.done():
             self._asked.set_result(True)
@@ -268,14 +262,8 @@ def agent_of(tool: Tool) -> Agent[Any] | None:
     return agent if isinstance(agent, Agent) else None
 
 
-def spec_of(tool: FunctionTool | Handoff[Any, Any]) -> ToolSpec:
+def spec_of(tool: FunctionTool) -> ToolSpec:
     """Return *tool* in our terms."""
-    if isinstance(tool, Handoff):
-        return ToolSpec(
-            name=tool.tool_name,
-            description=tool.tool_description,
-            input_schema=tool.input_json_schema or {"type": "object"},
-        )
     hints = getattr(tool, "mcp_annotations", None)  # Only since 0.24.
     return ToolSpec(
         name=tool.qualified_name,
@@ -290,18 +278,3 @@ def unknown(spec: ToolSpec) -> FunctionTool:
     schema, fail = thaw(spec.input_schema), JudgedTool.invoke  # Replaced, and never run.
     tool = FunctionTool(spec.name, spec.description, schema, fail, strict_json_schema=False)
     return JudgedTool(tool, is_unknown=True).shown(spec)
-
-
-def call_of(call_id: str, name: str, text: str) -> ToolCall:
-    """Return a call whose arguments have the JSON *text*, which may be anything."""
-    try:
-        arguments = json.loads(text) if text else {}
-    except ValueError:
-        arguments = None
-    if isinstance(arguments, dict):
-        return ToolCall(id=call_id, name=name, arguments=arguments)
-    return ToolCall(id=call_id, name=name, raw=text)
-
-
-def _text_of(_: RunContextWrapper[Any], error: Exception) -> str:
-    return str(error)

@@ -5,7 +5,10 @@ Facts about the framework are from runs with openai-agents 0.24.0.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from copy import copy
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from agents import (
@@ -14,19 +17,33 @@ from agents import (
     InputGuardrail,
     InputGuardrailResult,
     InputGuardrailTripwireTriggered,
+    Model,
+    ModelProvider,
+    ModelTracing,
 )
 
-from toolbus.bridges.openai_agents.judged_calls import JudgedCall, JudgedTool, call_of, unknown
+from toolbus.bridges.openai_agents.judged_calls import (
+    JudgedCall,
+    JudgedTool,
+    current_run,
+    unknown,
+)
 from toolbus.bridges.session import PromptDenied
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages.ids import new_id
+from toolbus.models.answers import given_call
 
 if TYPE_CHECKING:
-    from agents import Agent, RunResult, RunResultStreaming
+    from collections.abc import AsyncIterator
+
+    from agents import Agent, ModelResponse, RunResult, RunResultStreaming
 
     from toolbus.bridges.openai_agents.runner import OpenAIAgentsBridge
     from toolbus.bridges.session import BridgeSession
     from toolbus.messages.records import ToolCall
+
+_SIGNATURE = signature(Model.get_response)  # That of `stream_response` is the same.
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class JudgedRun:
@@ -107,12 +124,15 @@ class JudgedRun:
     async def drop_calls(self) -> None:
         """End the calls that the framework does not run any longer."""
         while self.calls:
-            await self.calls.popitem()[1].cancel()
+            _, call = self.calls.popitem()
+            call.work.cancel()
+            await asyncio.wait({call.work})
 
     # --- its model -------------------------------------------------------------------------------
 
-    async def request(self, user_input: Any) -> Any:
-        """Return the input of a request as the model may read it."""
+    async def request(self, request: dict[str, Any]) -> None:
+        """Put a new prompt in *request*, the arguments of a model, on the bus, and change it."""
+        user_input = request["input"]
         if self._is_below and _prompt_of(user_input) not in self._prompts:
             # A sub-agent that the program runs inside a tool.
             await self.begin(user_input)
@@ -121,14 +141,16 @@ class JudgedRun:
                 self._ids.add(item["call_id"])
             if item.get("type") == "function_call_output":
                 await self._refuse(item["call_id"], str(item["output"]))
-        return self._changed(user_input)
+        request["input"] = self._changed(user_input)
+        if request["tracing"] is ModelTracing.ENABLED:
+            # The model writes its span before handlers have seen the answer.
+            request["tracing"] = ModelTracing.ENABLED_WITHOUT_DATA
 
     async def answer(self, output: list[Any], request: dict[str, Any]) -> None:
         """Change *output*, the model's answer to *request*, as handlers leave it.
 
         Calls of unknown tools get a tool in *request*, so that they are judged.
         """
-        tools: list[Any] = request["tools"]
         calls = [item for item in output if item.type == "function_call"]
         self.call_ids = {}
         for call in calls:
@@ -137,23 +159,8 @@ class JudgedRun:
                 call.call_id = new_id()
             self._ids.add(call.call_id)
             self.call_ids.setdefault(call.name, call.call_id)
-        known = {getattr(each, "qualified_name", getattr(each, "name", "")) for each in tools}
-        known |= {each.tool_name for each in request["handoffs"]}
-        names = {call.name for call in calls if not call.namespace}
-        if request["output_schema"] is not None:
-            # Some providers return a structured answer by such a call.
-            names.discard("json_tool_call")
-        broken = {call.name for call in calls if call_of("c", "", call.arguments).raw is not None}
-        for index, tool in enumerate(tools):
-            # 0.24.0: a broken call would pause the run, because `needs_approval` is a function.
-            if isinstance(tool, FunctionTool) and tool.name in broken:
-                tools[index] = copy(tool)
-                # Not False: a whole call beside the broken one may need an approval.
-                tools[index].needs_approval = self.settings[tool.qualified_name]
-        # 0.24.0: the runner resolves the answer with this very list, and ends the run for a name
-        # that is not there.
-        tools.extend(unknown(ToolSpec(name=name)) for name in sorted(names - known))
-        text = answer_in(output)
+        self._prepare_tools(calls, request)
+        text = _answer_in(output)
         self._is_answered = bool(text) and not calls
         if text:
             answer = await self.session.answer(text)
@@ -161,6 +168,37 @@ class JudgedRun:
                 part.text = "" if number else answer
         if self._is_answered and self._is_below:
             await self.session.end()
+
+    def _prepare_tools(self, calls: list[Any], request: dict[str, Any]) -> None:
+        """Change the tools of *request*, with which the runner resolves *calls*."""
+        tools: list[Any] = request["tools"]
+        known = {getattr(each, "qualified_name", getattr(each, "name", "")) for each in tools}
+        known |= {each.tool_name for each in request["handoffs"]}
+        names = {call.name for call in calls if not call.namespace}
+        if request["output_schema"] is not None:
+            # Some providers return a structured answer by such a call.
+            names.discard("json_tool_call")
+        broken = {each.name for each in calls if given_call("", "", each.arguments).raw is not None}
+        for index, tool in enumerate(tools):
+            # 0.24.0: a broken call would pause the run, because `needs_approval` is a function.
+            if isinstance(tool, FunctionTool) and tool.name in broken:
+                tools[index] = copy(tool)
+                # Not False: a whole call beside the broken one may need an approval.
+                tools[index].needs_approval = self.settings[tool.qualified_name]
+        # 0.24.0: the runner ends the run for a name that is not there.
+        tools.extend(unknown(ToolSpec(name=name)) for name in sorted(names - known))
+
+    async def streamed_answer(
+        self, output: list[Any], request: dict[str, Any], held: list[Any]
+    ) -> list[Any]:
+        """Change *output* as `answer` does; return what may be seen of the *held* events."""
+        text = _answer_in(output)
+        await self.answer(output, request)
+        changed = _answer_in(output)
+        if changed == text:
+            return held
+        deltas = [each for each in held if each.type == "response.output_text.delta"]
+        return [each.model_copy(update={"delta": changed}) for each in deltas[:1]]
 
     async def _refuse(self, call_id: str, text: str) -> None:
         """End the call, if it is open: its user or a guardrail has answered it with *text*."""
@@ -177,12 +215,79 @@ class JudgedRun:
         return [_with_text(item, self._prompts) for item in user_input]
 
 
+class JudgedModel(Model):
+    """A model whose requests and answers pass the components of the current run."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        # The runner looks for optional attributes, such as support of a prompt cache.
+        if name.startswith("__") or name == "_model":
+            raise AttributeError(name)  # Asked by `copy`, before there is a model.
+        return getattr(self._model, name)
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self._model.close()
+
+    def get_retry_advice(self, request: Any) -> Any:
+        """Return the model's advice."""
+        return self._model.get_retry_advice(request)
+
+    async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
+        """Return the model's answer, as handlers left it."""
+        run, request = current_run("model"), _SIGNATURE.bind(self, *args, **options)
+        await run.request(request.arguments)
+        response = await self._model.get_response(*request.args[1:], **request.kwargs)
+        await run.answer(response.output, request.arguments)
+        return response
+
+    async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        """Yield the events of the model's answer, with its text as handlers left it.
+
+        If a handler takes answers, all is held back until the end.
+        """
+        run, request = current_run("model"), _SIGNATURE.bind(self, *args, **options)
+        await run.request(request.arguments)
+        events = self._model.stream_response(*request.args[1:], **request.kwargs)
+        held: list[Any] = []
+        items: list[Any] = []
+        try:
+            async for event in events:
+                if event.type == "response.output_item.done":
+                    items.append(event.item)
+                if event.type in _ENDS:
+                    # Some models give the items only one by one.
+                    event.response.output = output = event.response.output or items
+                    for each in await run.streamed_answer(output, request.arguments, held):
+                        yield each
+                elif run.bridge.host.judges("assistant"):
+                    held.append(event)
+                    continue
+                yield event
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+
+
+class JudgedProvider(ModelProvider):
+    """A provider of judged models."""
+
+    def __init__(self, provider: ModelProvider) -> None:
+        self._provider = provider
+
+    def get_model(self, model_name: str | None) -> Model:
+        """Return the model, judged."""
+        return JudgedModel(self._provider.get_model(model_name))
+
+
 def _parts_in(output: list[Any]) -> list[Any]:
     parts = [part for item in output if item.type == "message" for part in item.content]
     return [part for part in parts if part.type == "output_text"]
 
 
-def answer_in(output: list[Any]) -> str:
+def _answer_in(output: list[Any]) -> str:
     """Return all text in *output*, an answer of the model."""
     return "".join(part.text for part in _parts_in(output))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,16 +15,16 @@ except ImportError as error:
     raise ImportError(needs_extra("the bridge needs openai-agents", "openai-agents")) from error
 
 from toolbus.bridges.host import FrameworkBridge
-from toolbus.bridges.openai_agents.judged_calls import CURRENT, call_of
-from toolbus.bridges.openai_agents.judged_models import JudgedModel, JudgedProvider
-from toolbus.bridges.openai_agents.judged_runs import JudgedRun
+from toolbus.bridges.openai_agents.judged_calls import CURRENT
+from toolbus.bridges.openai_agents.judged_runs import JudgedModel, JudgedProvider, JudgedRun
 from toolbus.bridges.openai_agents.wrapped_agents import wrap
 from toolbus.bridges.threads import run_for_thread
 from toolbus.errors import RegistrationError
+from toolbus.models.answers import given_call
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from agents import Agent, RunResult, RunResultStreaming
 
@@ -75,13 +76,8 @@ class OpenAIAgentsBridge(FrameworkBridge):
 
         Raises `InputGuardrailTripwireTriggered` for a denied prompt.
         """
-        run, user_input, options = await self._begin(agent, input, options)
-        try:
-            with set_context(CURRENT, run):
-                result = await Runner.run(self.wrap(agent), user_input, **options)
-        except BaseException as error:
-            await run.fail(error)
-            raise
+        async with self._started(agent, input, options) as (run, user_input):
+            result = await Runner.run(self.wrap(agent), user_input, **options)
         await run.end(result)
         return result
 
@@ -92,13 +88,8 @@ class OpenAIAgentsBridge(FrameworkBridge):
         **options: Any,
     ) -> RunResultStreaming:
         """Start a run as `Runner.run_streamed` does, after its prompt has passed the handlers."""
-        run, user_input, options = await self._begin(agent, input, options)
-        try:
-            with set_context(CURRENT, run):
-                result = Runner.run_streamed(self.wrap(agent), user_input, **options)
-        except BaseException as error:
-            await run.fail(error)
-            raise
+        async with self._started(agent, input, options) as (run, user_input):
+            result = Runner.run_streamed(self.wrap(agent), user_input, **options)
         end = asyncio.create_task(_end_streamed(run, result))
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
@@ -109,9 +100,11 @@ class OpenAIAgentsBridge(FrameworkBridge):
         result: RunResult = run_for_thread(lambda _: self.run(agent, input, **options))
         return result
 
-    async def _begin(
+    @asynccontextmanager
+    async def _started(
         self, agent: Agent[Any], user_input: Any, options: dict[str, Any]
-    ) -> tuple[JudgedRun, Any, dict[str, Any]]:
+    ) -> AsyncIterator[tuple[JudgedRun, Any]]:
+        """Begin a run, the current one of this block; adapt *options*, and end it if it fails."""
         config = options.get("run_config") or RunConfig()
         config = RunConfig(**config) if isinstance(config, dict) else config
         current = CURRENT.get()
@@ -126,13 +119,18 @@ class OpenAIAgentsBridge(FrameworkBridge):
             for item in user_input.get_interruptions():
                 call_id = getattr(item.raw_item, "call_id", None)
                 if call_id and item.tool_name:
-                    run.paused[call_id] = call_of(call_id, item.tool_name, item.arguments or "")
+                    run.paused[call_id] = given_call(call_id, item.tool_name, item.arguments or "")
         else:
             user_input = await run.begin(user_input)
         model = JudgedModel(config.model) if isinstance(config.model, Model) else config.model
         provider = JudgedProvider(config.model_provider)
-        config = replace(config, model=model, model_provider=provider)
-        return run, user_input, {**options, "run_config": config}
+        options["run_config"] = replace(config, model=model, model_provider=provider)
+        try:
+            with set_context(CURRENT, run):
+                yield run, user_input
+        except BaseException as error:
+            await run.fail(error)
+            raise
 
 
 async def _end_streamed(run: JudgedRun, result: RunResultStreaming) -> None:

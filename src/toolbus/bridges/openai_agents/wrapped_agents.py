@@ -27,14 +27,16 @@ from toolbus.bridges.openai_agents.judged_calls import (
     CURRENT,
     JudgedTool,
     agent_of,
-    call_of,
     current_run,
     spec_of,
     unknown,
 )
-from toolbus.bridges.openai_agents.judged_models import JudgedModel
+from toolbus.bridges.openai_agents.judged_runs import JudgedModel
 from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import ToolSpec
+from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolResponse
+from toolbus.models.answers import given_call
 
 if TYPE_CHECKING:
     from agents import AgentBase, RunContextWrapper, Tool
@@ -132,8 +134,7 @@ class JudgedHandoff(Handoff[Any, Any]):
 
     def get_transfer_message(self, agent: AgentBase[Any]) -> str:
         """Return the result of the handoff."""
-        run = CURRENT.get()
-        return run.transfer if run is not None else super().get_transfer_message(agent)
+        return current_run(agent.name).transfer
 
 
 def _judged(item: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
@@ -151,7 +152,9 @@ async def _hand_over(
 ) -> Agent[Any]:
     """Return the agent that takes over; the same agent, with the reason, if that is denied."""
     run, targets = current_run(original.tool_name), []
-    call = call_of(run.call_ids[original.tool_name], original.tool_name, raw)
+    # Without an answer in this run, the handoff has waited beside a paused call.
+    call_id = run.call_ids.get(original.tool_name) or new_id()
+    call = given_call(call_id, original.tool_name, raw)
 
     async def transfer(arguments: dict[str, Any]) -> ToolResponse:
         text = raw if arguments == call.arguments else json.dumps(arguments)
@@ -160,7 +163,12 @@ async def _hand_over(
         targets.append(target)
         return ToolResponse.from_text(original.get_transfer_message(target))
 
-    end = await run.session.call(call, spec_of(original), transfer)
+    spec = ToolSpec(
+        name=original.tool_name,
+        description=original.tool_description,
+        input_schema=original.input_json_schema or {"type": "object"},
+    )
+    end = await run.session.call(call, spec, transfer)
     if end.error is not None:
         raise end.error
     run.transfer = end.response.text
