@@ -16,11 +16,18 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, Tool, tool
+from langchain_core.tools import (
+    BaseTool,
+    InjectedToolArg,
+    InjectedToolCallId,
+    StructuredTool,
+    Tool,
+    tool,
+)
 from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_core.tracers.langchain import wait_for_all_tracers
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolNode, ToolRuntime, tools_condition
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
@@ -306,14 +313,19 @@ async def check_handlers_see_only_arguments_of_the_model():
         assert house.arguments == {"c1": {"text": "a"}}
 
 
-async def check_wrapped_tool_runs_outside_of_agents():
+@tool
+def owned(text: str, user: Annotated[str, InjectedToolArg] = "nobody") -> str:
+    """Use a value that a program fills."""
+    return f"{text} of {user}"
+
+
+async def check_no_argument_of_the_model_passes_unseen():
     house = House()
     async with LangChainBridge([house]) as bridge:
-        assert bridge.wrap(look).invoke({"text": "a"}) == f"a {HIDDEN}"
-        assert await bridge.wrap(Described()).ainvoke({"text": "a"}) == f"a True {HIDDEN}"
-        assert bridge.wrap(look).invoke({"text": "bad"}) == "not that"
-        assert bridge.wrap(bridge.wrap(look)) is bridge.wrap(look)
-        assert bridge.wrap(injected).args.keys() == {"text"}
+        model = Model.of([("owned", {"text": "a", "user": "root"})], "done")
+        agent = create_agent(model, [owned], middleware=[bridge])
+        state = await agent.ainvoke(GO)
+    assert house.arguments["c1"].get("user", "nobody") in results(state)["c1"]
 
 
 async def check_state_of_a_tool_stays_its_own():
@@ -356,6 +368,22 @@ async def check_answer_is_for_the_call_that_was_shown():
         state = await agent.ainvoke(Command(resume=True), THREAD)
         assert "changed after its approval" in results(state)["c1"]
         assert RAN == []
+
+
+@tool
+def entry(text: str, call_id: Annotated[str, InjectedToolCallId]) -> Command:
+    """Change a state that is a list."""
+    return Command(update=[ToolMessage(f"{text} {SECRET}", tool_call_id=call_id)])
+
+
+async def check_result_in_a_state_that_is_a_list_is_judged():
+    call = {"type": "tool_call", "id": "c1", "name": "entry", "args": {"text": "a"}}
+    async with LangChainBridge([House()]) as bridge:
+        builder = StateGraph(Annotated[list, add_messages])
+        builder.add_node("tools", ToolNode([entry], awrap_tool_call=bridge.awrap_tool_call))
+        builder.add_edge(START, "tools")
+        messages = await builder.compile().ainvoke([AIMessage("", tool_calls=[call])])
+    assert messages[-1].content == f"a {HIDDEN}"
 
 
 def graph(bridge, *turns, tools=(ask_echo, look, fail)):

@@ -5,17 +5,16 @@ Facts about the framework are from runs with langchain 1.5.2 and langgraph 1.2.2
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from weakref import WeakSet
 
 try:
-    from langchain.agents.middleware import AgentMiddleware, hook_config
+    from langchain.agents.middleware import AgentMiddleware, ModelResponse, hook_config
     from langchain.agents.middleware.types import AgentState, OmitFromSchema
-    from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+    from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
     from langchain_core.runnables.config import var_child_runnable_config
-    from langchain_core.tools import BaseTool
     from langgraph.config import get_config
     from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
@@ -32,19 +31,17 @@ from toolbus.bridges.langchain.requests import ModelCall
 from toolbus.bridges.langchain.tools import GuardedTool, guarded
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.threads import run_for_thread
-from toolbus.events.catalogue import RUN_AFTER, RunResult
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
     from contextlib import AbstractContextManager
 
-    from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
+    from langchain.agents.middleware import ModelRequest, ToolCallRequest
     from langchain_core.runnables import RunnableConfig
-    from langgraph.runtime import Runtime
-    from langgraph.types import Command
+    from langchain_core.tools import BaseTool
 
     from toolbus.bridges.session import BridgeSession
     from toolbus.components.adapters import ToolAdapter
@@ -91,23 +88,19 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         # By the `id` of a tool, kept with the tool so that no other gets its id.
         self._guarded: dict[int, tuple[BaseTool, GuardedTool]] = {}
 
-    def wrap(self, target: T) -> T:
-        """Return *target*, a tool or an agent of another maker, whose calls pass the components.
+    def wrap(self, agent: T) -> T:
+        """Return *agent*, a compiled graph of another maker, with its tools guarded.
 
-        The tools of an agent are replaced in it. An agent that is made here takes the bridge as
-        its middleware instead, so that calls of unknown tools are judged too.
+        An agent that is made here takes the bridge as its middleware instead, so that calls of
+        unknown tools are judged too.
         """
-        match target:
-            case BaseTool():
-                return self.guard_tool(target)
-            case Pregel(nodes=nodes):
-                for node in nodes.values():
-                    if isinstance(node.bound, ToolNode):
-                        tools = node.bound.tools_by_name
-                        tools |= {name: self.guard_tool(tool) for name, tool in tools.items()}
-            case _:
-                raise TypeError(f"expected a tool or a compiled graph, got {target!r}")
-        return target
+        if not isinstance(agent, Pregel):
+            raise TypeError(f"expected a compiled graph, got {agent!r}")
+        for node in agent.nodes.values():
+            if isinstance(node.bound, ToolNode):
+                tools = node.bound.tools_by_name
+                tools |= {name: self.guard_tool(tool) for name, tool in tools.items()}
+        return agent
 
     def guard_tool(self, tool: BaseTool) -> GuardedTool:
         """Return *tool* guarded, the same object each time."""
@@ -130,16 +123,12 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     # --- a run: its prompt, its answer and its end -----------------------------------------------
 
     @hook_config(can_jump_to=["end"])
-    def before_agent(self, state: BridgeState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def before_agent(self, state: Any, runtime: Any) -> Any:
         """Put the prompt on the bus."""
         return run_for_thread(lambda _: self.abefore_agent(state, runtime))
 
     @hook_config(can_jump_to=["end"])
-    async def abefore_agent(
-        self,
-        state: BridgeState,
-        runtime: Runtime[Any],  # noqa: ARG002 - as in `AgentMiddleware`
-    ) -> dict[str, Any] | None:
+    async def abefore_agent(self, state: Any, runtime: Any) -> Any:  # noqa: ARG002 - LangChain's
         """Put the prompt on the bus."""
         key = new_id()
         session = self.session_of(get_config(), key)
@@ -161,58 +150,51 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
             changes["messages"] = [*removed, with_text(prompts[-1], entered)]
         return changes
 
-    def after_agent(self, state: BridgeState, runtime: Runtime[Any]) -> None:
+    def after_agent(self, state: Any, runtime: Any) -> None:
         """Put the end of the run on the bus."""
         run_for_thread(lambda _: self.aafter_agent(state, runtime))
 
-    async def aafter_agent(
-        self,
-        state: BridgeState,
-        runtime: Runtime[Any],  # noqa: ARG002 - as in `AgentMiddleware`
-    ) -> None:
+    async def aafter_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - LangChain's
         """Put the end of the run on the bus."""
-        session = self._session(get_config(), state)
-        if session not in self._ended:
-            self._ended.add(session)
-            await session.end()
+        async with self._run(get_config(), state) as session:
+            if session not in self._ended:
+                self._ended.add(session)
+                await session.end()
 
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
         """Show the model the tools as handlers left them, and the user its answer."""
         with self._streaming():
             return run_for_thread(lambda in_caller: self._ask(request, in_caller(handler)))
 
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
         """Show the model the tools as handlers left them, and the user its answer."""
         with self._streaming():
             return await self._ask(request, handler)
 
-    def wrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
-    ) -> ToolMessage | Command[Any]:
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Run the tool guarded."""
         return run_for_thread(lambda in_caller: self._call(request, in_caller(handler)))
 
-    async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
-    ) -> ToolMessage | Command[Any]:
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Run the tool guarded."""
         return await self._call(request, handler)
 
     # ----------------------------------------------------------------------------------------------
 
-    def _session(self, config: Mapping[str, Any], state: Any) -> BridgeSession:
+    @asynccontextmanager
+    async def _run(self, config: Mapping[str, Any], state: Any) -> AsyncIterator[BridgeSession]:
+        """Yield the session of a run; a failure ends the run, once for parallel calls."""
         key = state.get("toolbus_session", "") if isinstance(state, dict) else ""
-        return self.session_of(config, key)
+        session = self.session_of(config, key)
+        try:
+            yield session
+        except GraphBubbleUp:
+            raise
+        except BaseException as error:
+            if session not in self._ended:
+                self._ended.add(session)
+                await session.fail(error)
+            raise
 
     def _streaming(self) -> AbstractContextManager[Any]:
         """Return the context in which the stream "messages" shows an answer if it was judged.
@@ -227,25 +209,22 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         return set_context(var_child_runnable_config, tagged)
 
     async def _ask(self, request: ModelRequest[Any], handler: Any) -> ModelResponse[Any]:
-        session = self._session(get_config(), request.state)
-        try:
-            return await ModelCall(self, session, request).run(handler)
-        except BaseException as error:
-            await self._fail(session, error)
-            raise
+        async with self._run(get_config(), request.state) as session:
+            try:
+                return await ModelCall(self, session, request).run(handler)
+            except PromptDenied as denied:
+                self._ended.add(session)
+                await session.fail(denied)
+                return ModelResponse(result=[AIMessage(denied.reason)])
 
     async def _call(self, request: ToolCallRequest, handler: Any) -> Any:
-        session = self._session(request.runtime.config, request.state)
-        try:
+        async with self._run(request.runtime.config, request.state) as session:
             if request.tool is not None:
                 tool = self.guard_tool(request.tool).model_copy(update={"session": session})
                 return await handler(request.override(tool=tool))
             asked = request.tool_call
             call = ToolCall(id=asked["id"] or new_id(), name=asked["name"], arguments=asked["args"])
             return message_of((await session.call(call, None, _no_tool)).response, call)
-        except BaseException as error:
-            await self._fail(session, error)
-            raise
 
     async def adapt_tools(
         self, session: BridgeSession, tools: Iterable[BaseTool]
@@ -254,17 +233,6 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         specs = {tool.name: self.guard_tool(tool).spec for tool in tools}
         added = [tool.spec for tool in self.host.tools if tool.spec.name not in specs]
         return await session.adapt_tools([*specs.values()], added)
-
-    def deny_run(self, session: BridgeSession, reason: str) -> None:
-        """Put the denied end of a run on the bus."""
-        self._ended.add(session)
-        self.host.bus.do(RUN_AFTER, RunResult(status="denied", reason=reason), scope=session.scope)
-
-    async def _fail(self, session: BridgeSession, error: BaseException) -> None:
-        """Put the failed end of the run on the bus, once for parallel calls."""
-        if not (isinstance(error, GraphBubbleUp) or session in self._ended):
-            self._ended.add(session)
-            await session.fail(error)
 
 
 def _is_prompt(message: Any) -> bool:

@@ -20,12 +20,14 @@ _KINDS = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
 
 def message_in(result: Any, call_id: str) -> ToolMessage | None:
-    """Return the message for the model in *result*: a message, a command, or a list of these."""
+    """Return the message for the model in *result*: a message, or a command or list with it."""
     match result:
         case ToolMessage() if result.tool_call_id == call_id:
             return result
-        case Command(update={"messages": messages}):
-            return message_in(messages, call_id)
+        case Command(update=update):
+            return message_in(update, call_id)
+        case dict():
+            return message_in([*result.values()], call_id)
         case list():
             messages = (message_in(each, call_id) for each in result)
             return next((message for message in messages if message is not None), None)

@@ -12,6 +12,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from toolbus.bridges.langchain.messages import message_like, record_of, with_text
+from toolbus.bridges.session import PromptDenied
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -54,7 +55,10 @@ class ModelCall:
     async def _judged(
         self, shown: tuple[ToolSpec, ...], ask: Callable[[Any], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Take the request through its handlers, the model, and the handlers of its failure."""
+        """Take the request through its handlers, the model, and the handlers of its failure.
+
+        Raises `PromptDenied`.
+        """
         # Classes of models differ in the attribute of the name.
         model = self._request.model
         asked = ModelRequest(
@@ -64,8 +68,7 @@ class ModelCall:
         )
         context = await self._bus.apply(MODEL_CALL_BEFORE, asked, scope=self._scope)
         if context.denied is not None:
-            self._bridge.deny_run(self._session, context.denied.reason)
-            return ModelResponse(result=[AIMessage(context.denied.reason)])
+            raise PromptDenied(context.denied.reason)
         if isinstance(context.answer, AssistantMessage):
             return ModelResponse(result=[message_like(context.answer)])
         if context.value.tools != shown:
@@ -116,7 +119,8 @@ class ModelCall:
         for record in after.messages:
             known, original = originals.get(record.id, (None, None))
             messages.append(original if record == known else message_like(record, original))
-        system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
+        has_system = bool(messages) and isinstance(messages[0], SystemMessage)
+        system = messages.pop(0) if has_system else None
         return request.override(system_message=system, messages=messages)
 
     def _offered(self, shown: tuple[ToolSpec, ...]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The tools of an agent, guarded: a call passes the handlers inside of the tool's callbacks.
+"""The tools of an agent, guarded, and the calls of sub-agents that run in them.
 
 `BaseTool.run` tells callbacks, tracers and streams what the tool returned; a middleware can only
 change what the model reads afterwards. So the handlers stand in the tool.
@@ -6,25 +6,24 @@ change what the model reads afterwards. So the handlers stand in the tool.
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from asyncio import CancelledError
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForToolRun,  # noqa: TC002 - LangChain reads the hints of `_run`
-    BaseCallbackHandler,  # noqa: TC002 - likewise, as pydantic does
-    CallbackManagerForToolRun,  # noqa: TC002
-)
-from langchain_core.runnables import RunnableConfig  # noqa: TC002 - likewise
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangChain reads hints of `_run`
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolRuntime
+from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.types import interrupt
 
-from toolbus.bridges.langchain.callbacks import SubAgentCalls
+from toolbus.bridges.bridged_call import BridgeError
 from toolbus.bridges.langchain.messages import message_in, message_of, put_response, response_of
+from toolbus.bridges.threads import start
 from toolbus.events.catalogue import Ask, Deny, ToolSpec
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
@@ -32,9 +31,10 @@ from toolbus.messages.records import ToolCall, ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     from toolbus.bridges.langchain.bridge import LangChainBridge
-    from toolbus.bridges.session import CallEnd
+    from toolbus.bridges.session import BridgeSession, CallEnd
 
 
 class GuardedTool(BaseTool):
@@ -61,10 +61,7 @@ class GuardedTool(BaseTool):
         try:
             schema.model_validate(arguments)
         except ValueError as error:
-            problems: Any = error  # A `ValidationError`.
-            return "; ".join(
-                f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems.errors()
-            )
+            return str(error)
         return None
 
     # Private in langchain-core (1.0 to 1.8): `run` validates arguments here before it calls `_run`.
@@ -74,18 +71,14 @@ class GuardedTool(BaseTool):
     ) -> tuple[tuple[()], dict[str, Any]]:
         return (), {"asked": (tool_call_id, tool_input)}
 
-    def _run(
-        self, asked: Any, config: RunnableConfig, run_manager: CallbackManagerForToolRun
-    ) -> Any:
+    def _run(self, asked: Any, config: RunnableConfig, run_manager: Any) -> Any:
         work = ToolCallRun(self, asked, config, run_manager)
         end = work.session.call_sync(
             work.call, self.spec, work.run, ask=work.ask, check=self.check, passes=(GraphBubbleUp,)
         )
         return work.result(end)
 
-    async def _arun(
-        self, asked: Any, config: RunnableConfig, run_manager: AsyncCallbackManagerForToolRun
-    ) -> Any:
+    async def _arun(self, asked: Any, config: RunnableConfig, run_manager: Any) -> Any:
         work = ToolCallRun(self, asked, config, run_manager)
 
         async def ask(ask: Ask, call: ToolCall) -> bool | Deny | None:
@@ -138,16 +131,16 @@ class ToolCallRun:
         tool: GuardedTool,
         asked: tuple[str | None, dict[str, Any]],
         config: RunnableConfig,
-        run_manager: CallbackManagerForToolRun | AsyncCallbackManagerForToolRun,
+        run_manager: Any,
     ) -> None:
-        self._tool, (self._id, arguments) = tool, asked
+        self._tool, (call_id, arguments) = tool, asked
         self._injected = {
             name: value
             for name, value in arguments.items()
             if name in tool.injected or isinstance(value, ToolRuntime)
         }
         visible = {name: arguments[name] for name in arguments if name not in self._injected}
-        self.call = ToolCall(id=self._id or new_id(), name=tool.name, arguments=visible)
+        self.call = ToolCall(id=call_id or new_id(), name=tool.name, arguments=visible)
         self.session = tool.session or tool.bridge.session_of(config)
         self._outer = config
         self._below = SubAgentCalls(self.session, self.call, tool.bridge.tag)
@@ -162,7 +155,7 @@ class ToolCallRun:
         """Run the tool."""
         try:
             result = await self._tool.inner.ainvoke(self._input(arguments), self._config)
-        except CancelledError:
+        except asyncio.CancelledError:
             # langchain-core 1.2 tells callbacks nothing of a cancelled tool.
             self._below.abandon()
             raise
@@ -188,8 +181,7 @@ class ToolCallRun:
                 result = message_of(end.response, self.call)
             else:
                 put_response(end.response, message)
-        is_message = self._id is None and hasattr(result, "tool_call_id")
-        return result.content if is_message else result
+        return result
 
     def _input(self, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments = {**arguments, **self._injected}
@@ -226,7 +218,7 @@ def _decision(answer: Any) -> bool | Deny:
 
 def _quiet(
     config: RunnableConfig,
-    run_manager: CallbackManagerForToolRun | AsyncCallbackManagerForToolRun,
+    run_manager: Any,
     sub_agents: SubAgentCalls,
 ) -> RunnableConfig:
     """Return *config* for the inner tool: it tells nobody that it runs, for the guarded one does.
@@ -255,3 +247,123 @@ def _muted(handler: BaseCallbackHandler) -> BaseCallbackHandler:
 @cache
 def _muted_class(kind: Any) -> Any:
     return type(kind.__name__, (kind,), {"ignore_agent": True})
+
+
+# --- the calls of sub-agents that nobody wrapped --------------------------------------------------
+
+# A run inside of a tool inherits the callbacks of the tool, except in a thread without its context,
+# and before langgraph 1.2 except a run with callbacks of its own. A callback may refuse a call, but
+# cannot rewrite its arguments. Calls of unknown tools have no callback.
+
+
+class CallRefused(ToolInvocationError):
+    """The reply to a call in place of its tool's; `ToolNode` shows it to the model by default."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
+        self.message = text
+
+
+class NestedCall:
+    """The *call* of a sub-agent of *session*, whose start and end only callbacks tell."""
+
+    def __init__(self, session: BridgeSession, call: ToolCall, spec: ToolSpec) -> None:
+        self.call = call
+        self._arguments: Future[dict[str, Any]] = Future()
+        self._outcome: Future[ToolResponse] = Future()
+        # A timeout of the call cannot cancel it, so that the tool still has a place for its result.
+        self._outcome.set_running_or_notify_cancel()
+        self._end = start(session.call(call, spec, self._run, passes=(GraphBubbleUp,)))
+
+    async def _run(self, arguments: dict[str, Any]) -> ToolResponse:
+        if self._arguments.done():
+            raise BridgeError("a call of an unwrapped sub-agent cannot run again")
+        if arguments != self.call.arguments:
+            raise BridgeError("a handler changed the arguments of an agent that is not wrapped")
+        self._arguments.set_result(arguments)
+        return await asyncio.wrap_future(self._outcome)
+
+    def begin(self) -> None:
+        """Return when the tool may run; raises `CallRefused`."""
+        steps: tuple[Future[Any], ...] = (self._arguments, self._end)
+        wait(steps, return_when=FIRST_COMPLETED)
+        if not self._arguments.done():
+            raise CallRefused(self._end.result().response.text)
+
+    def end(self, outcome: ToolResponse | BaseException) -> CallEnd | None:
+        """Return the end of the call, whose tool ended with *outcome*; None for a paused one."""
+        if isinstance(outcome, ToolResponse):
+            self._outcome.set_result(outcome)
+        elif isinstance(outcome, Exception):
+            self._outcome.set_exception(outcome)
+        else:
+            self.abandon()
+        wait((self._end,))
+        if self._end.cancelled() or isinstance(self._end.exception(), GraphBubbleUp):
+            return None
+        return self._end.result()
+
+    def abandon(self) -> None:
+        """End the call as cancelled, without waiting for its end."""
+        self._end.cancel()
+
+
+class SubAgentCalls(BaseCallbackHandler):
+    """The handler of the calls that sub-agents make in the tool of *call*.
+
+    Tools with the tag *guarded* pass the same components themselves.
+    """
+
+    raise_error = True
+
+    def __init__(self, session: BridgeSession, call: ToolCall, guarded: str) -> None:
+        self._session, self._call, self.guarded = session, call, guarded
+        self._calls: dict[UUID, NestedCall] = {}
+
+    def abandon(self) -> None:
+        """End the calls that still run as cancelled, for the run has been."""
+        for nested in self._calls.values():
+            nested.abandon()
+        self._calls.clear()
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any],
+        input_str: str,  # noqa: ARG002 - as in `BaseCallbackHandler`
+        *,
+        run_id: UUID,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        tool_call_id: str | None = None,
+        **_: Any,
+    ) -> None:
+        """Judge a call of a model; a program's own calls have no id."""
+        if tool_call_id is None or self.guarded in (tags or ()):
+            return
+        name = serialized["name"]
+        agent = (metadata or {}).get("lc_agent_name") or self._call.name
+        nested = NestedCall(
+            self._session.host.session_below(self._session, agent, self._call.id),
+            ToolCall(id=tool_call_id, name=name, arguments=inputs or {}),
+            ToolSpec(name=name, description=serialized.get("description", "")),
+        )
+        nested.begin()
+        self._calls[run_id] = nested
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        """Put the response that handlers left into *output*, which the model reads afterwards."""
+        if (nested := self._calls.pop(run_id, None)) is None:
+            return
+        message = message_in(output, nested.call.id)
+        end = nested.end(response_of(message))
+        if end is not None and end.is_changed and message is not None:
+            put_response(end.response, message)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Raise the failure that handlers left in place of *error*."""
+        if (nested := self._calls.pop(run_id, None)) is None:
+            return
+        end = nested.end(error)
+        if end is not None and end.error is None:
+            raise CallRefused(end.response.text) from None
