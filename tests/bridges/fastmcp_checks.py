@@ -125,6 +125,10 @@ def add_tools(served):
         return ["a", SECRET]
 
     @served.server.tool
+    def large() -> dict[str, int]:
+        return {"a": 2**80}
+
+    @served.server.tool
     def whole() -> mcp_types.CallToolResult:
         text = mcp_types.TextContent(type="text", text=f"whole {SECRET}")
         return mcp_types.CallToolResult(content=[text], structured_content={"a": SECRET})
@@ -355,6 +359,7 @@ async def check_odd_calls_have_a_result():
             ("__abc_fail", {}),
             ("x" * 5000, {}),
             ("names", {"a": 2**80}),
+            ("large", {}),
         ):
             failed, text, _ = await served.call(name, **given)
             assert failed

@@ -240,7 +240,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "a request for a resource or a prompt is denied or not, never rewritten",
                 "failures of resources and prompts, and completions, are not seen",
                 "the server's instructions, and its lists of resources and prompts, are not seen",
-                "log and spans hold the original failures of resources, prompts, mounted servers",
+                "log and spans hold failures of resources, prompts, the protocol, mounted servers",
             ),
         ),
         Framework(

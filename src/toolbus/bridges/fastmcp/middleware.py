@@ -112,16 +112,16 @@ class FastMCPBridge(FrameworkBridge, Middleware):
         asked = McpRequest(method=str(context.method), params=params)
         judged = await self.host.bus.apply(MCP_REQUEST_BEFORE, asked, scope=session.scope)
         if judged.denied is not None:
-            raise _refusal(judged.denied.reason)
+            raise FastMCPError(judged.denied.reason)
         if judged.asked is not None:
-            raise _refusal(f"approval required: {judged.asked.prompt}")
+            raise FastMCPError(f"approval required: {judged.asked.prompt}")
         if judged.value != asked:
-            raise _refusal("a handler changed the request, and the bridge cannot")
+            raise FastMCPError("a handler changed the request, and the bridge cannot")
         result = await call_next(context)
         before = results.content_of(result)
         after = await session.judge_result(new_id(), asked.method, before)
         if after.is_error:
-            raise _refusal(after.text)
+            raise FastMCPError(after.text)
         return result if after is before else results.with_content(after, result)
 
     on_get_prompt = on_read_resource
@@ -131,13 +131,8 @@ class FastMCPBridge(FrameworkBridge, Middleware):
     ) -> Any:
         """Refuse the result of a background task, which handlers of results cannot judge."""
         if context.method == "tasks/get" and self.host.bus.has_listeners(MESSAGE_APPEND_BEFORE):
-            raise _refusal("no handler can check the results of background tasks")
+            raise to_mcp_error(FastMCPError("no handler can check the results of background tasks"))
         return await call_next(context)
 
     def _session(self, context: MiddlewareContext[Any]) -> BridgeSession:
         return self.host.session(session_key(context.fastmcp_context))
-
-
-def _refusal(reason: str) -> Exception:
-    error: Exception = to_mcp_error(FastMCPError(reason))
-    return error

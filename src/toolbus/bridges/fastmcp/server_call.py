@@ -14,6 +14,7 @@ from toolbus.approvals.display import channel_text
 from toolbus.approvals.questions import Question
 from toolbus.bridges.fastmcp.failures import FAILURES, original_failure
 from toolbus.bridges.fastmcp.results import has_content, response_of, result_of
+from toolbus.errors import ToolbusError
 from toolbus.messages import schemas
 from toolbus.messages.immutable import freeze
 from toolbus.tasks.loops import set_context
@@ -38,10 +39,7 @@ class ServerCall:
     """A call of a client, which runs *tool*."""
 
     def __init__(
-        self,
-        context: MiddlewareContext[Any],
-        call_next: CallNext[Any, Any],
-        tool: Tool | None,
+        self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any], tool: Tool | None
     ) -> None:
         self._context, self._call_next, self._tool = context, call_next, tool
         self._server: Any = context.fastmcp_context
@@ -68,11 +66,13 @@ class ServerCall:
         failures: list[Exception] = []
         with set_context(FAILURES, failures):
             try:
-                self._result = await self._call_next(self._context.copy(message=message))
+                result = await self._call_next(self._context.copy(message=message))
             except ToolError as error:
                 failure = original_failure(error, failures)
             else:
-                return response_of(self._result)
+                response = response_of(result)
+                self._result = result
+                return response
         raise failure
 
     async def ask(self, ask: Ask, call: ToolCall) -> bool | None:
@@ -88,16 +88,17 @@ class ServerCall:
 
     def result_of(self, end: CallEnd, spec: ToolSpec | None) -> Any:
         """Return the result for the client; raise a failure, as the server does."""
-        if not end.is_changed and end.error is not None:
+        if not end.is_changed and not isinstance(end.error, ToolbusError | None):
             raise end.error
         if not end.is_changed and self._result is not None:
             return self._result
-        if self._result is None and end.response.is_error and end.response.text:
+        original = self._result if has_content(self._result) else None
+        if original is None and end.response.is_error and end.response.text:
             # A tool expects an exception of the tool it calls.
             raise ToolError(end.response.text)
-        if self._result is not None and not has_content(self._result):
+        if original is not self._result:
             raise ToolError("a handler changed the form or the task that the tool returned")
-        return result_of(end.response, self._result, spec)
+        return result_of(end.response, original, spec)
 
     def _problem(self, arguments: Mapping[str, Any]) -> str | None:
         # Pydantic takes "1" for 1: FastMCP 4.2, `strict_input_validation`.
