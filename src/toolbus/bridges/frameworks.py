@@ -128,6 +128,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "pieces of answers are not seen",
                 "requests to the model show neither instructions of the agent nor settings",
                 "handlers of requests to the model change texts only; other changes end the run",
+                "a handler that answers a request in place of the model answers with text only",
+                "with two bridges in one run only the inner one sees calls of unknown tools",
             ),
         ),
         Framework(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bridges.host import FrameworkBridge
-from toolbus.errors import RegistrationError
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -26,13 +25,11 @@ try:
     from pydantic_ai.agent import WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
-    from pydantic_ai.toolsets import WrapperToolset
     from pydantic_core import ValidationError
 
     from toolbus.bridges.pydantic_ai.model_requests import BridgedModel
     from toolbus.bridges.pydantic_ai.run_calls import BridgedToolset, RunCalls
     from toolbus.bridges.pydantic_ai.values import (
-        RawArguments,
         prompt_in,
         text_of,
         with_answer,
@@ -79,14 +76,12 @@ class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
 class _BridgedRun(AbstractCapability[Any]):
     """The capability of one run, in *session*."""
 
+    get_ordering = PydanticAIBridge.get_ordering
+
     def __init__(self, session: BridgeSession) -> None:
         self._session, self.calls = session, RunCalls(session)
         self._prompt: Any = None
         self._is_judged = False
-
-    def get_ordering(self) -> CapabilityOrdering:
-        """Ask for the place of the bridge."""
-        return CapabilityOrdering(position="innermost")
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         """Judge the prompt; put the end of the run on the bus."""
@@ -114,7 +109,7 @@ class _BridgedRun(AbstractCapability[Any]):
             parts = [part for part in parts if not isinstance(part, UserPromptPart)]
             parts.append(UserPromptPart(self._prompt))
             self._prompt = None
-        if parts != request.parts:
+        if parts != list(request.parts):
             ctx.messages[-1] = request_context.messages[-1] = replace(request, parts=parts)
         return request_context
 
@@ -161,52 +156,36 @@ class _BridgedRun(AbstractCapability[Any]):
         pydantic-ai 2.68: `after_tool_execute` of another capability runs inside of
         `wrap_tool_execute`, and would see the original result.
         """
-        outer: Any = toolset
-        while isinstance(outer, WrapperToolset):
-            if isinstance(outer, BridgedToolset):
-                reason = "a run takes one; give all components to it"
-                raise RegistrationError("a second bridge", reason)
-            outer = outer.wrapped
         return BridgedToolset(toolset, self.calls)
 
     async def wrap_tool_validate(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> dict[str, Any]:
         """Validate the arguments; invalid ones go on, for handlers may deny or mend the call."""
-        if self.calls.is_unknown(tool_def.name):
-            return RawArguments(args)
+        original = replace(call, args=args).args_as_dict()
+        if tool_def.name in self.calls.unknown:
+            return original
         try:
             valid: dict[str, Any] = await handler(args)
         except (ValidationError, ModelRetry):
             if tool_def.kind != "function" and not ctx.tool_call_approved:
                 raise
-            return RawArguments(args)
+            return original
         self.calls.validated[call.tool_call_id] = valid
         if tool_def.kind == "external":
             await self.calls.defer(call, valid)
         return valid
 
     async def wrap_tool_execute(
-        self,
-        ctx: RunContext[Any],  # noqa: ARG002 - as of the framework
-        *,
-        call: ToolCallPart,
-        tool_def: Any,
-        args: Any,
-        handler: Any,
+        self, _: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> Any:
         """Answer the call of an unknown tool."""
-        if self.calls.is_unknown(tool_def.name):
+        if tool_def.name in self.calls.unknown:
             return await self.calls.answer_unknown(call, args)
         return await handler(args)
 
     async def wrap_output_process(
-        self,
-        ctx: RunContext[Any],  # noqa: ARG002 - as of the framework
-        *,
-        output_context: Any,
-        output: Any,
-        handler: Any,
+        self, _: RunContext[Any], *, output_context: Any, output: Any, handler: Any
     ) -> Any:
         """Take the call of an output function, through which an agent may hand over its task."""
         if not output_context.has_function:

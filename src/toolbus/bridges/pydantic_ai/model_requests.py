@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models import CompletedStreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 
@@ -22,7 +22,6 @@ from toolbus.bridges.pydantic_ai.values import (
     with_text,
 )
 from toolbus.bridges.session import PromptDenied
-from toolbus.messages.immutable import thaw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -136,10 +135,8 @@ class BridgedModel(WrapperModel):
 
 
 def _response(message: AssistantMessage) -> ModelResponse:
-    """Return the *message* of a handler as the model's response."""
-    text = [TextPart(message.text)] if message.text else []
-    calls = [ToolCallPart(call.name, thaw(call.arguments), call.id) for call in message.tool_calls]
-    return ModelResponse(parts=[*text, *calls])
+    """Return the text of a handler's *message* as the model's response."""
+    return ModelResponse(parts=[TextPart(message.text)])
 
 
 def _with_texts(

@@ -14,7 +14,6 @@ from pydantic_core import SchemaValidator, core_schema
 
 from toolbus.bridges.pydantic_ai.values import (
     AskedCall,
-    RawArguments,
     call_of,
     definition_of,
     response_of,
@@ -45,7 +44,8 @@ class RunCalls:
     """The calls of one run, taken through the components of *session*.
 
     *validated* are arguments that the framework has found valid, and *waiting* the calls whose
-    results come from outside of the run, both by call id.
+    results come from outside of the run, both by call id. *unknown* are names of calls that no tool
+    of the framework has.
     """
 
     def __init__(self, session: BridgeSession) -> None:
@@ -54,7 +54,7 @@ class RunCalls:
         self.waiting: dict[str, ToolCallPart] = {}
         self._tools: Tools = {}
         self._specs: dict[str, ToolSpec] = {}
-        self._unknown: set[str] = set()
+        self.unknown: set[str] = set()
 
     async def shown(self, tools: Tools) -> Tools:
         """Return *tools*, those of one step, as handlers show them to the model.
@@ -67,7 +67,7 @@ class RunCalls:
             for tool in self.session.host.tools
             if tool.spec.name not in specs
         }
-        self._tools, self._specs, self._unknown = tools, specs, {*added}
+        self._tools, self._specs, self.unknown = tools, specs, {*added}
         shown = await self.session.adapt_tools(tuple(specs.values()), tuple(added.values()))
         offered = {}
         for spec in shown:
@@ -90,12 +90,8 @@ class RunCalls:
         if manager is None or manager.tools is None:
             return
         for name in {call.tool_name for call in calls} - manager.tools.keys():
-            self._unknown.add(name)
+            self.unknown.add(name)
             manager.tools[name] = _tool(ToolDefinition(name=name), manager.default_max_retries)
-
-    def is_unknown(self, name: str) -> bool:
-        """Return whether no tool of the framework has this name."""
-        return name in self._unknown
 
     async def answer_unknown(self, call: ToolCallPart, args: dict[str, Any]) -> Any:
         """Return the result of a call of a tool that is unknown, or a component's."""
@@ -141,7 +137,7 @@ class RunCalls:
         async def ask(question: Ask, call: ToolCall) -> bool | Deny:  # noqa: ARG001
             return part.outcome == "success" or Deny(text)
 
-        asked = call_of(call.tool_call_id, call.tool_name, RawArguments(call.args))
+        asked = call_of(call.tool_call_id, call.tool_name, call.args_as_dict())
         end = await self.session.call(asked, self._specs.get(call.tool_name), run, ask=ask)
         is_same = not end.is_changed or (end.response.is_error and end.response.text == text)
         return part if is_same else replace(part, content=value_of(end.response))
@@ -211,11 +207,7 @@ class BridgedToolset(WrapperToolset[Any]):
         return await self.calls.shown(await super().get_tools(ctx))
 
     async def call_tool(
-        self,
-        name: str,
-        tool_args: dict[str, Any],
-        ctx: RunContext[Any],
-        tool: ToolsetTool[Any],  # noqa: ARG002 - as it was shown to the model
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], _: Any
     ) -> Any:
         """Take the call through the components."""
         return await self.calls.call(tool_args, ctx, name, super().call_tool)

@@ -8,6 +8,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import (
+    INVALID_JSON_KEY,
     MULTI_MODAL_CONTENT_TYPES,
     ModelResponse,
     SystemPromptPart,
@@ -39,20 +40,6 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import ToolsetTool
 
     from toolbus.messages.records import Message
-
-
-class RawArguments(dict[str, Any]):
-    """The model's own arguments; *raw* is their text unless that is a JSON object."""
-
-    def __init__(self, args: str | dict[str, Any] | None) -> None:
-        value: Any = args or {}
-        if isinstance(args, str) and args:
-            try:
-                value = json.loads(args)
-            except ValueError:
-                value = None
-        super().__init__(value if isinstance(value, dict) else {})
-        self.raw = None if isinstance(value, dict) else str(args)
 
 
 @dataclass
@@ -125,11 +112,11 @@ def value_of(response: ToolResponse) -> Any:
 
 def call_of(call_id: str, name: str, args: dict[str, Any]) -> ToolCall:
     """Return the call with JSON arguments; what JSON cannot hold stands in its raw text."""
-    raw = args.raw if isinstance(args, RawArguments) else None
+    raw = args.get(INVALID_JSON_KEY)
     try:
-        arguments = to_jsonable_python(args, fallback=str, inf_nan_mode="strings")
-        return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw)
-    except FreezeError:
+        arguments = {} if raw else to_jsonable_python(args, fallback=str, inf_nan_mode="strings")
+        return ToolCall(id=call_id, name=name, arguments=arguments, raw=raw and str(raw))
+    except FreezeError:  # Such as an integer of more than 64 bits.
         return ToolCall(id=call_id, name=name, arguments={}, raw=json.dumps(args, default=str))
 
 
@@ -187,18 +174,15 @@ def with_answer(response: ModelResponse, text: str) -> ModelResponse:
 
 def message_of(response: ModelResponse) -> AssistantMessage:
     """Return the model's *response* as a message."""
-    usage = {
-        "input_tokens": response.usage.input_tokens,
-        "output_tokens": response.usage.output_tokens,
-    }
     calls = [
-        call_of(call.tool_call_id, call.tool_name, RawArguments(call.args))
+        call_of(call.tool_call_id, call.tool_name, call.args_as_dict())
         for call in response.tool_calls
     ]
+    input_tokens, output_tokens = response.usage.input_tokens, response.usage.output_tokens
     return AssistantMessage(
         content=response.text or "",
         tool_calls=tuple(calls),
-        usage={name: count for name, count in usage.items() if count},
+        usage={"input_tokens": input_tokens, "output_tokens": output_tokens},
         stop_reason=response.finish_reason,
     )
 
