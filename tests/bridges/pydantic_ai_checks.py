@@ -33,6 +33,9 @@ from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
@@ -283,6 +286,23 @@ async def check_rewritten_arguments_have_the_types_of_the_function():
     await room.agent.run("go")
 
     assert got == [date(2020, 1, 2)]
+
+
+async def check_arguments_that_json_cannot_hold_are_judged():
+    def anything(**options: Any) -> str:
+        ran.append(options)
+        return "ran"
+
+    ran, wrong = [], ("{not", "[1]", {"INVALID_JSON": "x"}, {"n": 10**30})
+    for args, handlers in [
+        (args, them) for args in wrong for them in ((), ({"deny": "anything"},))
+    ]:
+        parts = [[ToolCallPart("anything", args, "c1")], [TextPart("done")]]
+        model = FunctionModel(lambda messages, info: ModelResponse(parts=parts.pop(0)))  # noqa: B023
+        room = Room((), *handlers, tools=[anything])
+        await room.agent.run("go", model=model)
+        assert room.seen["statuses"] == {"c1": "denied" if handlers else "invalid_arguments"}, args
+    assert ran == []
 
 
 async def check_retries_count_as_without_a_bridge():
