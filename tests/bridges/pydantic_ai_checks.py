@@ -364,12 +364,28 @@ async def check_prompt_of_a_history_is_judged():
     def history(text):
         return [ModelRequest(parts=[UserPromptPart(content=text)])]
 
-    room = Room(("done",), {"redact_prompt": "*"}, {"deny_prompt": "bomb"})
-    await room.agent.run(message_history=history(f"with {SECRET}"))
-    assert room.seen["prompt"] == f"with {HIDDEN}"
+    room, given = Room(("done",), {"redact_prompt": "*"}, {"deny_prompt": "bomb"}), history(SECRET)
+    result = await room.agent.run(message_history=given)
+    assert (room.seen["prompt"], given[0].parts[0].content) == (HIDDEN, SECRET)
+    assert SECRET not in str(result.all_messages())
     with contextlib.suppress(PromptDenied):
         await room.agent.run(message_history=history("a bomb"))
         raise AssertionError
+
+
+async def check_other_capabilities_see_the_judged_prompt():
+    class Spy(AbstractCapability):
+        async def before_model_request(self, ctx, request_context):
+            seen.extend(request_context.messages)
+            return request_context
+
+    seen, given = [], [ModelRequest(parts=[UserPromptPart(content=SECRET)])]
+    room = Room(("done", "done"), {"redact_prompt": "*"}, capabilities=[Spy()])
+    await room.agent.run(f"go {SECRET}")
+    await room.agent.run(message_history=given)
+
+    assert len(seen) == 2
+    assert SECRET not in str(seen)
 
 
 async def check_prompt_keeps_its_pictures():

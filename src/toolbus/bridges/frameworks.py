@@ -121,7 +121,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "arguments with integers of more than 64 bits are refused as invalid",
                 "realtime sessions show their calls, but no prompts, answers or unknown tools",
                 "the stream of events shows results of external tools as they came",
-                "`RunContext.prompt`, and other hooks before a request, have the original prompt",
+                "`RunContext.prompt` has the prompt as it was given",
                 "parameters with an alias are judged by their name in the function",
                 "`ToolReturn.metadata`, which no model reads, passes as it is, into traces too",
                 "a streamed answer arrives whole if a handler may change or replace it",

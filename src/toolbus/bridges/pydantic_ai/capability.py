@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from toolbus.components.components import AgentComponent
 
 try:
-    from pydantic_ai import ModelRetry
+    from pydantic_ai import ModelRetry, UserPromptNode
     from pydantic_ai.agent import WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_core import ValidationError
 
     from toolbus.bridges.pydantic_ai.model_requests import BridgedModel
@@ -33,6 +33,7 @@ try:
         prompt_in,
         text_of,
         with_answer,
+        with_prompt,
         with_text,
     )
 except ImportError as error:
@@ -86,13 +87,12 @@ class _BridgedRun(AbstractCapability[Any]):
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         """Judge the prompt; put the end of the run on the bus."""
         self.calls.find_waiting(ctx.messages)
-        prompt = ctx.prompt
-        if prompt is None and ctx.messages:
-            prompt = prompt_in(ctx.messages[-1]) or None
-        if prompt is not None:
-            text = text_of(prompt)
-            read = await self._session.begin(text)
-            self._prompt = None if read == text else with_text(prompt, read)
+        if ctx.prompt is not None:
+            self._prompt = await self._judged_prompt(ctx.prompt)
+        elif ctx.messages and (prompt := prompt_in(ctx.messages[-1])):
+            read = await self._judged_prompt(prompt)
+            if read is not prompt:
+                ctx.messages[-1] = with_prompt(ctx.messages[-1], read)
         try:
             result = await handler()
         except BaseException as error:
@@ -101,14 +101,21 @@ class _BridgedRun(AbstractCapability[Any]):
         await self._session.end()
         return result
 
+    async def _judged_prompt(self, prompt: Any) -> Any:
+        text = text_of(prompt)
+        read = await self._session.begin(text)
+        return prompt if read == text else with_text(prompt, read)
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
+        """Give the run its prompt as handlers left it."""
+        # A program that drives the nodes may add another prompt.
+        is_first = isinstance(node, UserPromptNode) and node.user_prompt == ctx.prompt
+        return replace(node, user_prompt=self._prompt) if is_first and ctx.prompt else node
+
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
-        """Give the first request its prompt as handlers left it; judge results from outside."""
+        """Judge results from outside of the run."""
         request = ctx.messages[-1]
         parts = [await self.calls.judge_outside(part) for part in request.parts]
-        if self._prompt is not None:
-            parts = [part for part in parts if not isinstance(part, UserPromptPart)]
-            parts.append(UserPromptPart(self._prompt))
-            self._prompt = None
         if parts != list(request.parts):
             ctx.messages[-1] = request_context.messages[-1] = replace(request, parts=parts)
         return request_context

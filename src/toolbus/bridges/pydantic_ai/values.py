@@ -146,6 +146,12 @@ def prompt_in(message: Any) -> list[Any]:
     return [item for each in prompts for item in ([each] if isinstance(each, str) else each)]
 
 
+def with_prompt(message: Any, prompt: Any) -> Any:
+    """Return *message* with *prompt* in place of its own."""
+    others = [part for part in message.parts if not isinstance(part, UserPromptPart)]
+    return replace(message, parts=[*others, UserPromptPart(prompt)])
+
+
 def text_of(prompt: Any) -> str:
     """Return the text of a prompt, without its images and files."""
     items = [prompt] if isinstance(prompt, str) else prompt
