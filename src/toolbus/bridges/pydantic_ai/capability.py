@@ -169,15 +169,15 @@ class _BridgedRun(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> dict[str, Any]:
         """Validate the arguments; invalid ones go on, for handlers may deny or mend the call."""
-        original = replace(call, args=args).args_as_dict()
+        original = ToolCallPart(call.tool_name, args)
         if tool_def.name in self.calls.unknown:
-            return original
+            return original.args_as_dict()
         try:
             valid: dict[str, Any] = await handler(args)
         except (ValidationError, ModelRetry):
             if tool_def.kind != "function" and not ctx.tool_call_approved:
                 raise
-            return original
+            return original.args_as_dict()
         self.calls.validated[call.tool_call_id] = valid
         if tool_def.kind == "external":
             await self.calls.defer(call, valid)
