@@ -83,9 +83,7 @@ def result_of(
 
     *original* is the result of the tool, None if it did not run or failed.
     """
-    schema = None if spec is None else spec.output_schema
-    if original is not None and original.structured_content is None:
-        schema = None
+    schema = _promised(original, spec)
     structured = None if response.is_error else _structured(response, schema)
     if original is None and not isinstance(structured, dict):
         structured = None
@@ -100,6 +98,13 @@ def result_of(
         # A client refuses a result without the structure that its tool declares.
         is_error=response.is_error or (schema is not None and structured is None),
     )
+
+
+def _promised(original: ToolResult | None, spec: ToolSpec | None) -> Any:
+    """Return the output schema that the result must fit, None if the tool's own has none."""
+    if spec is None or (original is not None and original.structured_content is None):
+        return None
+    return spec.output_schema
 
 
 def has_content(result: Any) -> bool:

@@ -85,10 +85,12 @@ def response_of(result: Any) -> ToolResponse:
         content = result.content or ()
         parts = [result.return_value, *([content] if isinstance(content, str) else content)]
         return response_of(parts if content else result.return_value)
-    if isinstance(result, str):
-        return ToolResponse.from_text(result)
     if result is None:
         return ToolResponse()
+    return ToolResponse.from_text(result) if isinstance(result, str) else _json_response(result)
+
+
+def _json_response(result: Any) -> ToolResponse:
     named = [_named(item) for item in result] if isinstance(result, list) else _named(result)
     # As the framework writes it for the model, so that handlers judge what that reads.
     value = tool_return_ta.dump_python(named, mode="json", by_alias=True)
