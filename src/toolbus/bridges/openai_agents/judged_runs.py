@@ -146,8 +146,8 @@ class JudgedRun:
             # The model writes its span before handlers have seen the answer.
             request["tracing"] = ModelTracing.ENABLED_WITHOUT_DATA
 
-    async def answer(self, output: list[Any], request: dict[str, Any]) -> None:
-        """Change *output*, the model's answer to *request*, as handlers leave it.
+    async def answer(self, output: list[Any], request: dict[str, Any]) -> bool:
+        """Change *output*, the model's answer to *request*; return whether its text is another.
 
         Calls of unknown tools get a tool in *request*, so that they are judged.
         """
@@ -162,12 +162,12 @@ class JudgedRun:
         self._prepare_tools(calls, request)
         text = _answer_in(output)
         self._is_answered = bool(text) and not calls
-        if text:
-            answer = await self.session.answer(text)
-            for number, part in enumerate(_parts_in(output) if answer != text else ()):
-                part.text = "" if number else answer
+        answer = await self.session.answer(text) if text else ""
+        for number, part in enumerate(_parts_in(output) if answer != text else ()):
+            part.text = "" if number else answer
         if self._is_answered and self._is_below:
             await self.session.end()
+        return answer != text
 
     def _prepare_tools(self, calls: list[Any], request: dict[str, Any]) -> None:
         """Change the tools of *request*, with which the runner resolves *calls*."""
@@ -187,18 +187,6 @@ class JudgedRun:
                 tools[index].needs_approval = self.settings[tool.qualified_name]
         # 0.24.0: the runner ends the run for a name that is not there.
         tools.extend(unknown(ToolSpec(name=name)) for name in sorted(names - known))
-
-    async def streamed_answer(
-        self, output: list[Any], request: dict[str, Any], held: list[Any]
-    ) -> list[Any]:
-        """Change *output* as `answer` does; return what may be seen of the *held* events."""
-        text = _answer_in(output)
-        await self.answer(output, request)
-        changed = _answer_in(output)
-        if changed == text:
-            return held
-        deltas = [each for each in held if each.type == "response.output_text.delta"]
-        return [each.model_copy(update={"delta": changed}) for each in deltas[:1]]
 
     async def _refuse(self, call_id: str, text: str) -> None:
         """End the call, if it is open: its user or a guardrail has answered it with *text*."""
@@ -251,6 +239,7 @@ class JudgedModel(Model):
         run, request = current_run("model"), _SIGNATURE.bind(self, *args, **options)
         await run.request(request.arguments)
         events = self._model.stream_response(*request.args[1:], **request.kwargs)
+        is_holding = run.bridge.host.judges("assistant")
         held: list[Any] = []
         items: list[Any] = []
         try:
@@ -260,9 +249,11 @@ class JudgedModel(Model):
                 if event.type in _ENDS:
                     # Some models give the items only one by one.
                     event.response.output = output = event.response.output or items
-                    for each in await run.streamed_answer(output, request.arguments, held):
+                    if await run.answer(output, request.arguments):
+                        held = _one_delta(held, _answer_in(output))
+                    for each in held:
                         yield each
-                elif run.bridge.host.judges("assistant"):
+                elif is_holding:
                     held.append(event)
                     continue
                 yield event
@@ -290,6 +281,12 @@ def _parts_in(output: list[Any]) -> list[Any]:
 def _answer_in(output: list[Any]) -> str:
     """Return all text in *output*, an answer of the model."""
     return "".join(part.text for part in _parts_in(output))
+
+
+def _one_delta(held: list[Any], text: str) -> list[Any]:
+    """Return the only event that is seen of the *held* ones of an answer, now *text*."""
+    deltas = [each for each in held if each.type == "response.output_text.delta"]
+    return [each.model_copy(update={"delta": text}) for each in deltas[:1]]
 
 
 def _prompt_of(user_input: Any) -> str:
