@@ -413,7 +413,8 @@ async def check_node_of_several_calls_asks_the_approver():
 
 
 def sub_agent(turn, tools, *, middleware=(), sync=False):
-    """Return a tool that runs an agent, made in it, and the agent's model."""
+    """Return a tool that runs an agent, made in it with callbacks, and the agent's model."""
+    told = {"callbacks": [Everything()]}
     model = Model.of(turn, "done below", prefix="s")
 
     def make():
@@ -422,12 +423,12 @@ def sub_agent(turn, tools, *, middleware=(), sync=False):
     @tool
     def delegate(task: str) -> str:
         """Run another agent."""
-        return make().invoke({"messages": [task]})["messages"][-1].content
+        return make().invoke({"messages": [task]}, told)["messages"][-1].content
 
     @tool("delegate")
     async def delegate_async(task: str) -> str:
         """Run another agent."""
-        return (await make().ainvoke({"messages": [task]}))["messages"][-1].content
+        return (await make().ainvoke({"messages": [task]}, told))["messages"][-1].content
 
     return (delegate if sync else delegate_async), model
 

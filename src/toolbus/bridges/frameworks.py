@@ -155,7 +155,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             name="langchain",
             title="LangChain",
             package="langchain",
-            versions=("1.2.11", "1.5.2"),
+            versions=("1.3.0", "1.5.2"),
             abilities={
                 "answer_errors": "no",
                 "handoffs": "wrapped",
@@ -165,7 +165,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "a call of a sub-agent that is not wrapped is denied if a handler rewrites it",
                 "unknown tools, prompts and answers of agents without the middleware are not seen",
                 "a sub-agent in a thread of its own is not seen unless it is wrapped",
-                "before langgraph 1.2 one with callbacks of its own is not seen unless wrapped",
                 "a call that other middleware answers is not seen",
                 "handlers of requests to the model change neither the model nor its settings",
                 "the first checkpoint and the trace of a run hold the original prompt",

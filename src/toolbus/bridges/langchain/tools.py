@@ -251,9 +251,9 @@ def _muted_class(kind: Any) -> Any:
 
 # --- the calls of sub-agents that nobody wrapped --------------------------------------------------
 
-# A run inside of a tool inherits the callbacks of the tool, except in a thread without its context,
-# and before langgraph 1.2 except a run with callbacks of its own. A callback may refuse a call, but
-# cannot rewrite its arguments. Calls of unknown tools have no callback.
+# A run inside of a tool inherits the callbacks of the tool, except in a thread without its context.
+# A callback may refuse a call, but cannot rewrite its arguments. Calls of unknown tools have no
+# callback.
 
 
 class CallRefused(ToolInvocationError):
