@@ -152,13 +152,7 @@ class JudgedRun:
         Calls of unknown tools get a tool in *request*, so that they are judged.
         """
         calls = [item for item in output if item.type == "function_call"]
-        self.call_ids = {}
-        for call in calls:
-            if call.call_id in self._ids:
-                # An approval is for an id; 0.24.0 ends the run for one that a call had before.
-                call.call_id = new_id()
-            self._ids.add(call.call_id)
-            self.call_ids.setdefault(call.name, call.call_id)
+        self._note_ids(calls)
         self._prepare_tools(calls, request)
         text = _answer_in(output)
         self._is_answered = bool(text) and not calls
@@ -168,6 +162,16 @@ class JudgedRun:
         if self._is_answered and self._is_below:
             await self.session.end()
         return answer != text
+
+    def _note_ids(self, calls: list[Any]) -> None:
+        """Note the ids of *calls*; give a new one to a call with the id of an earlier one."""
+        self.call_ids = {}
+        for call in calls:
+            if call.call_id in self._ids:
+                # An approval is for an id; 0.24.0 ends the run for one that a call had before.
+                call.call_id = new_id()
+            self._ids.add(call.call_id)
+            self.call_ids.setdefault(call.name, call.call_id)
 
     def _prepare_tools(self, calls: list[Any], request: dict[str, Any]) -> None:
         """Change the tools of *request*, with which the runner resolves *calls*."""

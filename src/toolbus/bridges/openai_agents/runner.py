@@ -24,12 +24,13 @@ from toolbus.models.answers import given_call
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from agents import Agent, RunResult, RunResultStreaming
 
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
+    from toolbus.messages.records import ToolCall
 
 A = TypeVar("A", bound="Agent[Any]")
 
@@ -116,10 +117,7 @@ class OpenAIAgentsBridge(FrameworkBridge):
         if isinstance(user_input, RunState):
             # Private, but nothing else leads to the agent that goes on, perhaps after a handoff.
             wrap(user_input._current_agent or agent)  # noqa: SLF001
-            for item in user_input.get_interruptions():
-                call_id = getattr(item.raw_item, "call_id", None)
-                if call_id and item.tool_name:
-                    run.paused[call_id] = given_call(call_id, item.tool_name, item.arguments or "")
+            run.paused.update(_paused_calls(user_input))
         else:
             user_input = await run.begin(user_input)
         model = JudgedModel(config.model) if isinstance(config.model, Model) else config.model
@@ -131,6 +129,14 @@ class OpenAIAgentsBridge(FrameworkBridge):
         except BaseException as error:
             await run.fail(error)
             raise
+
+
+def _paused_calls(state: RunState[Any]) -> Iterator[tuple[str, ToolCall]]:
+    """Yield the calls of *state* that wait for the framework's user, by their ids."""
+    for item in state.get_interruptions():
+        call_id = getattr(item.raw_item, "call_id", None)
+        if call_id and item.tool_name:
+            yield call_id, given_call(call_id, item.tool_name, item.arguments or "")
 
 
 async def _end_streamed(run: JudgedRun, result: RunResultStreaming) -> None:

@@ -88,31 +88,43 @@ def _wrapped(kind: type[Agent[Any]]) -> type[Agent[Any]]:
 
 
 async def _prepare_turn(agent: Agent[Any], tools: list[Tool]) -> list[Tool]:
-    """Return *tools*, all tools of *agent*, as handlers show them to the model.
-
-    The tools of MCP servers, and tools, handoffs and models that the program has changed since the
-    last turn, are wrapped too.
-    """
+    """Return *tools*, all tools of *agent*, as handlers show them to the model."""
+    _wrap_changes(agent, tools)
+    functions = [JudgedTool(each) for each in tools if isinstance(each, FunctionTool)]
+    judged = {each.name: each for each in functions}
+    others = [each for each in tools if not isinstance(each, FunctionTool)]
+    offered = [spec_of(each.tool) for each in judged.values()]
     run = CURRENT.get()
+    if run is not None:
+        # Without a run the framework only restores a state.
+        run.open(agent)
+        _refuse_unseen(run, others)
+        offered = await _adapted(run, judged, offered)
+    shown: list[Tool] = [
+        judged[spec.name].shown(spec) if spec.name in judged else unknown(spec) for spec in offered
+    ]
+    return [*shown, *others]
+
+
+def _wrap_changes(agent: Agent[Any], tools: list[Tool]) -> None:
+    """Wrap the model, the handoffs and the agents that a program has changed since the last turn.
+
+    The tools of MCP servers are only known then, too.
+    """
     if isinstance(agent.model, Model) and not isinstance(agent.model, JudgedModel):
         agent.model = JudgedModel(agent.model)
     # A new list, because clones of an agent share theirs.
     agent.handoffs = [_judged(each) for each in agent.handoffs]
     _wrap_targets(agent, tools)
-    functions = [JudgedTool(each) for each in tools if isinstance(each, FunctionTool)]
-    judged = {each.name: each for each in functions}
-    offered = [spec_of(each.tool) for each in functions]
-    if run is not None:
-        # Without a run the framework only restores a state.
-        run.open(agent)
-        run.settings = {each.name: each.tool.needs_approval for each in functions}
-        _refuse_unseen(run, tools)
-        added = [each.spec for each in run.bridge.host.tools if each.spec.name not in judged]
-        offered = [*await run.session.adapt_tools(offered, added)]
-    shown: list[Tool] = [
-        judged[spec.name].shown(spec) if spec.name in judged else unknown(spec) for spec in offered
-    ]
-    return [*shown, *[each for each in tools if not isinstance(each, FunctionTool)]]
+
+
+async def _adapted(
+    run: JudgedRun, judged: dict[str, JudgedTool], offered: list[ToolSpec]
+) -> list[ToolSpec]:
+    """Return *offered*, and the tools of components, as handlers show them to the model."""
+    run.settings = {name: each.tool.needs_approval for name, each in judged.items()}
+    added = [each.spec for each in run.bridge.host.tools if each.spec.name not in judged]
+    return [*await run.session.adapt_tools(offered, added)]
 
 
 def _runs_here(tool: Tool) -> bool:
