@@ -196,15 +196,20 @@ class CallTools(Toolset):
 class FrameworkGate(CallGate):
     """A gate that puts questions to the framework first, by *ask*, and then to *stored*.
 
-    *paused* has the questions of calls that the framework has paused. *pause* is the error by which
-    it paused this one.
+    *paused* has the questions of calls that the framework has paused. *bridged* gets the error by
+    which it pauses this one.
     """
 
     keeps_questions = True
-    pause: BaseException | None = None
 
-    def __init__(self, stored: CallGate | None, ask: AskUser | None, paused: PausedCalls) -> None:
-        self._stored, self._ask, self._paused = stored, ask, paused
+    def __init__(
+        self,
+        stored: CallGate | None,
+        ask: AskUser | None,
+        paused: PausedCalls,
+        bridged: BridgedCall,
+    ) -> None:
+        self._stored, self._ask, self._paused, self._bridged = stored, ask, paused, bridged
 
     async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the user's decision in the framework, or else the approver's."""
@@ -220,7 +225,7 @@ class FrameworkGate(CallGate):
         except (CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - raised when the call has been left open
-            self.pause = error
+            self._bridged.pause = error
             return Pending("", "the framework paused the call", _nothing)
         if answer is None:
             self._paused.unask(call.id)

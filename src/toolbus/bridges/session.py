@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from toolbus.bridges.host import BridgeHost
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
     from toolbus.messages.records import Message, ToolCall
+    from toolbus.tools.calls.gate import CallGate
     from toolbus.transcript.session_log import CallRecord
 
 
@@ -203,9 +204,15 @@ class BridgeSession:
         )
         self._running.add(bridged)
         try:
-            return await self._pass(bridged, ask if may_pause else None, may_pause=may_pause)
+            if may_pause:
+                end = await self._run_until_pause(bridged, ask)
+            else:
+                end = await self._run_to_end(bridged, self._log.call_record(), self.host.gate)
         finally:
             self._running.discard(bridged)
+        if bridged.pause is not None:
+            raise bridged.pause
+        return end
 
     def call_sync(
         self, call: ToolCall, spec: ToolSpec | None, run: Callable[..., Any], **options: Any
@@ -258,38 +265,44 @@ class BridgeSession:
         self._log = SessionLog(host.bus, self.scope.session_id, host.store, host.discard_session)
         self._paused = PausedCalls(self._log, host.store)
 
-    async def _pass(self, bridged: BridgedCall, ask: AskUser | None, *, may_pause: bool) -> CallEnd:
-        """Take the call to its end, or to a pause of its framework, which is raised.
+    async def _run_until_pause(self, bridged: BridgedCall, ask: AskUser | None) -> CallEnd:
+        """Take the call to its end, or keep it for the time after its pause."""
+        call_id, paused = bridged.call.id, self._paused
+        record = await paused.take(call_id)
+        gate = FrameworkGate(self.host.gate, ask, paused, bridged)
+        try:
+            end = await self._run_to_end(bridged, record, gate, leaves_pending=True)
+        finally:
+            if bridged.pause is None:
+                paused.spend(call_id)
+        if bridged.pause is None:
+            await paused.end(call_id)
+        else:
+            await paused.keep(call_id, record)
+        return end
 
-        Cancelled, it ends first.
-        """
-        call_id, gate = bridged.call.id, self.host.gate
-        record = await self._paused.take(call_id) if may_pause else self._log.call_record()
-        if may_pause:
-            gate = FrameworkGate(gate, ask, self._paused)
+    async def _run_to_end(
+        self,
+        bridged: BridgedCall,
+        record: CallRecord,
+        gate: CallGate | None,
+        *,
+        leaves_pending: bool = False,
+    ) -> CallEnd:
+        """Return the end of the call; cancelled, it ends first."""
         bridged.runner = ToolRunner(
             self.host.bus,
             CallTools(self._specs, self._advertised, bridged, self.host),
             self.scope,
             approver=gate,
             append=partial(self._answer, record),
-            leaves_pending=may_pause,
+            leaves_pending=leaves_pending,
         )
         bridged.task = ContainedTask(partial(self._call, bridged, record))
         cancelled = await outlast(bridged.task.ended, bridged.stop)
-        pause = bridged.pause or (gate.pause if isinstance(gate, FrameworkGate) else None)
-        if may_pause and (cancelled is not None or pause is None):
-            self._paused.spend(call_id)
         if cancelled is not None:
             raise cancelled
-        end = bridged.task.result()
-        if may_pause and pause is None:
-            await self._paused.end(call_id)
-        elif may_pause:
-            await self._paused.keep(call_id, record)
-        if pause is not None:
-            raise pause
-        return end
+        return bridged.task.result()
 
     async def _answer(
         self, record: CallRecord, message: Message, scope: Scope, tool: ToolSpec | None
