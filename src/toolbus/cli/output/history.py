@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.cli.output.lookup import Match
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.store_reader import MessageRow, RecordBatch, StoreReader
+    from toolbus.store.store_reader import RecordBatch, StoreReader
 
 _decode: Any = decoder(Any)
 
@@ -185,27 +185,26 @@ def _batches(reader: SqlReader, match: Match) -> list[RecordBatch]:
 
 def _records(match: Match, batches: list[RecordBatch]) -> Iterator[DispatchRecord]:
     """Yield the records about the match; earlier and later calls may have used its id."""
-    start = match.asking.seq if match.asking else 0
-    end = match.reused.seq if match.reused else inf
     message_id = match.row.id if match.row else match.name
     for batch in batches:
-        # Outside an agent a slow call is requested and judged in one batch, without its result.
-        judged_since = _place_of(match.asking, batch) if batch.message_seq == start else 0
+        first = _first_place(match, batch)
         for place, record in enumerate(batch.records):
-            in_time = start <= batch.message_seq <= end and place >= judged_since
-            about_call = match.call_id and match.call_id == record.call_id and in_time
+            about_call = match.call_id and match.call_id == record.call_id and place >= first
             if about_call or record.subject == message_id:
                 yield record
 
 
-def _place_of(asking: MessageRow | None, batch: RecordBatch) -> int:
-    """Return the place in *batch* behind the records about the message *asking*, 0 without any."""
-    about = [
-        place
-        for place, record in enumerate(batch.records)
-        if asking is not None and record.subject == asking.id
-    ]
-    return about[-1] + 1 if about else 0
+def _first_place(match: Match, batch: RecordBatch) -> float:
+    """Return the place in *batch* from which its records may be about the call of *match*."""
+    start = match.asking.seq if match.asking else 0
+    end = match.reused.seq if match.reused else inf
+    if not start <= batch.message_seq <= end:
+        return inf
+    if match.asking is None or batch.message_seq > start:
+        return 0
+    # Outside an agent a slow call is requested and judged in one batch, without its result.
+    asked = [place for place, each in enumerate(batch.records) if each.subject == match.asking.id]
+    return asked[-1] + 1 if asked else 0
 
 
 def _value_before(event: str, dispatches: tuple[DispatchView, ...]) -> ValueView | None:
