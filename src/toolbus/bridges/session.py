@@ -165,7 +165,7 @@ class BridgeSession:
         return await self._provide(tuple(specs), tuple(added))
 
     def offer_only(self, specs: Sequence[ToolSpec]) -> None:
-        """Take all tools but *specs* from the model, for a handler of its request has."""
+        """Take all tools but *specs* from the model, as a handler of its request did."""
         self._advertised.specs = {spec.name: spec for spec in specs}
 
     async def call(
