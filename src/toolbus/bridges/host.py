@@ -9,6 +9,7 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from toolbus.agent.arguments import store_of
 from toolbus.approvals import StoredApprovals
 from toolbus.bridges.bridged_call import RUNNING, BridgeError
 from toolbus.bridges.frameworks import WAYS_ROUND, framework
@@ -26,6 +27,7 @@ from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from os import PathLike
     from typing import Self
 
     from toolbus.bridges.frameworks import Ability, Delivery
@@ -53,7 +55,8 @@ class BridgeHost(Participant):
     Args:
         name: the framework, a key of `FRAMEWORKS`.
         components: components and adapters, installed in this order.
-        store: the store for transcripts and ledgers; without one nothing is kept.
+        store: the store for transcripts and ledgers; without one nothing is kept. An address, as of
+            an `Agent`'s, is opened, and closed with the bridge.
         approver: decides the questions of guards where the framework has no approval of its own, as
             an `Agent`'s approver does; by default questions wait in *store*, and without a store
             the calls are denied.
@@ -65,7 +68,7 @@ class BridgeHost(Participant):
         timeout: the maximum seconds of a tool call; None for no limit.
         idempotent: glob patterns of the tools that may run again, for handlers that return `Retry`.
 
-    Raises `RegistrationError` for a component that cannot work in the framework.
+    Raises `RegistrationError` for an option or a component that cannot work in the framework.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class BridgeHost(Participant):
         name: str,
         components: Iterable[AgentComponent | ToolAdapter] = (),
         *,
-        store: Store | None = None,
+        store: Store | str | PathLike[str] | None = None,
         approver: Approver | CallGate | None = None,
         bus: EventBus | None = None,
         agent_id: str = "agent",
@@ -82,8 +85,11 @@ class BridgeHost(Participant):
         timeout: float | None = None,
         idempotent: Sequence[str] = (),
     ) -> None:
+        _check_options(bus, timeout, idempotent)
         self.framework, self._owns_bus = framework(name), bus is None
-        self.store, self.timeout, self.idempotent = store, timeout, tuple(idempotent)
+        self.timeout, self.idempotent = timeout, tuple(idempotent)
+        self.store = None if store is None else store_of(store)
+        self._owns_store = self.store is not store
         self.gate = self._gate(approver)
         self._sessions: OrderedDict[tuple[str, ...], BridgeSession] = OrderedDict()
         self._lock = threading.Lock()
@@ -188,6 +194,8 @@ class BridgeHost(Participant):
         self._leave()
         if self._owns_bus:
             await self.bus.aclose()
+        if self.store is not None and self._owns_store:
+            await self.store.close()
 
     def discard_session(self, session_id: str) -> None:
         """Free the memory that components keep for an ended session."""
@@ -232,6 +240,16 @@ class BridgeHost(Participant):
             # A question is stored where the framework has no approval of its own.
             if ability in needed and delivery == "no" and ability != "ask":
                 yield ability
+
+
+def _check_options(bus: Any, timeout: Any, idempotent: Any) -> None:
+    """Raise `RegistrationError` for options that would fail, or be misread, in the first call."""
+    if bus is not None and not isinstance(bus, EventBus):
+        raise RegistrationError(f"bus {bus!r}", "expected an `EventBus`")
+    if timeout is not None and not (type(timeout) in {int, float} and timeout > 0):
+        raise RegistrationError(f"timeout {timeout!r}", "expected a positive number of seconds")
+    if isinstance(idempotent, str):
+        raise RegistrationError(f"idempotent {idempotent!r}", "expected a list of patterns")
 
 
 def _key_of(scope: Scope) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ from toolbus import (
 from toolbus.bridges.bridged_call import BridgeError
 from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.session import PromptDenied
-from toolbus.errors import RegistrationError, StoreError
+from toolbus.errors import ClosedError, RegistrationError, StoreError
+from toolbus.store import open_store
 from toolbus.store.memory import MemoryStore
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -708,6 +709,35 @@ def test_a_closed_bridge_lets_nothing_pass():
         "the bridge to LangChain is closed; make another one"
     }
     assert ran == []
+
+
+def test_a_bridge_opens_and_closes_the_store_of_an_address(tmp_path):
+    async def play():
+        bridge = host(store=tmp_path / "calls.db")
+        await bridge.session("t").call(CALL, SPEC, shown)
+        await bridge.aclose()
+        await bridge.aclose()
+        with pytest.raises(ClosedError):
+            await bridge.store.sessions()
+        async with open_store(tmp_path / "calls.db") as store:
+            return [session.id for session in await store.sessions()]
+
+    assert run(play()) == ["langchain-t"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"bus": 3}, "bus 3: expected an `EventBus`"),
+        ({"timeout": -1}, "timeout -1: expected a positive number of seconds"),
+        ({"idempotent": "add"}, "idempotent 'add': expected a list of patterns"),
+    ],
+)
+def test_wrong_options_are_refused(options, reason):
+    with pytest.raises(RegistrationError) as caught:
+        host(**options)
+
+    assert str(caught.value) == reason
 
 
 def test_a_tool_that_closes_its_bridge_is_cancelled():

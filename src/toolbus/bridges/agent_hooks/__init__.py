@@ -1,8 +1,4 @@
-"""The agent-hooks contract on both sides.
-
-`AgentHooksInterceptor` is an interceptor with our components, for every host of the contract;
-`AgentHooksComponent` lets foreign interceptors judge our agent.
-"""
+"""The agent-hooks contract on both sides: our components in a host, interceptors in our agent."""
 
 from typing import TYPE_CHECKING
 

@@ -1,11 +1,4 @@
-"""The component: foreign interceptors around our agent.
-
-    hooks = AgentHooksComponent([EgressGuard()], composition="sequential/run_all")
-    agent = Agent(model, tools=tools, components=[hooks])
-
-All interceptors together are the last transformer of an event: they get values as every rewrite
-and redaction left them. Guards of the agent judge the outcome, and can only deny or ask.
-"""
+"""The component: foreign interceptors around our agent."""
 
 from __future__ import annotations
 
@@ -78,6 +71,9 @@ _LAST = 3 * LATE
 
 class AgentHooksComponent(AgentComponent):
     """The *interceptors* of the agent-hooks contract around an agent.
+
+    All together are the last transformer of an event: they get values as every rewrite and
+    redaction left them. Guards of the agent judge the outcome, and can only deny or ask.
 
     Args:
         interceptors: objects with `intercept(context)`, or a mapping from names to them.

@@ -1,10 +1,4 @@
-"""The interceptor: our components in every host of agent-hooks.
-
-    guard = AgentHooksInterceptor([RedactSecrets(), Policy.read("policy.toml")], store=store)
-    agent = Agent(client, tools=tools, middleware=[create_agent_hooks_middleware([guard])])
-
-This is Microsoft's agent-framework; other hosts take the same object.
-"""
+"""The interceptor: our components in every host of agent-hooks."""
 
 from __future__ import annotations
 

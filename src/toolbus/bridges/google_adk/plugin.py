@@ -57,11 +57,8 @@ NAME = "toolbus"
 class GoogleADKBridge(FrameworkBridge, BasePlugin):
     """A plugin with *components*: `Runner(agent=agent, plugins=[bridge], …)`, or of an `App`.
 
-    Args:
-        components: components and adapters, as of an `Agent` of ours.
-        approver: decides the questions of guards; by default the framework asks its user by its
-            tool confirmation, and the run goes on with the answer.
-        options: the further arguments of `BridgeHost`, such as *store* and *partial*.
+    *options* are those of `BridgeHost`. Without an *approver* the framework puts a guard's question
+    to its user, by its tool confirmation, and the run goes on with the answer.
 
     Put it first: an answer of an earlier plugin in place of a tool is judged as a result only. A
     runner takes one bridge. Agents in `AgentTool`, `sub_agents` and workflows belong to their
@@ -70,15 +67,11 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
     """
 
     def __init__(
-        self,
-        components: Iterable[AgentComponent | ToolAdapter] = (),
-        *,
-        approver: Any = None,
-        **options: Any,
+        self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
-        FrameworkBridge.__init__(self, "google_adk", components, approver=approver, **options)
+        FrameworkBridge.__init__(self, "google_adk", components, **options)
         BasePlugin.__init__(self, NAME)
-        self._confirms = approver is None
+        self._confirms = options.get("approver") is None
         self._runs: dict[str, _Run] = {}
 
     async def aclose(self) -> None:

@@ -10,6 +10,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from weakref import WeakSet
 
+from toolbus.settings.extras import needs_extra
+
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelResponse, hook_config
     from langchain.agents.middleware.types import AgentState, OmitFromSchema
@@ -21,9 +23,8 @@ try:
     from langgraph.prebuilt import ToolNode
     from langgraph.pregel import Pregel
 except ImportError as error:
-    from toolbus.settings.extras import needs_extra
-
-    raise ImportError(needs_extra("the bridge needs langchain", "langchain")) from error
+    msg = needs_extra("the bridge to LangChain needs its library", "langchain")
+    raise ImportError(msg, name="langchain") from error
 
 from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.langchain.messages import message_of, with_text
@@ -31,6 +32,7 @@ from toolbus.bridges.langchain.requests import ModelCall
 from toolbus.bridges.langchain.tools import GuardedTool, guarded
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.threads import run_for_thread
+from toolbus.errors import RegistrationError
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import set_context
@@ -63,7 +65,7 @@ class BridgeState(AgentState[Any]):
 class LangChainBridge(FrameworkBridge, AgentMiddleware):
     """The components of toolbus as the middleware of a LangChain agent.
 
-        bridge = LangChainBridge([RedactSecrets(), Policy(Path("policy.toml"))], store=store)
+        bridge = LangChainBridge([RedactSecrets(), Policy.read("policy.toml")], store=store)
         agent = create_agent(model, tools, middleware=[bridge])
 
     It belongs at the end of *middleware*, so that it judges what other middleware changed. The
@@ -74,9 +76,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     state_schema = BridgeState
 
     def __init__(
-        self,
-        components: Iterable[AgentComponent | ToolAdapter] = (),
-        **options: Any,
+        self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
         FrameworkBridge.__init__(self, "langchain", components, **options)
         # Without an approver a question pauses the run, if it can be paused.
@@ -95,7 +95,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         unknown tools are judged too.
         """
         if not isinstance(agent, Pregel):
-            raise TypeError(f"expected a compiled graph, got {agent!r}")
+            raise RegistrationError(f"agent {agent!r}", "expected a compiled graph")
         for node in agent.nodes.values():
             if isinstance(node.bound, ToolNode):
                 tools = node.bound.tools_by_name
@@ -178,8 +178,6 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Run the tool guarded."""
         return await self._call(request, handler)
-
-    # ----------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _run(self, config: Mapping[str, Any], state: Any) -> AsyncIterator[BridgeSession]:

@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-try:
-    from agents import Model, RunConfig, Runner, RunState
-except ImportError as error:
-    from toolbus.settings.extras import needs_extra
+from toolbus.settings.extras import needs_extra
 
-    raise ImportError(needs_extra("the bridge needs openai-agents", "openai-agents")) from error
+try:
+    from agents import Agent, Model, RunConfig, Runner, RunState
+except ImportError as error:
+    msg = needs_extra("the bridge to the OpenAI Agents SDK needs its library", "openai-agents")
+    raise ImportError(msg, name="agents") from error
 
 from toolbus.bridges.host import FrameworkBridge
 from toolbus.bridges.openai_agents.judged_calls import CURRENT
@@ -26,7 +27,7 @@ from toolbus.tasks.loops import set_context
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
-    from agents import Agent, RunResult, RunResultStreaming
+    from agents import RunResult, RunResultStreaming
 
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
@@ -64,6 +65,8 @@ class OpenAIAgentsBridge(FrameworkBridge):
         The agent is changed, not copied, because `Agent.as_tool` and `handoff` keep a reference to
         it; its clones are wrapped too.
         """
+        if not isinstance(agent, Agent):
+            raise RegistrationError(f"agent {agent!r}", "expected an `Agent` of the SDK")
         wrap(agent)
         return agent
 

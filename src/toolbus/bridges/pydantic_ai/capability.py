@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bridges.host import FrameworkBridge
+from toolbus.errors import RegistrationError
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pydantic_ai import RunContext
-    from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.toolsets import AbstractToolset
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 try:
     from pydantic_ai import ModelRetry, UserPromptNode
-    from pydantic_ai.agent import WrapperAgent
+    from pydantic_ai.agent import AbstractAgent, WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_core import ValidationError
@@ -57,6 +57,8 @@ class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
 
     def wrap(self, agent: AbstractAgent[Any, Any]) -> AbstractAgent[Any, Any]:
         """Return *agent*, which a tool runs, with the components of this bridge."""
+        if not isinstance(agent, AbstractAgent):
+            raise RegistrationError(f"agent {agent!r}", "expected an agent of Pydantic AI")
         capabilities: list[Any] = []
         agent.root_capability.apply(capabilities.append)
         # Capabilities without an id are equal to each other.

@@ -39,7 +39,7 @@ try:
 
     from toolbus.bridges.strands.running_tools import Guarded, Paused, RunningTool, StrandsRun
 except ImportError as error:
-    msg = needs_extra("components in agents of Strands need its library", "strands")
+    msg = needs_extra("the bridge to Strands needs its library", "strands")
     raise ImportError(msg, name="strands") from error
 
 if TYPE_CHECKING:
