@@ -99,4 +99,4 @@ def _limits(framework: Framework) -> Iterator[str]:
             case "no":
                 yield WAYS_ROUND[ability]
             case "wrapped":
-                yield f"unless wrapped, {WAYS_ROUND[ability]}"
+                yield f"{WAYS_ROUND[ability]}, unless each has the bridge or is wrapped"

@@ -60,13 +60,13 @@ WAYS_ROUND: Mapping[Ability, str] = {
     "answer_errors": "handlers of failed runs do not run",
     "unknown_tools": "calls of unknown tools are answered by the framework, unseen",
     "invalid_arguments": "calls with invalid arguments are answered by the framework, unseen",
-    "sub_agents": "the calls of sub-agents are not seen; wrap each sub-agent: bridge.wrap(agent)",
-    "handoffs": "the calls of agents after a handoff are not seen; wrap each: bridge.wrap(agent)",
+    "sub_agents": "the calls of sub-agents are not seen",
+    "handoffs": "the calls of agents after a handoff are not seen",
     "hosted_tools": "tools that the provider runs are not seen",
     "clean_traces": "callbacks and traces of the framework hold the original texts",
     "observe": "events are not seen",
 }
-"""The effect of each missing ability, and the workaround for a person."""
+"""The effect of each missing ability."""
 
 ALWAYS: tuple[Ability, ...] = get_args(Ability)
 
@@ -116,8 +116,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "hosted_tools": "no",
             },
             notes=(
-                "the framework itself answers calls of tools that are not loaded yet, unseen",
-                "so it does invalid calls of tools that require approval",
+                "the framework answers calls of tools that are not loaded yet, unseen",
+                "the framework answers invalid calls of tools that require approval, unseen",
                 "arguments with integers of more than 64 bits are refused as invalid",
                 "realtime sessions show their calls, but no prompts, answers or unknown tools",
                 "the stream of events shows results of external tools as they came",
@@ -189,7 +189,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
             },
             notes=(
                 "the span of a run holds the prompt as it was given, before any hook",
-                "the framework itself answers calls whose name is malformed, unseen",
+                "the framework answers calls whose name is malformed, unseen",
                 "`agent.structured_output()`, which is deprecated, shows its prompt to no hook",
                 "a call that another hook cancels is not seen",
                 "events of a tool or sub-agent arrive when its call ends, if no handler changes it",
