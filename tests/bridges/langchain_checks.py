@@ -386,6 +386,60 @@ async def check_result_in_a_state_that_is_a_list_is_judged():
     assert messages[-1].content == f"a {HIDDEN}"
 
 
+@tool
+def twice(text: str, runtime: ToolRuntime) -> Command:
+    """Return two messages for one call."""
+    messages = [ToolMessage(each, tool_call_id=runtime.tool_call_id) for each in (text, SECRET)]
+    return Command(update={"messages": messages})
+
+
+@tool
+def plain(text: str, runtime: ToolRuntime) -> Command:
+    """Return a message as a dict."""
+    message = {"role": "tool", "content": SECRET, "tool_call_id": runtime.tool_call_id}
+    return Command(update={"messages": [message]})
+
+
+@tool
+def astray(text: str) -> ToolMessage:
+    """Return a message with another id."""
+    return ToolMessage(SECRET, tool_call_id="other")
+
+
+async def check_no_message_of_a_tool_passes_unseen():
+    tools, seen = [twice, plain, astray], Everything()
+    turn = [(each.name, {"text": "a"}) for each in tools]
+    async with LangChainBridge([House()]) as bridge:
+
+        def make():
+            return create_agent(Model.of(turn, "done"), tools, middleware=[bridge])
+
+        async for state in both(make, config={"callbacks": [seen]}):
+            read = results(state)
+            assert read["c1"] == "the tool returned several messages for one call"
+            assert (read["c2"], read["other"]) == (HIDDEN, HIDDEN)
+            assert SECRET not in str(state)
+
+
+async def check_arguments_that_no_record_holds_end_no_run():
+    ran, wrong = [], ({"text": 10**30}, {"text": float("nan")}, {"text": "\ud800"})
+
+    @tool
+    def anything(text: Any) -> str:
+        """Return nothing."""
+        ran.append(text)
+        return ""
+
+    async with LangChainBridge([House()]) as bridge:
+        for name in ("anything", "nothing"):
+            turn = [(name, arguments) for arguments in wrong]
+            agent = create_agent(Model.of(turn, "done"), [anything], middleware=[bridge])
+            state = await agent.ainvoke(GO)
+            assert state["messages"][-1].content == "done"
+            assert len(results(state)) == len(wrong)
+    assert ran == []
+
+
 def graph(bridge, *turns, tools=(ask_echo, look, fail)):
     """Return a graph without `create_agent`."""
     model, builder = Model.of(*turns), StateGraph(MessagesState)

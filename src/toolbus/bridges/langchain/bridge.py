@@ -27,14 +27,13 @@ except ImportError as error:
     raise ImportError(msg, name="langchain") from error
 
 from toolbus.bridges.host import FrameworkBridge
-from toolbus.bridges.langchain.messages import message_of, with_text
+from toolbus.bridges.langchain.messages import call_of, message_of, with_text
 from toolbus.bridges.langchain.requests import ModelCall
 from toolbus.bridges.langchain.tools import GuardedTool, guarded
 from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.threads import run_for_thread
 from toolbus.errors import RegistrationError
 from toolbus.messages.ids import new_id
-from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
@@ -221,7 +220,7 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
                 tool = self.guard_tool(request.tool).model_copy(update={"session": session})
                 return await handler(request.override(tool=tool))
             asked = request.tool_call
-            call = ToolCall(id=asked["id"] or new_id(), name=asked["name"], arguments=asked["args"])
+            call = call_of(asked["id"], asked["name"], asked["args"])
             return message_of((await session.call(call, None, _no_tool)).response, call)
 
     async def adapt_tools(

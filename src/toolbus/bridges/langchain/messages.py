@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langgraph.types import Command
 
+from toolbus.errors import FreezeError
 from toolbus.messages import records
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
@@ -19,19 +27,42 @@ _KINDS = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 # --- results of tools ----------------------------------------------------------------------------
 
 
-def message_in(result: Any, call_id: str) -> ToolMessage | None:
-    """Return the message for the model in *result*: a message, or a command or list with it."""
+def with_messages(result: Any) -> Any:
+    """Return *result* with the messages of tools as objects; a state takes dicts of them, too."""
     match result:
-        case ToolMessage() if result.tool_call_id == call_id:
-            return result
         case Command(update=update):
-            return message_in(update, call_id)
+            return replace(result, update=with_messages(update))
+        case {"tool_call_id": str(), "role": "tool"} | {"tool_call_id": str(), "type": "tool"}:
+            return convert_to_messages([result])[0]
+    if type(result) is dict:
+        return {name: with_messages(value) for name, value in result.items()}
+    return [*map(with_messages, result)] if type(result) is list else result
+
+
+def message_in(result: Any, call_id: str) -> ToolMessage | None:
+    """Return the message for the model in *result*: a message, or a command or list with it.
+
+    Raises `ValueError` for several, of which the model would read each.
+    """
+    if isinstance(result, ToolMessage):
+        return result  # It answers the call even with the id of another.
+    messages = _messages_in(result, call_id)
+    if len(messages) > 1:
+        raise ValueError("the tool returned several messages for one call")
+    return messages[0] if messages else None
+
+
+def _messages_in(result: Any, call_id: str) -> list[ToolMessage]:
+    match result:
+        case ToolMessage():
+            return [result] if result.tool_call_id == call_id else []
+        case Command(update=update):
+            return _messages_in(update, call_id)
         case dict():
-            return message_in([*result.values()], call_id)
+            return _messages_in([*result.values()], call_id)
         case list():
-            messages = (message_in(each, call_id) for each in result)
-            return next((message for message in messages if message is not None), None)
-    return None
+            return [message for each in result for message in _messages_in(each, call_id)]
+    return []
 
 
 def response_of(message: ToolMessage | None) -> ToolResponse:
@@ -82,7 +113,16 @@ def _block(part: Part, blocks: list[Any]) -> Any:
     return next((block for block in blocks if _part(block) == part), text)
 
 
-# --- messages of a request -----------------------------------------------------------------------
+# --- calls, and messages of a request -------------------------------------------------------------
+
+
+def call_of(call_id: str | None, name: str, arguments: Any) -> ToolCall:
+    """Return a call of the model; arguments that no record can hold become its raw text."""
+    known_id = call_id or new_id()
+    try:
+        return ToolCall(id=known_id, name=name, arguments=arguments)
+    except FreezeError:  # Such as an integer of more than 64 bits.
+        return ToolCall(id=known_id, name=name, raw=json.dumps(arguments, default=str))
 
 
 def record_of(message: Any) -> records.Message:
@@ -97,10 +137,7 @@ def record_of(message: Any) -> records.Message:
                 tool_response=response_of(message),
             )
         case AIMessage(text=text):
-            calls = [
-                ToolCall(id=call["id"] or new_id(), name=call["name"], arguments=call["args"])
-                for call in message.tool_calls
-            ]
+            calls = [call_of(each["id"], each["name"], each["args"]) for each in message.tool_calls]
             return records.AssistantMessage(id=message_id, content=text, tool_calls=tuple(calls))
         case SystemMessage(text=text):
             return records.SystemMessage(id=message_id, content=text)

@@ -22,10 +22,16 @@ from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.types import interrupt
 
 from toolbus.bridges.bridged_call import BridgeError
-from toolbus.bridges.langchain.messages import message_in, message_of, put_response, response_of
+from toolbus.bridges.langchain.messages import (
+    call_of,
+    message_in,
+    message_of,
+    put_response,
+    response_of,
+    with_messages,
+)
 from toolbus.bridges.threads import start
 from toolbus.events.catalogue import Ask, Deny, ToolSpec
-from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolCall, ToolResponse
 
@@ -140,7 +146,7 @@ class ToolCallRun:
             if name in tool.injected or isinstance(value, ToolRuntime)
         }
         visible = {name: arguments[name] for name in arguments if name not in self._injected}
-        self.call = ToolCall(id=call_id or new_id(), name=tool.name, arguments=visible)
+        self.call = call_of(call_id, tool.name, visible)
         self.session = tool.session or tool.bridge.session_of(config)
         self._outer = config
         self._below = SubAgentCalls(self.session, self.call, tool.bridge.tag)
@@ -188,8 +194,11 @@ class ToolCallRun:
         return {"type": "tool_call", "id": self.call.id, "name": self.call.name, "args": arguments}
 
     def _keep(self, result: Any) -> ToolResponse:
+        self._result = None
+        result = with_messages(result)
+        response = response_of(message_in(result, self.call.id))
         self._result = result
-        return response_of(message_in(result, self.call.id))
+        return response
 
 
 def _can_pause(config: RunnableConfig) -> bool:
@@ -345,7 +354,7 @@ class SubAgentCalls(BaseCallbackHandler):
         agent = (metadata or {}).get("lc_agent_name") or self._call.name
         nested = NestedCall(
             self._session.host.session_below(self._session, agent, self._call.id),
-            ToolCall(id=tool_call_id, name=name, arguments=inputs or {}),
+            call_of(tool_call_id, name, inputs or {}),
             ToolSpec(name=name, description=serialized.get("description", "")),
         )
         nested.begin()
@@ -355,7 +364,11 @@ class SubAgentCalls(BaseCallbackHandler):
         """Put the response that handlers left into *output*, which the model reads afterwards."""
         if (nested := self._calls.pop(run_id, None)) is None:
             return
-        message = message_in(output, nested.call.id)
+        try:
+            message = message_in(output, nested.call.id)
+        except ValueError as error:
+            nested.end(error)
+            raise CallRefused(str(error)) from None
         end = nested.end(response_of(message))
         if end is not None and end.is_changed and message is not None:
             put_response(end.response, message)
