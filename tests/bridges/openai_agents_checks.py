@@ -46,7 +46,7 @@ from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseIncompleteEvent,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from scenarios import HIDDEN, REASON, SECRET
 from world import FIELDS
 from world_handlers import Watch, components
@@ -545,6 +545,26 @@ async def check_results_keep_their_form():
     assert texts["c1"] == "odd"
     assert [part["type"] for part in texts["c2"]] == ["input_text", "input_image"]
     assert texts["c2"][0]["text"] == HIDDEN
+
+
+async def check_objects_are_judged_as_the_model_reads_them():
+    class Found(BaseModel):
+        text: str = Field(SECRET, exclude=True)
+
+    class Odd:
+        def __repr__(self):
+            return SECRET
+
+    @function_tool
+    async def find(number: int) -> object:
+        return values[number]
+
+    values = [SECRET.encode(), Found(), [Found()], {"found": Odd()}, Odd(), {SECRET}]
+    room = Room(REDACT)
+    turn = [("find", {"number": number}) for number in range(len(values))]
+    agent = room.agent(turn, "done", tools=[find])
+    await room.bridge.run(agent, "hi")
+    assert list(read(agent).values()) == [str(each).replace(SECRET, HIDDEN) for each in values]
 
 
 async def check_structured_answer_is_judged():

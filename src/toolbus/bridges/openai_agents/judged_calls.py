@@ -13,7 +13,14 @@ from copy import copy
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from agents import Agent, FunctionTool, ToolTimeoutError
+from agents import (
+    Agent,
+    FunctionTool,
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+    ToolTimeoutError,
+)
 from agents.function_schema import function_schema
 from agents.tool import (
     invoke_function_tool,
@@ -25,7 +32,7 @@ from toolbus.bridges.bridged_call import RUNNING, RunningCall
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
-from toolbus.messages.immutable import thaw
+from toolbus.messages.immutable import replace_surrogates, thaw
 from toolbus.messages.records import ToolCall, ToolResponse
 from toolbus.models.answers import given_call
 from toolbus.tasks.loops import set_context
@@ -42,6 +49,9 @@ if TYPE_CHECKING:
     from toolbus.bridges.session import CallEnd
     from toolbus.events.catalogue import Ask, Deny
 
+
+_FORMS = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
+"""The kinds of results that the framework does not show the model as their text."""
 
 CURRENT: ContextVar[JudgedRun | None] = ContextVar("toolbus_openai_agents_run", default=None)
 """The run of the code that runs now; inside a tool, that of the sub-agents which it may run."""
@@ -248,11 +258,28 @@ class JudgedCall:
         text = self._text if arguments == self.call.arguments else json.dumps(arguments)
         work = self._tool.run_tool(context, text)
         self.output = await asyncio.create_task(work, context=variables)
-        try:
-            return to_response(self.output)
-        except (FreezeError, TypeError):
-            # The model reads any other object as its text.
-            return ToolResponse.from_text(str(self.output))
+        return _response_of(self.output)
+
+
+def _response_of(output: Any) -> ToolResponse:
+    """Return the *output* of a tool as the model reads it.
+
+    That reads the text of each object but those of the framework. For handlers JSON is JSON, but
+    bytes and objects in it have another text, such as fields that pydantic leaves out of JSON.
+    """
+    has_form = isinstance(output, _FORMS) or _is_json(output)
+    with suppress(FreezeError, TypeError):
+        return to_response(output if has_form else str(output))
+    return ToolResponse.from_text(replace_surrogates(str(output)))
+
+
+def _is_json(value: Any) -> bool:
+    match value:
+        case dict():
+            return all(map(_is_json, (*value, *value.values())))
+        case list() | tuple():
+            return all(isinstance(each, _FORMS) or _is_json(each) for each in value)
+    return value is None or isinstance(value, str | int | float)
 
 
 def agent_of(tool: Tool) -> Agent[Any] | None:
