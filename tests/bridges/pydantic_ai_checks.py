@@ -344,6 +344,28 @@ async def check_results_with_files_are_kept_or_become_text():
         assert len(files) == (text == "a")
 
 
+async def check_texts_and_addresses_of_files_are_judged():
+    def file() -> Any:
+        return values.pop()
+
+    text = BinaryContent(f"it is {SECRET}".encode(), media_type="text/plain")
+    values = [text, [text, "more"], ImageUrl(f"http://localhost/{SECRET}")]
+    while values:
+        room = Room(([["file", {}]], "done"), REDACT, tools=[file])
+        result = await room.agent.run("go")
+        assert HIDDEN in read_by(result)["c1"]
+        assert SECRET not in str(result.all_messages())
+
+
+async def check_further_content_of_an_external_result_is_judged():
+    room = external(REDACT)
+    far = ToolReturn(return_value="far", content=[f"more {SECRET}"])
+    result = await room.answer(await room.agent.run("go"), calls={"c1": far})
+
+    assert f"more {HIDDEN}" in str(result.all_messages())
+    assert SECRET not in str(result.all_messages())
+
+
 async def check_results_of_any_type_are_what_the_model_reads():
     class Aliased(BaseModel):
         text: str = Field(alias="Text")

@@ -117,7 +117,7 @@ class _BridgedRun(AbstractCapability[Any]):
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Judge results from outside of the run."""
         request = ctx.messages[-1]
-        parts = [await self.calls.judge_outside(part) for part in request.parts]
+        parts = await self.calls.judge_parts(request.parts, self._prompt)
         if parts != list(request.parts):
             ctx.messages[-1] = request_context.messages[-1] = replace(request, parts=parts)
         return request_context

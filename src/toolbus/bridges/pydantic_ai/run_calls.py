@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolDenied
 from pydantic_ai.exceptions import AgentRunError, ToolFailed
-from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema
@@ -26,7 +26,7 @@ from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from pydantic_ai import RunContext
 
@@ -120,6 +120,27 @@ class RunCalls:
                 self.waiting[part.tool_call_id] = part
             elif isinstance(part, ToolReturnPart):
                 self.waiting.pop(part.tool_call_id, None)
+
+    async def judge_parts(self, parts: Sequence[Any], prompt: Any) -> list[Any]:
+        """Return *parts* of a request with *prompt*, results from outside as handlers left them.
+
+        The further content of such a result (`ToolReturn.content`) is a part of its own.
+        """
+        results = [part for part in parts if isinstance(part, ToolReturnPart)]
+        outside = [part for part in results if part.tool_call_id in self.waiting]
+        judged = [await self.judge_outside(part) for part in parts]
+        return [
+            await self._judge_content(part, outside[0])
+            if outside and isinstance(part, UserPromptPart) and part.content != prompt
+            else part
+            for part in judged
+        ]
+
+    async def _judge_content(self, part: UserPromptPart, result: ToolReturnPart) -> UserPromptPart:
+        content = [part.content] if isinstance(part.content, str) else [*part.content]
+        before = response_of(content)
+        after = await self.session.judge_result(result.tool_call_id, result.tool_name, before)
+        return part if after is before else replace(part, content=after.text)
 
     async def judge_outside(self, part: Any) -> Any:
         """Return *part* of a request as handlers left it, if it is a result from outside."""

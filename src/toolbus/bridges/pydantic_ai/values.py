@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai.messages import (
     INVALID_JSON_KEY,
     MULTI_MODAL_CONTENT_TYPES,
+    BinaryContent,
     ModelResponse,
     SystemPromptPart,
     TextPart,
@@ -103,8 +104,17 @@ def _json_response(result: Any) -> ToolResponse:
 
 
 def _named(value: Any) -> Any:
-    is_file = isinstance(value, MULTI_MODAL_CONTENT_TYPES)
-    return f"file {value.identifier}" if is_file else value
+    """Return *value*; of a file its name or address, and its text if it has one."""
+    if not isinstance(value, MULTI_MODAL_CONTENT_TYPES):
+        return value
+    name = f"file {getattr(value, 'url', value.identifier)}"
+    if not isinstance(value, BinaryContent) or value.is_image or value.is_audio or value.is_video:
+        return name
+    try:
+        # Providers show a model the text of such a file.
+        return f"{name}: {value.data.decode()}"
+    except UnicodeDecodeError:
+        return name
 
 
 def value_of(response: ToolResponse) -> Any:
