@@ -574,6 +574,22 @@ async def check_answers_that_no_model_gave_are_judged():
     assert room.seen["runs"] == ["ok"]
 
 
+class Asker(BaseAgent):
+    """An agent whose result has the name of a question of the framework."""
+
+    async def _run_async_impl(self, ctx):
+        result = types.FunctionResponse(id="f1", name="adk_request_far", response={"far": SECRET})
+        content = types.Content(role="user", parts=[types.Part(function_response=result)])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+async def check_result_with_the_name_of_a_question_is_judged():
+    room = Room([], REDACT, agent=Asker(name="far"))
+    await room.run()
+
+    assert room.read("f1") == HIDDEN
+
+
 async def check_callbacks_of_the_model_get_what_handlers_left():
     def note(callback_context, llm_response):
         room.ran.append(llm_response.content.parts[0].text)

@@ -109,19 +109,25 @@ def as_object(result: Any) -> dict[str, Any]:
 
 
 async def judge_results(
-    session: BridgeSession, content: types.Content, judged: Collection[str] = ()
+    session: BridgeSession, content: types.Content, judged: Collection[str | None] = ()
 ) -> types.Content:
     """Return *content* with its results as handlers leave them, but for those of *judged* calls."""
     parts = [await _judge_part(session, part, judged) for part in content.parts or []]
     return content.model_copy(update={"parts": parts})
 
 
+def answers_in(content: types.Content) -> set[str | None]:
+    """Return the ids of the answers in *content*, of a user, to questions of the framework."""
+    results = [part.function_response for part in content.parts or [] if part.function_response]
+    # The framework's own questions have names of this form; so may those of a remote agent.
+    return {result.id for result in results if str(result.name).startswith("adk_request_")}
+
+
 async def _judge_part(
-    session: BridgeSession, part: types.Part, judged: Collection[str]
+    session: BridgeSession, part: types.Part, judged: Collection[str | None]
 ) -> types.Part:
     result = part.function_response
-    # The framework's own questions have names of this form.
-    if result is None or result.id in judged or str(result.name).startswith("adk_request_"):
+    if result is None or result.id in judged:
         return part
     response = response_of(result.response)
     read = await session.judge_result(result.id or new_id(), str(result.name), response)

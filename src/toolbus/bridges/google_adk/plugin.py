@@ -20,6 +20,7 @@ try:
     from google.genai import types
 
     from toolbus.bridges.google_adk.contents import (
+        answers_in,
         as_object,
         declared,
         judge_results,
@@ -94,7 +95,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         # The framework passes a user's thought to the model, as it passes a text.
         parts = [part.model_copy(update={"thought": None}) for part in user_message.parts or []]
         message = types.Content(role=user_message.role, parts=parts)
-        message = await judge_results(run.session, message)
+        message = await judge_results(run.session, message, answers_in(message))
         prompt = "\n".join(texts_of(message))
         is_result = any(part.function_response for part in parts)
         if is_result and not prompt:
@@ -147,7 +148,8 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         if asked:
             run.is_paused = True
         if event.content is not None and event.get_function_responses():
-            judged = {*run.judged, *asked}
+            answers = answers_in(event.content) if event.author == "user" else ()
+            judged = {*run.judged, *asked, *answers}
             event.content = await judge_results(run.session, event.content, judged)
         is_read = event.author == "user" or run.denied is not None
         if not is_read and "".join(texts_of(event.content)) not in run.read:
