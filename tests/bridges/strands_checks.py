@@ -10,6 +10,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+from pydantic import BaseModel
 from scenarios import HIDDEN, REASON, SECRET
 from strands import Agent, tool
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
@@ -305,6 +306,50 @@ def check_each_kind_of_block_is_redacted():
     assert document["document"]["source"]["bytes"] == HIDDEN.encode()
     assert results[0]["structuredContent"] == {"tokens": [HIDDEN]}
     assert SECRET not in repr(events)
+
+
+class Odd(AgentTool):
+    """A tool that returns *blocks*."""
+
+    tool_name, tool_type = "odd", "test"
+
+    def __init__(self, blocks):
+        super().__init__()
+        self.blocks = blocks
+
+    @property
+    def tool_spec(self):
+        schema = {"json": {"type": "object", "properties": {}}}
+        return {"name": "odd", "description": "Return blocks.", "inputSchema": schema}
+
+    async def stream(self, tool_use, invocation_state, **_):
+        yield {"toolUseId": tool_use["toolUseId"], "status": "success", "content": self.blocks}
+
+
+def check_no_text_of_a_block_passes_unseen():
+    file = {"format": "txt", "name": "a", "source": {"bytes": b"a"}}
+    for block in (
+        {"text": "a", "json": {"a": SECRET}},
+        {"document": {**file, "context": SECRET}},
+        {"document": {**file, "source": {"text": SECRET}}},
+        {"searchResult": {"content": [{"text": SECRET}]}},
+    ):
+        room = Room(([["odd", {}]], "done"), REDACT, tools=[Odd([{"text": "b"}, block])])
+        room.agent("go")
+        assert room.ends == {"c1": (1, "ok")}
+        assert HIDDEN in str(room.agent.messages)
+        assert SECRET not in str(room.agent.messages)
+
+
+def check_structured_answer_is_judged():
+    class Found(BaseModel):
+        """What was found."""
+
+        text: str
+
+    room = Room(([["Found", {"text": f"it is {SECRET}"}]], "done"), ANSWERS)
+    result = room.agent("go", structured_output_model=Found)
+    assert result.structured_output == Found(text=f"it is {HIDDEN}")
 
 
 def check_odd_arguments_have_an_end():

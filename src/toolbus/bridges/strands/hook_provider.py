@@ -14,6 +14,7 @@ from toolbus.bridges.session import PromptDenied
 from toolbus.bridges.strands.tool_results import (
     call_of,
     check_of,
+    judged_output,
     result_of,
     spec_of,
     specs_for_model,
@@ -158,7 +159,10 @@ class StrandsBridge(FrameworkBridge):
         self, event: BeforeToolCallEvent, tool: Any, use: Any, state: Any, **options: Any
     ) -> AsyncIterator[Any]:
         """Yield the events of a call of *tool*, as handlers left them."""
-        run, running = self._run_of(event.agent), RunningTool(tool, use, state, options)
+        run = self._run_of(event.agent)
+        if tool.tool_type == "structured_output":
+            use = await judged_output(run.session, use)
+        running = RunningTool(tool, use, state, options)
         # A direct call, `agent.tool.echo()`, belongs to no cycle, and Strands refuses its pause.
         pauses = self._interrupts and run.passes and "event_loop_cycle_id" in state
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import FreezeError
@@ -104,7 +105,7 @@ def response_of(end: Any) -> ToolResponse:
 def result_of(response: ToolResponse, end: Any, use_id: str) -> dict[str, Any]:
     """Return *response* as a result of the use *use_id*, for the tool's own in *end*.
 
-    Blocks that no part shows, such as videos, are left out.
+    Blocks of data that is no text, such as videos, are left out.
     """
     result = {} if end is None else dict(end.tool_result)
     originals = {_part_of(block): block for block in result.get("content") or []}
@@ -118,17 +119,26 @@ def result_of(response: ToolResponse, end: Any, use_id: str) -> dict[str, Any]:
 
 
 def _part_of(block: Mapping[str, Any]) -> Part | None:
-    match block:
+    match block if len(block) == 1 else {}:  # Of several keys each model reads another.
         case {"text": str(text)}:
             return TextPart(text)
         case {"json": value}:
             return TextPart(json.dumps(value, default=str))
         case {"image": {"format": kind, "source": {"bytes": bytes(data)}}}:
             return ImagePart.from_bytes(data, f"image/{kind}")
-        case {"document": {"format": kind, "name": name, "source": {"bytes": bytes(data)}}}:
+        case {
+            "document": {"format": kind, "name": name, "source": {"bytes": bytes(data)}, **others}
+        } if not others:
             # A text type, because only such data is read, and binary data is found out.
             return ResourcePart(resource=Resource.from_bytes(data, f"text/{kind}", uri=name))
-    return None
+    try:
+        return TextPart(json.dumps(block, default=_decoded))
+    except (TypeError, ValueError):
+        return None
+
+
+def _decoded(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _block_of(part: Part) -> dict[str, Any]:
@@ -142,6 +152,17 @@ def _block_of(part: Part) -> dict[str, Any]:
 
 def _file_of(mime_type: str, data: str) -> dict[str, Any]:
     return {"format": mime_type.rpartition("/")[2], "source": {"bytes": b64decode(data)}}
+
+
+async def judged_output(session: BridgeSession, use: dict[str, Any]) -> dict[str, Any]:
+    """Return *use*, a structured answer of the model, as handlers of answers leave it."""
+    text = json.dumps(use["input"], ensure_ascii=False, default=str)
+    read: Any = await session.answer(text)
+    if read == text:
+        return use
+    with suppress(ValueError):  # A reason of a denial is no JSON, and no answer.
+        read = json.loads(read)
+    return {**use, "input": read}
 
 
 def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
