@@ -8,6 +8,7 @@ import asyncio
 import json
 import tempfile
 import threading
+import traceback
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -339,6 +340,27 @@ def check_no_text_of_a_block_passes_unseen():
         assert room.ends == {"c1": (1, "ok")}
         assert HIDDEN in str(room.agent.messages)
         assert SECRET not in str(room.agent.messages)
+
+
+def check_no_cause_or_note_of_a_failure_passes_unseen():
+    def cause():
+        raise RuntimeError("again") from ValueError(SECRET)
+
+    def note():
+        error = RuntimeError("again")
+        error.add_note(SECRET)
+        raise error
+
+    def group():
+        raise ExceptionGroup("several", [ValueError(SECRET)])
+
+    for fail, kept in ((cause, RuntimeError), (note, RuntimeError), (group, type(None))):
+        events, room = [], Room(([[fail.__name__, {}]], "done"), REDACT, tools=[tool(fail)])
+        room.agent.hooks.add_callback(AfterToolCallEvent, events.append)
+        room.agent("go")
+        assert isinstance(events[0].exception, kept)
+        assert SECRET not in "".join(traceback.format_exception(events[0].exception))
+        assert room.ends == {"c1": (1, "error")}
 
 
 def check_structured_answer_is_judged():

@@ -256,5 +256,18 @@ def is_same(read: ToolResponse, response: ToolResponse) -> bool:
     )
 
 
+def without_unseen(error: BaseException | None) -> BaseException | None:
+    """Return *error* without the texts that its handlers have not seen, but traces would show.
+
+    These are its cause, its context and its notes. A group has errors with such texts: None.
+    """
+    if error is None or isinstance(error, BaseExceptionGroup):
+        return None
+    # In place, because not every exception can be copied.
+    error.__cause__ = error.__context__ = None
+    vars(error).pop("__notes__", None)
+    return error
+
+
 async def _nothing() -> None:
     """Do nothing: the framework keeps its own question."""

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.bridges.bridged_call import BridgedCall, CallTools, FrameworkGate, is_same
+from toolbus.bridges.bridged_call import (
+    BridgedCall,
+    CallTools,
+    FrameworkGate,
+    is_same,
+    without_unseen,
+)
 from toolbus.bridges.paused_calls import PausedCalls
 from toolbus.bridges.threads import run_for_thread
 from toolbus.errors import MessageDenied, ToolbusError
@@ -245,6 +251,11 @@ class BridgeSession:
         after = read.value if isinstance(read.value, ToolMessage) else message
         return after.tool_response or ToolResponse.from_text(after.text)
 
+    def traceable(self, error: BaseException | None) -> BaseException | None:
+        """Return *error* as a trace of the framework may have it; None if it may not."""
+        is_judged = self.host.bus.has_listeners(MESSAGE_APPEND_BEFORE)
+        return without_unseen(error) if is_judged else error
+
     async def stop(self) -> None:
         """Cancel the calls that run in this loop, and wait for their ends."""
         loop, ends = asyncio.get_running_loop(), []
@@ -323,10 +334,15 @@ class BridgeSession:
         bridged.has_begun = True
         for outcome in await runner.call_all(calls, self._advertised):
             if outcome.requested.id == call.id:
-                response, original = outcome.response, bridged.response
-                is_changed = original is None or not is_same(response, original)
-                return CallEnd(response, outcome, None if is_changed else bridged.error, is_changed)
+                return self._end_of(bridged, outcome)
         return CallEnd(failure("a handler removed the call", "denied"))
+
+    def _end_of(self, bridged: BridgedCall, outcome: ToolCallOutcome) -> CallEnd:
+        response, error = outcome.response, self.traceable(bridged.error)
+        is_changed = bridged.response is None or not is_same(response, bridged.response)
+        # The response alone is left of an error that no trace may have.
+        is_changed = is_changed or (error is None and bridged.error is not None)
+        return CallEnd(response, outcome, None if is_changed else error, is_changed)
 
     async def _ask(self, call: ToolCall, record: CallRecord) -> Message:
         """Put the message of *call* into the log; return it as handlers left it."""

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 
 import pytest
 
@@ -113,6 +114,29 @@ def test_a_replaced_failure_loses_its_error():
     end = run(host(Redact()).session().call(CALL, SPEC, fail))
 
     assert (end.error, end.response.text) == (None, "broken by ***")
+
+
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_a_failure_brings_no_text_that_no_handler_has_seen(is_judged):
+    async def fail(arguments):
+        failure.add_note("secret")
+        raise failure from cause
+
+    async def fail_together(arguments):
+        raise ExceptionGroup("broken", [failure])
+
+    async def call():
+        components = [Handler(events.MESSAGE_APPEND_BEFORE, lambda ctx: None)] if is_judged else []
+        session = host(*components).session()
+        failed = await session.call(CALL, SPEC, fail)
+        return failed, await session.call(CALL, SPEC, fail_together)
+
+    failure, cause = RuntimeError("broken"), ValueError("secret")
+    failed, together = run(call())
+    text = "".join(traceback.format_exception(failed.error))
+    assert failed.error is failure
+    assert ("secret" in text) is not is_judged
+    assert (together.error is None, together.is_changed) == (is_judged, is_judged)
 
 
 def test_a_tool_gets_a_private_copy_of_its_arguments():

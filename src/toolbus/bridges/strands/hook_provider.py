@@ -182,8 +182,10 @@ class StrandsBridge(FrameworkBridge):
             result = result_of(end.response, running.end, use["toolUseId"])
             yield ToolResultEvent(result, exception=end.error)
             return
-        for held in (*running.held, running.end):
+        for held in running.held:
             yield held
+        error = run.session.traceable(running.end.exception)
+        yield ToolResultEvent(running.end.tool_result, exception=error)
 
     async def _ask(self, event: BeforeToolCallEvent, ask: Ask, call: ToolCall) -> bool:
         reason = {"prompt": ask.prompt, "tool": call.name, "arguments": thaw(call.arguments)}
