@@ -65,9 +65,7 @@ def command() -> Command:
     """Return the parser and the function of this command."""
     summary = "Check that our hooks in coding agents work, and what components reach."
     parser = make_parser("toolbus doctor", summary, _EPILOG)
-    parser.add_argument(
-        "hosts", metavar="HOST", nargs="*", help="a host or a framework; else all that are here"
-    )
+    parser.add_argument("hosts", metavar="HOST", nargs="*", help="or a framework; by default all")
     parser.add_argument("--no-events", action="store_true", help="send no made-up events")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
