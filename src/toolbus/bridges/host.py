@@ -57,9 +57,8 @@ class BridgeHost(Participant):
         components: components and adapters, installed in this order.
         store: the store for transcripts and ledgers; without one nothing is kept. An address, as of
             an `Agent`'s, is opened, and closed with the bridge.
-        approver: decides the questions of guards where the framework has no approval of its own, as
-            an `Agent`'s approver does; by default questions wait in *store*, and without a store
-            the calls are denied.
+        approver: decides the questions of guards; by default the framework's own approval does. If
+            neither can be asked, questions wait in *store*; without one the calls are denied.
         bus: the bus of the components; its other handlers apply too.
         agent_id: the name of the framework's agent in scopes and in the ledger.
         session_id: the session of calls without a conversation; by default a new one.

@@ -47,7 +47,8 @@ class PydanticAIBridge(FrameworkBridge, AbstractCapability[Any]):
         agent = Agent(model, tools=tools, capabilities=[PydanticAIBridge([RedactSecrets()])])
 
     Each conversation of the framework (`conversation_id`) is a session. *options* are those of
-    `BridgeHost`. A failed tool does not end the run: the model reads the failure.
+    `BridgeHost`; *approver* decides only in runs that cannot pause for `DeferredToolRequests`. A
+    failed tool does not end the run: the model reads the failure.
     """
 
     def __init__(
