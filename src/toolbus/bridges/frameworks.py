@@ -170,6 +170,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
                 "the first checkpoint and the trace of a run hold the original prompt",
                 "the trace of a request to the model holds its original answer",
                 "texts that a tool streams, and other messages of its `Command`, are not seen",
+                "a tool that returns several messages for one call fails",
                 "artifacts are not seen; that of a changed result is removed",
                 "callbacks that a tool itself was made with get its original result",
                 "calls whose arguments are not JSON, which LangChain drops, are not seen",
