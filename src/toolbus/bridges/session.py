@@ -27,6 +27,7 @@ from toolbus.events.catalogue import (
     RunStart,
 )
 from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import replace_surrogates
 from toolbus.messages.records import AssistantMessage, ToolMessage, ToolResponse, UserMessage
 from toolbus.tasks.shield import ContainedTask, outlast
 from toolbus.tools.calls.advertised import AdvertisedTools
@@ -102,6 +103,7 @@ class BridgeSession:
         """
         await self._open_host()
         self._paused.begin_run()
+        prompt = replace_surrogates(prompt)
         bus, scope = self.host.bus, replace(self.scope, run_id=new_id())
         self.scope = scope
         start = await bus.apply(RUN_BEFORE, RunStart(prompt=prompt), scope=scope)
@@ -125,7 +127,8 @@ class BridgeSession:
         A denied text is replaced by the reason. The last text is the answer of the run.
         """
         self.host.check_open()
-        message = AssistantMessage(id=new_id(), content=text)
+        # Some streams split a character; no record holds a half of one.
+        message = AssistantMessage(id=new_id(), content=replace_surrogates(text))
         try:
             entered = await self._append(message)
         except MessageDenied as error:

@@ -139,6 +139,14 @@ def test_a_failure_brings_no_text_that_no_handler_has_seen(is_judged):
     assert (together.error is None, together.is_changed) == (is_judged, is_judged)
 
 
+def test_half_a_character_ends_no_run():
+    async def play():
+        session = host().session()
+        return await session.begin("ask \ud83d"), await session.finish("answer \ud83d")
+
+    assert run(play()) == ("ask \ufffd", "answer \ufffd")
+
+
 def test_a_tool_gets_a_private_copy_of_its_arguments():
     seen = []
 
