@@ -190,11 +190,11 @@ class ToolCallRun:
         return result
 
     def _input(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        self._result = None  # That of an earlier run, which a handler has repeated.
         arguments = {**arguments, **self._injected}
         return {"type": "tool_call", "id": self.call.id, "name": self.call.name, "args": arguments}
 
     def _keep(self, result: Any) -> ToolResponse:
-        self._result = None
         result = with_messages(result)
         response = response_of(message_in(result, self.call.id))
         self._result = result

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import FreezeError
 from toolbus.events.catalogue import ToolSpec
-from toolbus.messages.immutable import thaw
+from toolbus.messages.immutable import replace_surrogates, thaw
 from toolbus.messages.parts import text_of as text_of_part
 from toolbus.messages.records import (
     ImagePart,
@@ -156,7 +156,7 @@ def _file_of(mime_type: str, data: str) -> dict[str, Any]:
 
 async def judged_output(session: BridgeSession, use: dict[str, Any]) -> dict[str, Any]:
     """Return *use*, a structured answer of the model, as handlers of answers leave it."""
-    text = json.dumps(use["input"], ensure_ascii=False, default=str)
+    text = replace_surrogates(json.dumps(use["input"], ensure_ascii=False, default=str))
     read: Any = await session.answer(text)
     if read == text:
         return use
