@@ -57,6 +57,14 @@ class House(AgentComponent):
         return number + 1
 
 
+class NotFive(AgentComponent):
+    """A guard that denies the number 5."""
+
+    @guard(TOOL_CALL_BEFORE)
+    def judge(self, ctx):
+        return Deny("not five") if ctx.value.arguments.get("number") == 5 else None
+
+
 class Served:
     """A server with tools, a bridge, and a client; *answer* is what its user answers to forms."""
 
@@ -252,6 +260,9 @@ async def check_arguments_are_as_lax_as_the_server():
     async with Served() as served:
         assert await served.call("double", number="2") == [False, "4", {"result": 4}]
         assert "invalid arguments" in (await served.call("double", number="x"))[1]
+    async with Served(more=[NotFive()]) as served:
+        assert await served.call("double", number="5") == [True, "not five", None]
+        assert served.ran == []
     async with Served(strict_input_validation=True) as served:
         assert (await served.call("double", number="2"))[0]
         assert served.ran == []

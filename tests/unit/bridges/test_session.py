@@ -139,6 +139,18 @@ def test_a_failure_brings_no_text_that_no_handler_has_seen(is_judged):
     assert (together.error is None, together.is_changed) == (is_judged, is_judged)
 
 
+def test_guards_judge_the_value_that_a_framework_makes_of_a_text():
+    five = Handler(
+        events.TOOL_CALL_BEFORE,
+        lambda ctx: Deny("not five") if ctx.value.arguments["a"] == 5 else None,
+        "guard",
+    )
+    call = ToolCall(id="c1", name="add", arguments={"a": "5"})
+    end = run(host(five).session().call(call, SPEC, shown, check=lambda arguments: None))
+
+    assert (end.status, end.response.text) == ("denied", "not five")
+
+
 def test_half_a_character_ends_no_run():
     async def play():
         session = host().session()

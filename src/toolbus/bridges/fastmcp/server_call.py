@@ -101,8 +101,10 @@ class ServerCall:
         return result_of(end.response, original, spec)
 
     def _problem(self, arguments: Mapping[str, Any]) -> str | None:
-        # Pydantic takes "1" for 1: FastMCP 4.2, `strict_input_validation`.
         schema = self._tool.parameters  # type: ignore[union-attr]  # as `check` says
+        if self._server.fastmcp.strict_input_validation:
+            return schemas.problem(schema, arguments)
+        # Pydantic takes "1" for 1 (FastMCP 4.2).
         return schemas.problem(schema, converted(freeze(arguments), schema))
 
 
