@@ -89,6 +89,8 @@ class BridgeHost(Participant):
         self.timeout, self.idempotent = timeout, tuple(idempotent)
         self.store = None if store is None else store_of(store)
         self._owns_store = self.store is not store
+        # Without an approver, questions are put to the framework's user where it can pause.
+        self.pauses = approver is None
         self.gate = self._gate(approver)
         self._sessions: OrderedDict[tuple[str, ...], BridgeSession] = OrderedDict()
         self._lock = threading.Lock()

@@ -56,8 +56,6 @@ class FastMCPBridge(FrameworkBridge, Middleware):
         **options: Any,
     ) -> None:
         super().__init__("fastmcp", components, **options)
-        # The owner of a server with an approver does not let the client's user approve.
-        self._asks_client = options.get("approver") is None
         self._ids, self._shield = ids, FailureShield()
 
     async def on_call_tool(
@@ -73,7 +71,7 @@ class FastMCPBridge(FrameworkBridge, Middleware):
             tool = None  # The client may not call it.
         spec = None if tool is None else results.spec_of(tool)
         bridged = ServerCall(context, call_next, tool)
-        ask = bridged.ask if self._asks_client and bridged.shows_forms else None
+        ask = bridged.ask if self.host.pauses and bridged.shows_forms else None
         try:
             call = ToolCall(id=self._ids(), name=request.name, arguments=request.arguments or {})
             session = self._session(context)

@@ -72,7 +72,6 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
     ) -> None:
         FrameworkBridge.__init__(self, "google_adk", components, **options)
         BasePlugin.__init__(self, NAME)
-        self._confirms = options.get("approver") is None
         self._runs: dict[str, _Run] = {}
 
     async def aclose(self) -> None:
@@ -216,7 +215,7 @@ class GoogleADKBridge(FrameworkBridge, BasePlugin):
         # A runner in a tool ends before its user can answer, a live call does not wait, and a tool
         # of a workflow without an agent makes another call with the answer (google-adk 2.13).
         can_ask = (
-            self._confirms
+            self.host.pauses
             and not run.session.scope.lineage
             and invocation.live_request_queue is None
             and isinstance(invocation.agent, LlmAgent)

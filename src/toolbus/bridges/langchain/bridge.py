@@ -78,8 +78,6 @@ class LangChainBridge(FrameworkBridge, AgentMiddleware):
         self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
         FrameworkBridge.__init__(self, "langchain", components, **options)
-        # Without an approver a question pauses the run, if it can be paused.
-        self.pauses = options.get("approver") is None
         # A tag of the tools that are guarded by this bridge.
         self.tag = f"toolbus {new_id()}"
         # The sessions whose run has its end on the bus already.

@@ -172,7 +172,7 @@ class ToolCallRun:
 
         Return None if the bridge has an approver, or if the run cannot pause.
         """
-        if not (self._tool.bridge.pauses and _can_pause(self._outer)):
+        if not (self._tool.bridge.host.pauses and _can_pause(self._outer)):
             return None
         action = {"name": call.name, "args": thaw(call.arguments), "description": ask.prompt}
         review = {"action_name": call.name, "allowed_decisions": ["approve", "reject"]}

@@ -61,7 +61,7 @@ class JudgedRun:
         self, bridge: OpenAIAgentsBridge, key: str = "", above: JudgedRun | None = None
     ) -> None:
         self.bridge, self._key, self._is_below = bridge, key, above is not None
-        self.pauses: bool = bridge.pauses
+        self.pauses: bool = bridge.host.pauses
         # The calls on which the framework's user has decided since the last run.
         self.paused: dict[str, ToolCall] = {} if above is None else above.paused
         self.calls: dict[str, JudgedCall] = {}

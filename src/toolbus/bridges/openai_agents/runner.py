@@ -55,7 +55,6 @@ class OpenAIAgentsBridge(FrameworkBridge):
         self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
         super().__init__("openai_agents", components, **options)
-        self.pauses = options.get("approver") is None
         self.partial = options.get("partial", False)
         self._ends: set[asyncio.Task[None]] = set()
 

@@ -207,7 +207,7 @@ class RunCalls:
                 asked.call,
                 self._specs[name],
                 run,
-                ask=_ask(ctx),
+                ask=_ask(ctx) if self.session.host.pauses else None,
                 check=asked.check,
                 passes=_PAUSES,
             )

@@ -74,7 +74,6 @@ class StrandsBridge(FrameworkBridge):
         self, components: Iterable[AgentComponent | ToolAdapter] = (), **options: Any
     ) -> None:
         super().__init__("strands", components, **options)
-        self._interrupts = options.get("approver") is None
         self._runs: WeakKeyDictionary[Agent, StrandsRun] = WeakKeyDictionary()
 
     def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
@@ -164,7 +163,7 @@ class StrandsBridge(FrameworkBridge):
             use = await judged_output(run.session, use)
         running = RunningTool(tool, use, state, options)
         # A direct call, `agent.tool.echo()`, belongs to no cycle, and Strands refuses its pause.
-        pauses = self._interrupts and run.passes and "event_loop_cycle_id" in state
+        pauses = self.host.pauses and run.passes and "event_loop_cycle_id" in state
         try:
             end = await run.session.call(
                 # A hook may have chosen another tool: the call is judged under the name of that.
