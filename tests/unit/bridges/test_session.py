@@ -23,7 +23,7 @@ from toolbus import (
     guard,
     on,
 )
-from toolbus.bridges.bridged_call import BridgeError
+from toolbus.bridges.bridged_call import BridgeError, text_for_number
 from toolbus.bridges.host import BridgeHost
 from toolbus.bridges.session import PromptDenied
 from toolbus.errors import ClosedError, RegistrationError, StoreError
@@ -180,7 +180,7 @@ def test_a_handler_is_blamed_for_arguments_that_fit_no_more():
 
 
 def test_the_models_own_wrong_arguments_are_left_to_the_framework():
-    wrong = ToolCall(id="c1", name="add", arguments={"a": "x"})
+    wrong = ToolCall(id="c1", name="add", arguments={})
 
     end = run(host().session().call(wrong, SPEC, shown))
 
@@ -191,6 +191,43 @@ def test_a_check_of_the_framework_decides_about_arguments():
     end = run(host().session().call(CALL, SPEC, shown, check=lambda arguments: "too small"))
 
     assert (end.status, end.response.text) == ("invalid_arguments", "invalid arguments: too small")
+
+
+@pytest.mark.parametrize("text", [" 5 ", "5.0", "05", "+5", "five"])
+def test_a_text_in_place_of_a_number_is_no_way_round_a_rule(text):
+    seen, ran = [], []
+    forms = ToolCall(id="c1", name="add", arguments={"a": text})
+
+    async def add(arguments):
+        ran.append(arguments)
+        return ToolResponse()
+
+    watch = Handler(events.TOOL_CALL_BEFORE, lambda ctx: seen.append(ctx.value.arguments["a"]))
+    end = run(host(watch).session().call(forms, SPEC, add, check=lambda arguments: None))
+
+    # Of the frameworks, those on pydantic take each of these for 5.
+    assert (end.status, ran) in [("invalid_arguments", []), ("ok", [{"a": 5}])]
+    assert seen == [5] if ran else end.response.text.endswith("got text - at `$.a`")
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "place"),
+    [
+        ("5", {"type": "string"}, None),
+        ("5", {"anyOf": [{"type": "integer"}, {"type": "string"}]}, None),
+        ("5", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "$"),
+        (["1", 2], {"items": {"type": "number"}}, "$[0]"),
+        (
+            {"a": {"b": "x"}},
+            {"properties": {"a": {"properties": {"b": {"type": "boolean"}}}}},
+            "$.a.b",
+        ),
+        ({"a": "x"}, {}, None),
+        ("5", {"type": ["integer", "null"]}, "$"),
+    ],
+)
+def test_a_text_for_a_number_has_its_place(value, schema, place):
+    assert text_for_number(value, schema) == place
 
 
 def test_a_handler_cannot_have_another_tool_run():
