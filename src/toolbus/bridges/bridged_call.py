@@ -263,7 +263,7 @@ def text_for_number(value: Any, schema: Any, place: str = "$") -> str | None:
     if isinstance(value, str):
         return place if _kinds(schema) and not _kinds(schema) - _CONVERTED else None
     members = _members(value, schema, place)
-    return next((found for each in members if (found := text_for_number(*each))), None)
+    return next((inner for each in members if (inner := text_for_number(*each))), None)
 
 
 def _members(value: Any, schema: Mapping[str, Any], place: str) -> Iterator[tuple[Any, Any, str]]:
