@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 pytest_plugins = [
-    *("pytester", "host_reports", "killed_programs", "live_models"),
+    *("pytester", "framework_plays", "host_reports", "killed_programs", "live_models"),
     *("persons", "postgres_server", "three_stores"),
 ]
 

@@ -5,14 +5,12 @@ plays all scenarios in one process, and the observations are kept beside it in t
 run. Who needs an environment that another worker is making makes another one meanwhile.
 """
 
-import fcntl
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -147,7 +145,8 @@ class Driver:
 def play(place: Place, folder: Path) -> dict[str, Any]:
     """Return all observations of *place* by title and mode; *folder* is for its environment.
 
-    "measurements" has those of short measurements, by the handler's work.
+    "measurements" has those of short measurements, by the handler's work; "checks" is the end of
+    the checks for what no scenario asks, if there are any.
     """
     kept = Path(os.environ.get("TOOLBUS_ENVIRONMENTS", folder.parent), folder.name)
     python = interpreter(place, kept)
@@ -167,7 +166,22 @@ def play(place: Place, folder: Path) -> dict[str, Any]:
             }
             for work, handler in MEASURED.items()
         }
-        return plays
+    if (checks := WORLD / f"{place.leaf}_checks.py").exists():
+        plays["checks"] = check(python, checks)
+    return plays
+
+
+def check(python: str, checks: Path) -> dict[str, Any]:
+    """Return the end of the program *checks* in the environment of *python*."""
+    done = subprocess.run(
+        [python, str(checks)],
+        env={**os.environ, **QUIET},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return {"returncode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 
 def did_work(work: str, seen: dict[str, Any]) -> bool:
@@ -177,41 +191,3 @@ def did_work(work: str, seen: dict[str, Any]) -> bool:
     if work == "denial":
         return seen["ran"] == 0
     return ("token of x" if work == "rewrite" else HIDDEN) in seen["read"]
-
-
-class Plays:
-    """The observations of *wanted* places, kept in *folder*, which all workers share."""
-
-    def __init__(self, folder: Path, wanted: Iterable[Place], play: Callable = play) -> None:
-        self._folder, self._wanted, self._play = folder, tuple(wanted), play
-        self._read: dict[Place, dict[str, Any]] = {}
-        folder.mkdir(exist_ok=True)
-
-    def at(self, place: Place) -> dict[str, Any]:
-        """Return the observations of *place*."""
-        if place not in self._read:
-            if not self._make(place, wait=False):
-                # Another worker is at it: two of them make twice as many.
-                for other in self._wanted:
-                    if other != place and not self._file(place).exists():
-                        self._make(other, wait=False)
-                self._make(place, wait=True)
-            self._read[place] = json.loads(self._file(place).read_text("utf-8"))
-        return self._read[place]
-
-    def _make(self, place: Place, *, wait: bool) -> bool:
-        """Play *place* unless it was played; return False if another worker is at it."""
-        with self._file(place).with_suffix(".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                return False
-            file = self._file(place)
-            if not file.exists():
-                begun = file.with_suffix(".begun")
-                begun.write_text(json.dumps(self._play(place, file.with_suffix(""))), "utf-8")
-                begun.rename(file)
-        return True
-
-    def _file(self, place: Place) -> Path:
-        return self._folder / f"{place.framework}-{place.release}.json"

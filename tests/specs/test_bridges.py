@@ -4,14 +4,13 @@ Our own agent plays them in a quick run, the frameworks in a full one, each in a
 the run makes. To reuse environments, name a folder for them in `TOOLBUS_ENVIRONMENTS`.
 """
 
-import os
 import re
 from typing import NamedTuple
 
 import pytest
 from tests.bridges.scenarios import SCENARIOS, Scenario
 
-from framework_environments import OURS, PLACES, Place, Plays, did_work
+from framework_environments import OURS, PLACES, Place, did_work
 from framework_table import HEAD, README, TABLE, measured_cells, read_cells, write_cells
 from toolbus import AgentComponent, Deny, guard, on
 from toolbus.bridges.frameworks import FRAMEWORKS
@@ -61,17 +60,6 @@ class Cell(NamedTuple):
         delivers = FRAMEWORKS[self.place.framework].delivers
         deliveries = self.scenario.deliveries(delivers)
         return [need for need, delivery in deliveries.items() if delivery in {"no", "outside"}]
-
-
-@pytest.fixture(scope="session")
-def plays(request, tmp_path_factory) -> Plays:
-    """Return the observations of the places that the selected tests need."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    specs = [getattr(item, "callspec", None) for item in request.session.items]
-    # Tests of other files have parameters of this name, too.
-    wanted = {each for one in specs if one and isinstance(each := one.params.get("place"), Place)}
-    return Plays(shared / "frameworks", sorted(wanted))
 
 
 @pytest.fixture(
