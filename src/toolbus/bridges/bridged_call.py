@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from toolbus.bridges.argument_texts import text_for_number
 from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import Ask, Deny
 from toolbus.messages import schemas
@@ -48,10 +49,6 @@ RunTool: TypeAlias = Callable[[dict[str, Any]], Awaitable[ToolResponse]]
 
 AskUser: TypeAlias = Callable[[Ask, ToolCall], Awaitable["bool | Deny | None"]]
 """The framework's own approval of a final call; None leaves the question to the approver."""
-
-
-_CONVERTED = frozenset({"integer", "number", "boolean", "null"})
-"""The types of JSON schema to which frameworks convert texts."""
 
 
 class RunningCall(NamedTuple):
@@ -251,38 +248,6 @@ class FrameworkGate(CallGate):
 
 class BridgeError(ToolbusError):
     """A request that a bridge or its framework cannot serve."""
-
-
-def text_for_number(value: Any, schema: Any, place: str = "$") -> str | None:
-    """Return the place of a text in *value* where *schema* has a number or a boolean, or None.
-
-    Frameworks convert such texts, " 5 " too, after guards have judged them.
-    """
-    if not isinstance(schema, Mapping):
-        return None
-    if isinstance(value, str):
-        return place if _kinds(schema) and not _kinds(schema) - _CONVERTED else None
-    members = _members(value, schema, place)
-    return next((inner for each in members if (inner := text_for_number(*each))), None)
-
-
-def _members(value: Any, schema: Mapping[str, Any], place: str) -> Iterator[tuple[Any, Any, str]]:
-    """Yield each member of *value*, with its schema and its place."""
-    if isinstance(value, Mapping):
-        properties = schema.get("properties") or {}
-        for name in value:
-            yield value[name], properties.get(name), f"{place}.{name}"
-    elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield each, schema.get("items"), f"{place}[{number}]"
-
-
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    """Return the types that *schema* names, in itself or in its alternatives."""
-    kinds = schema.get("type") or ()
-    named = {kinds} if isinstance(kinds, str) else set(kinds)
-    alternatives = schema.get("anyOf") or schema.get("oneOf") or ()
-    return named.union(*[_kinds(each) for each in alternatives if isinstance(each, Mapping)])
 
 
 def is_same(read: ToolResponse, response: ToolResponse) -> bool:

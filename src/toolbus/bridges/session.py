@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from toolbus.bridges.argument_texts import converted_call
 from toolbus.bridges.bridged_call import (
     BridgedCall,
     CallTools,
@@ -26,16 +27,14 @@ from toolbus.events.catalogue import (
     RunResult,
     RunStart,
 )
-from toolbus.messages import schemas
 from toolbus.messages.ids import new_id
-from toolbus.messages.immutable import replace_surrogates, thaw
+from toolbus.messages.immutable import replace_surrogates
 from toolbus.messages.records import AssistantMessage, ToolMessage, ToolResponse, UserMessage
 from toolbus.tasks.shield import ContainedTask, outlast
 from toolbus.tools.calls.advertised import AdvertisedTools
 from toolbus.tools.calls.execution import failure
 from toolbus.tools.calls.gate import Pending, ask_about_run
 from toolbus.tools.calls.runner import ToolRunner
-from toolbus.tools.lenient import converted
 from toolbus.transcript.session_log import SessionLog
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ class BridgeSession:
         await self._open_host()
         if spec is not None and self._specs.get(call.name) != spec:
             await self._provide((spec,))  # It is not in the list of the agent's tools.
-        call = call if spec is None else _converted(call, spec, check)
+        call = call if spec is None else converted_call(call, spec, check)
         bridged = BridgedCall(self, call, run, check, passes)
         # A framework cannot tell parallel calls of one id apart.
         may_pause = (ask is not None or bool(passes)) and all(
@@ -385,17 +384,3 @@ class BridgeSession:
             self._open()
             self.host.admit(self)
         await self.host.close_idle()
-
-
-def _converted(
-    call: ToolCall, spec: ToolSpec, check: Callable[[Mapping[str, Any]], str | None] | None
-) -> ToolCall:
-    """Return *call* with texts as the values that *spec* has, if *check* accepts the texts.
-
-    The framework converts them later. Guards judge what the tool gets: 5, not "5".
-    """
-    if call.raw is not None or schemas.problem(spec.input_schema, call.arguments) is None:
-        return call
-    arguments = converted(call.arguments, spec.input_schema)
-    is_strict = check is not None and check(thaw(call.arguments)) is not None
-    return call if is_strict or arguments is call.arguments else call.with_arguments(arguments)
