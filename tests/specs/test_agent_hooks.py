@@ -1047,7 +1047,7 @@ def kit_python(tmp_path_factory):
     python = str(folder / "bin/python")
     run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
-    run([*pip, "blinker>=1.9", "msgspec>=0.20", f"agent-hooks-sdk[ctk]=={PINNED}"])
+    run([*pip, "blinker>=1.9", "msgspec>=0.21", f"agent-hooks-sdk[ctk]=={PINNED}"])
     return python
 
 

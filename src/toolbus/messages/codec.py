@@ -72,27 +72,15 @@ def _decoded(decode: Callable[[], Callable[[Any], T]], data: bytes | str) -> T:
         return decode()(data)
     except RecursionError:
         raise DecodeError("nested too deeply", "$") from None
-    except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        text = error.object if isinstance(error.object, bytes) else b""
-        offset = _invalid_offset(_raw(data), text)
+    except UnicodeEncodeError as error:
+        offset = len(_raw(error.object[: error.start]))
         raise DecodeError(f"invalid UTF-8: {error.reason}", None, offset) from None
     except msgspec.ValidationError as error:
         raise _refusal(error) from None
-    except msgspec.DecodeError as error:
-        raise _damage(str(error), data) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # The latter before 0.23.
+        raise _damage(error, _raw(data)) from None
     finally:
         decoding.active = False
-
-
-def _invalid_offset(data: bytes, text: bytes) -> int:
-    """Return the offset in *data* of the first byte of *text* that is not UTF-8."""
-    # Text with escapes is not found. It is JSON, all of which must be UTF-8, so all is searched.
-    start = max(data.find(text), 0)
-    try:
-        data[start:].decode()
-    except UnicodeDecodeError as damage:
-        start += damage.start
-    return start
 
 
 def _refusal(error: msgspec.ValidationError) -> DecodeError:
@@ -107,10 +95,22 @@ def _refusal(error: msgspec.ValidationError) -> DecodeError:
     return DecodeError(reason[:1].lower() + reason[1:], f"${path}{' (key)' if key else ''}")
 
 
-def _damage(text: str, data: bytes | str) -> DecodeError:
+def _damage(error: msgspec.DecodeError | UnicodeDecodeError, data: bytes) -> DecodeError:
+    text = str(error)
+    if isinstance(error, UnicodeDecodeError) or text == "Invalid UTF-8 encoded string":
+        return DecodeError("invalid UTF-8", *_place_of_invalid_text(data))
     if offset := re.search(_OFFSET, text):
         return DecodeError(text[: offset.start()], None, int(offset[1]))
-    return DecodeError("input data was truncated", None, len(_raw(data)))
+    return DecodeError("input data was truncated", None, len(data))
+
+
+def _place_of_invalid_text(data: bytes) -> tuple[str | None, int | None]:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        # Already the first byte of MessagePack is not UTF-8.
+        return (None, error.start) if error.start > 0 else ("$", None)
+    return "$", None
 
 
 def _raw(data: bytes | str) -> bytes:
