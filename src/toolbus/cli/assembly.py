@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolbus.cli.output.deferred_output import relay_lines
-from toolbus.cli.output.lookup import find_session
 from toolbus.config.entry_points import find_maker
 from toolbus.config.factory import make_component
 from toolbus.config.prices import find_price, make_price
 from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
+from toolbus.history.lookup import find_session
 from toolbus.models.names import model_named
 from toolbus.models.replay import ReplayModel
 from toolbus.settings.files import format_os_error

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.options import store_address
 from toolbus.cli.output.blocks import count_things, print_json
-from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.errors import ToolbusError
+from toolbus.history.lookup import find_session
 from toolbus.settings.spans import Span
 from toolbus.store.copy import SessionCopy, copy_session
 from toolbus.store.store_factory import open_reader, open_store

@@ -15,13 +15,13 @@ from toolbus.cli.output.blocks import (
     write_text,
     write_value,
 )
-from toolbus.cli.output.descriptions import describe_change, describe_priority
-from toolbus.cli.output.durations import duration_of
-from toolbus.cli.output.history import history_of
-from toolbus.cli.output.lookup import find_match, find_session
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
+from toolbus.history.descriptions import describe_change, describe_priority
+from toolbus.history.durations import duration_of
+from toolbus.history.lookup import find_match, find_session
+from toolbus.history.message_history import history_of
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
@@ -29,16 +29,16 @@ from toolbus.store.store_factory import open_reader
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.output.history import (
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
+    from toolbus.cli.parser import Command
+    from toolbus.history.message_history import (
         CallHistory,
         DispatchView,
         HandlerView,
         MessageHistory,
         ValueView,
     )
-    from toolbus.cli.output.screen import Screen
-    from toolbus.cli.output.stream import Output
-    from toolbus.cli.parser import Command
     from toolbus.messages.records import ToolCall
     from toolbus.store.sql_reader import IdKind
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, is_store, store_address
 from toolbus.cli.output.blocks import count_things
-from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.errors import DecodeError
@@ -22,6 +21,7 @@ from toolbus.formats.native import (
     SessionLine,
     encode_line,
 )
+from toolbus.history.lookup import find_session
 from toolbus.settings.files import replacing
 from toolbus.store.store_factory import open_reader
 from toolbus.store.store_reader import first_folder, whole

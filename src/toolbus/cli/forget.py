@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.options import store_address
 from toolbus.cli.output.blocks import count_things, print_json
-from toolbus.cli.output.descriptions import session_facts, utc_time
-from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
+from toolbus.history.descriptions import session_facts, utc_time
+from toolbus.history.lookup import find_session
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader, open_store
 

@@ -19,12 +19,12 @@ from toolbus.cli.output.component_list import (
     show_components,
     summarize,
 )
-from toolbus.cli.output.descriptions import describe_priority
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.config.targets import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
+from toolbus.history.descriptions import describe_priority
 from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:

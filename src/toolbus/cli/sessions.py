@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.output.blocks import print_json
-from toolbus.cli.output.descriptions import session_facts, utc_time
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
+from toolbus.history.descriptions import session_facts, utc_time
 from toolbus.settings.spans import Span
 from toolbus.store.store_factory import open_reader
 

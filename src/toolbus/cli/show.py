@@ -14,17 +14,17 @@ from toolbus.cli.output.blocks import (
     write_invocation,
     write_text,
 )
-from toolbus.cli.output.descriptions import (
+from toolbus.cli.output.pager import paged
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.parser import make_parser, positive
+from toolbus.history.descriptions import (
     describe,
     describe_change,
     session_facts,
     utc_time,
 )
-from toolbus.cli.output.history import status_of
-from toolbus.cli.output.lookup import find_session
-from toolbus.cli.output.pager import paged
-from toolbus.cli.output.screen import open_screen
-from toolbus.cli.parser import make_parser, positive
+from toolbus.history.lookup import find_session
+from toolbus.history.message_history import status_of
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError

@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, store_address
-from toolbus.cli.output.durations import seconds_in
 from toolbus.cli.parser import Parser, add_action, make_parser
+from toolbus.history.durations import seconds_in
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:

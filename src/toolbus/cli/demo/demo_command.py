@@ -17,11 +17,11 @@ from toolbus.cli.demo.timeline import Timeline
 from toolbus.cli.demo.world import LOG, PROMPT, World, isolate_git, make_repository
 from toolbus.cli.explain import HistoryWriter
 from toolbus.cli.output.blocks import print_json
-from toolbus.cli.output.history import history_of
-from toolbus.cli.output.lookup import find_match
 from toolbus.cli.output.screen import Screen, open_screen
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, program, whole_number
+from toolbus.history.lookup import find_match
+from toolbus.history.message_history import history_of
 from toolbus.models import ScriptedModel
 from toolbus.settings.hints import unknown_key
 from toolbus.settings.spans import Span

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.ledger.records import is_notable, sign_of
 from toolbus.cli.output.blocks import write_invocation
-from toolbus.cli.output.descriptions import describe
 from toolbus.cli.output.screen import Screen, excerpt
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, TOOL_CALL_AFTER
+from toolbus.history.descriptions import describe
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.settings.spans import Span
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET, to_builtins
 
 from toolbus.bus.ledger.records import sign_of
-from toolbus.cli.output.durations import duration_of
 from toolbus.cli.output.screen import excerpt
 from toolbus.errors import DecodeError
+from toolbus.history.durations import duration_of
 from toolbus.messages.immutable import replace_surrogates_in
 from toolbus.messages.records import AssistantMessage, decode, encode
 from toolbus.settings.differences import differences
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.ledger.records import HandlerEntry
-    from toolbus.cli.output.history import HandlerView, ValueView
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
+    from toolbus.history.message_history import HandlerView, ValueView
     from toolbus.messages.records import Message, ToolCall
     from toolbus.settings.differences import Difference
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from toolbus.approvals.grants import granting_session
 from toolbus.approvals.steps import LONGEST_WORDS
-from toolbus.cli.output.durations import seconds_in
 from toolbus.cli.questions.keyboard import INTERRUPT
 from toolbus.errors import FreezeError
+from toolbus.history.durations import seconds_in
 from toolbus.messages.immutable import check_text
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import shorten_visible

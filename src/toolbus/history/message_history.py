@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome, is_notable
-from toolbus.cli.output.descriptions import describe_idleness
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
     TOOL_CALL_BEFORE,
 )
+from toolbus.history.descriptions import describe_idleness
 from toolbus.messages.codec import decoder
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.cli.output.lookup import Match
+    from toolbus.history.lookup import Match
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import RecordBatch, StoreReader
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.cli.output.durations import duration_of
+from toolbus.history.durations import duration_of
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from toolbus.bus.ledger.records import HandlerEntry, HandlerStatus, is_notable, sign_of
-from toolbus.cli.output.descriptions import describe, describe_change, describe_idleness
 from toolbus.events import RUN_BEFORE, TOOL_CALL_BEFORE
+from toolbus.history.descriptions import describe, describe_change, describe_idleness
 from toolbus.replay.findings import describe_actors
 
 

@@ -1,0 +1,1 @@
+"""The contents of stored sessions as data: what happened to each message and call."""

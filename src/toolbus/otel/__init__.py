@@ -1,0 +1,1 @@
+"""Spans and metrics of OpenTelemetry from the ledger's tap."""

@@ -1,0 +1,1 @@
+"""The page on which a person sees sessions, questions and the effects of handlers."""

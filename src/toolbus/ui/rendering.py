@@ -1,0 +1,46 @@
+"""The templates of the page. Every text is escaped: values are text, never markup."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+from toolbus.history.descriptions import utc_time
+from toolbus.history.durations import duration_of
+from toolbus.settings.visible_text import make_visible
+
+_TEMPLATES = files(__package__) / "templates"
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the HTML of *template*, a file of the folder `templates`."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def read_asset(name: str) -> str:
+    """Return the text of the style sheet or script *name*."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("toolbus.ui"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = visible
+    environment.filters["duration"] = duration_of
+    environment.filters["utc_time"] = utc_time
+    return environment
+
+
+def visible(text: str) -> str:
+    """Return *text* with escapes for control, bidirectional and other invisible characters."""
+    return make_visible(text).text

@@ -1,0 +1,38 @@
+"""Responses with a page of HTML, and the headers that every response has."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse
+
+from toolbus.ui.rendering import read_asset, render
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return the page of *template*, with a fresh nonce for its own style and script."""
+    nonce = secrets.token_urlsafe(16)
+    html = render(
+        template,
+        nonce=nonce,
+        style=read_asset("style.css"),
+        script=read_asset("script.js"),
+        path=request.url.path,
+        live=True,
+        **values,
+    )
+    policy = (
+        f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(html, status, headers={"content-security-policy": policy})
+
+
+def fragment(template: str, **values: Any) -> HTMLResponse:
+    """Return a part of a page, which the script of the page inserts."""
+    headers = {"content-security-policy": "default-src 'none'; frame-ancestors 'none'"}
+    return HTMLResponse(render(template, live=True, **values), headers=headers)

@@ -1,0 +1,29 @@
+"""The state of one running page, shared by its routes."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.store.store_factory import open_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from toolbus.store.sql_reader import SqlReader
+
+
+class UiState(NamedTuple):
+    """The store at *address*, and *targets* for replays: files named on the command line, by name.
+
+    Routes that read the store are plain functions, which Starlette runs in threads.
+    """
+
+    address: str
+    targets: Mapping[str, str] = {}
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlReader]:
+        """Yield a reader for one request; a reader belongs to one thread."""
+        with open_reader(self.address, live=True) as reader:
+            yield reader
