@@ -117,7 +117,9 @@ def history_of(reader: SqlReader, match: Match) -> MessageHistory:
     """Return the history of the message or call of *match*."""
     batches = _batches(reader, match)
     session, row = match.session.key, match.row
-    dispatches = tuple([_view_of(reader, session, record) for record in _records(match, batches)])
+    dispatches = tuple(
+        [dispatch_view(reader, session, record) for record in _records(match, batches)]
+    )
     stored = row.message if row else None
     problems = [batch.problem for batch in batches] + [row.problem for row in match.rows]
     return MessageHistory(
@@ -149,14 +151,21 @@ def status_of(message: ToolMessage, dispatches: tuple[DispatchView, ...] = ()) -
     return response.error_type if response.error_type in _STATUSES else "error"
 
 
+def executed_call(answer: ToolMessage, status: str) -> ToolCall | None:
+    """Return the call as it ran, given its *status*; None if it did not run or is not known."""
+    response = answer.tool_response
+    if response is None or status in _NEVER_RAN:
+        return None
+    arguments = response.parameters or {}
+    return ToolCall(id=answer.tool_call_id, name=answer.tool_name, arguments=arguments)
+
+
 def _call_history(match: Match, dispatches: tuple[DispatchView, ...]) -> CallHistory:
     answer = match.row.message if match.row else None
     status, response, ran = "", None, None
     if isinstance(answer, ToolMessage):
         status, response = status_of(answer, dispatches), answer.tool_response
-        if response is not None and status not in _NEVER_RAN:
-            arguments = response.parameters or {}
-            ran = ToolCall(id=answer.tool_call_id, name=answer.tool_name, arguments=arguments)
+        ran = executed_call(answer, status)
     return CallHistory(
         id=match.call_id,
         status=status,
@@ -225,16 +234,21 @@ def _requests(reader: SqlReader, match: Match) -> Iterator[DispatchView]:
         for record in batch.records if batch else ():
             fields = {field for entry in record.entries for field in entry.fields}
             if record.event == MODEL_CALL_BEFORE.name and "messages" in fields:
-                yield _view_of(reader, key, record)
+                yield dispatch_view(reader, key, record)
         if isinstance(row.message, AssistantMessage):
             return
 
 
-def _view_of(reader: StoreReader, session: int, record: DispatchRecord) -> DispatchView:
-    """Return *record* with the values kept by its session, whose key is *session*."""
+def dispatch_view(
+    reader: StoreReader, session: int, record: DispatchRecord, *, values: bool = True
+) -> DispatchView:
+    """Return *record* with the values kept by its session, whose key is *session*.
+
+    Without *values*, as without kept ones: only with digests and sizes.
+    """
 
     def value_of(digest: str, size: int) -> ValueView:
-        body = reader.original(session, digest)
+        body = reader.original(session, digest) if values else None
         value = None if body is None else _decode(body)
         return ValueView(digest=digest, size=size, has_value=body is not None, value=value)
 

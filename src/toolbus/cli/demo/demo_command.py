@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus import Agent, events
 from toolbus.cli.demo import components
-from toolbus.cli.demo.timeline import Timeline
+from toolbus.cli.demo.run_display import RunDisplay
 from toolbus.cli.demo.world import LOG, PROMPT, World, isolate_git, make_repository
 from toolbus.cli.explain import HistoryWriter
 from toolbus.cli.output.blocks import print_json
@@ -106,7 +106,7 @@ async def _run(
     pauses = not parsed.no_pause and output.is_terminal and os.isatty(0)
     screen.line(Span("toolbus demo", "strong"), right=[Span(f"--seed {world.seed}", "dim")])
     screen.prose(_OPENING.format(credentials=len(world.credentials), log=len(world.files[LOG])))
-    store, timeline = SqliteStore(transcript), Timeline(screen)
+    store, display = SqliteStore(transcript), RunDisplay(screen)
     agent = Agent(
         ScriptedModel(world.answers()),
         components=_components(folder / "repo", parsed.without),
@@ -114,7 +114,7 @@ async def _run(
         session_id=f"demo-{world.seed}",
         approver=lambda *_: True,
     )
-    agent.bus.tap(timeline, values=True)
+    agent.bus.tap(display, values=True)
 
     async def pause(_: object = None) -> None:
         if pauses:
@@ -123,22 +123,22 @@ async def _run(
     agent.on(events.MODEL_CALL_BEFORE)(pause)
     async with store, agent:
         result = await agent.run(PROMPT)
-    totals = _count(world, transcript, timeline, result)
+    totals = _count(world, transcript, display, result)
     screen.line()
     screen.prose(result.text, style="dim")
     screen.prose(_TOTALS.format(**totals), style="strong")
     await pause()
-    for denied in [each.requested.id for each in timeline.outcomes if each.status == "denied"]:
+    for denied in [each.requested.id for each in display.outcomes if each.status == "denied"]:
         screen.line()
         screen.command(*program(), "explain", str(transcript), "--call", denied)
         with open_reader(transcript) as reader:
             history = history_of(reader, find_match(reader, "call", denied, None))
         HistoryWriter(screen).write(history)
-    missing = [name for name in _NAMES if name not in timeline.interventions]
+    missing = [name for name in _NAMES if name not in display.interventions]
     report = {
         "ok": not missing,
         "missing": missing,
-        "interventions": timeline.interventions,
+        "interventions": display.interventions,
         "totals": totals,
         "seed": world.seed,
         "session": agent.scope.session_id,
@@ -166,9 +166,11 @@ async def _wait_for_enter(output: Output) -> None:
         loop.remove_reader(0)
 
 
-def _count(world: World, transcript: Path, timeline: Timeline, result: RunResult) -> dict[str, int]:
+def _count(
+    world: World, transcript: Path, display: RunDisplay, result: RunResult
+) -> dict[str, int]:
     """Return the sizes and credentials that tools returned, the model read and the store has."""
-    returned = "\0".join([outcome.response.text for outcome in timeline.outcomes])
+    returned = "\0".join([outcome.response.text for outcome in display.outcomes])
     read = "\0".join([message.text for message in result.messages if message.role == "tool"])
     files = [each.read_text("latin-1") for each in transcript.parent.glob(f"{transcript.name}*")]
     places = {"returned": returned, "read": read, "stored": "\0".join(files)}

@@ -1,4 +1,4 @@
-"""The timeline of a run: each turn and each call on the screen as it happens."""
+"""The display of a run: each turn and each call on the screen as it happens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _INDENT = 5
 
 
-class Timeline:
+class RunDisplay:
     """A sink for `bus.tap(…, values=True)` that shows a run on *screen*.
 
     *outcomes* are the ended calls in the order of the transcript, *interventions* the ids of the
