@@ -11,15 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from toolbus.store.sql_reader import SqlReader
+    from toolbus.ui.locks import UiLocks
 
 
 class UiState(NamedTuple):
     """The store at *address*, and *targets* for replays: files named on the command line, by name.
 
+    *locks* judge each request before a route gets it.
+
     Routes that read the store are plain functions, which Starlette runs in threads.
     """
 
     address: str
+    locks: UiLocks
     targets: Mapping[str, str] = {}
 
     @contextmanager

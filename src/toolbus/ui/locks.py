@@ -1,0 +1,174 @@
+"""The locks of the page: its host names, one-time links, logins, form tokens and the answer code.
+
+A link lets a browser read. An answer also needs the answer code, which is only on the terminal: a
+model's shell of the same user can read the files and cookies of the browser.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+
+LINK_SECONDS = 300.0
+_LINK_TRIES = 100
+_CODE_TRIES = 5
+_LETTERS, _CODE_LENGTH = "ABCDEFGHJKMNPQRSTVWXYZ23456789", 8
+_RENEW = "press Enter at the terminal of `toolbus ui` for a new"
+
+
+class PageLogin(NamedTuple):
+    """The right of the browser with *cookie* to read, at *host* only."""
+
+    cookie: str
+    host: str
+
+
+class CodeCheck(NamedTuple):
+    """The result of a typed answer code: whether it is *accepted*, else the reason in *text*."""
+
+    accepted: bool
+    text: str = ""
+
+
+class AnswerLock:
+    """The code that each answer needs, shown at the terminal only; threads may share it.
+
+    *refusal* is the reason why no code is accepted, "" while one is.
+    """
+
+    def __init__(self, refusal: str = "") -> None:
+        self.refusal = refusal
+        self._code, self._wrong, self._guard = "", 0, threading.Lock()
+        self._is_possible = not refusal
+
+    def show(self) -> str:
+        """Return the code for the terminal, a new one after too many wrong tries; "" if none."""
+        with self._guard:
+            if self._is_possible and (self.refusal or not self._code):
+                letters = [secrets.choice(_LETTERS) for _ in range(_CODE_LENGTH)]
+                self._code, self._wrong, self.refusal = "".join(letters), 0, ""
+            half = _CODE_LENGTH // 2
+            return f"{self._code[:half]}-{self._code[half:]}" if self._code else ""
+
+    def check(self, code: str) -> CodeCheck:
+        """Return whether *code* is right; after five wrong ones in a row no code is."""
+        typed = "".join(code.split()).replace("-", "").upper()
+        with self._guard:
+            if self.refusal:
+                return CodeCheck(accepted=False, text=self.refusal)
+            if self._code and _are_equal(typed, self._code):
+                self._wrong = 0
+                return CodeCheck(accepted=True)
+            if not typed:
+                text = "the answer code is missing; the terminal of `toolbus ui` shows it"
+                return CodeCheck(accepted=False, text=text)
+            self._wrong += 1
+            if self._wrong < _CODE_TRIES:
+                rest = f"{_CODE_TRIES - self._wrong} of {_CODE_TRIES} tries remain"
+                return CodeCheck(accepted=False, text=f"the answer code is wrong; {rest}")
+            self._code = ""
+            self.refusal = f"answers are off after {_CODE_TRIES} wrong codes; {_RENEW} code"
+            return CodeCheck(accepted=False, text=self.refusal)
+
+
+class UiLocks:
+    """The locks of the page at *port*; *no_answers* is the reason why it only reads, or "".
+
+    `host` is unguessable, so that no other server shares its cookies and no other name leads here.
+    At `numeric_host`, for browsers that do not resolve `*.localhost`, the page only reads: cookies
+    of 127.0.0.1 go to all of its ports.
+    """
+
+    def __init__(
+        self, port: int, *, no_answers: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.host = f"{secrets.token_hex(8)}.localhost:{port}"
+        self.numeric_host = f"127.0.0.1:{port}"
+        self.cookie_name = f"toolbus-{port}"
+        self.answer_lock = AnswerLock(no_answers)
+        self._key, self._clock, self._guard = secrets.token_bytes(32), clock, threading.Lock()
+        self._code, self._until, self._wrong = "", 0.0, 0
+        self._former: dict[str, str] = {}
+        self._logins: dict[str, PageLogin] = {}
+
+    def new_links(self) -> tuple[str, str]:
+        """Return a link for one login within five minutes, and the same for reading at 127.0.0.1.
+
+        The link before it is void.
+        """
+        with self._guard:
+            self._end_link("a newer link was made")
+            self._code, self._wrong = secrets.token_urlsafe(24), 0
+            self._until = self._clock() + LINK_SECONDS
+            host, numeric = (
+                f"http://{host}/enter?code={self._code}" for host in (self.host, self.numeric_host)
+            )
+            return host, numeric
+
+    def enter(self, code: str, host: str) -> PageLogin | str:
+        """Exchange *code* of a link for a login at *host*, or return the reason of a refusal."""
+        with self._guard:
+            if self._code and self._clock() > self._until:
+                self._end_link("this link has expired")
+            if self._code and _are_equal(code, self._code):
+                self._end_link("this link has been used")
+                login = PageLogin(secrets.token_urlsafe(24), host)
+                self._logins[self._digest("login", login.cookie)] = login
+                return login
+            self._wrong += 1
+            if self._code and self._wrong >= _LINK_TRIES:
+                self._end_link("too many wrong links were tried")
+            reason = self._former.get(self._digest("link", code), "this link is unknown")
+            return f"{reason}; {_RENEW} link"
+
+    def find_login(self, cookie: str, host: str) -> PageLogin | None:
+        """Return the login of *cookie* if it was made for *host*."""
+        login = self._logins.get(self._digest("login", cookie))
+        return login if login is not None and login.host == host else None
+
+    def reason_not_to_answer(self, login: PageLogin) -> str:
+        """Return the reason why *login* cannot answer at present, "" if it can."""
+        if login.host == self.numeric_host:
+            return "at 127.0.0.1 this page only reads; use the link with .localhost to answer"
+        return self.answer_lock.refusal
+
+    def form_token(self, login: PageLogin, purpose: str, *subject: str) -> str:
+        """Return the token of a form of *login* for *purpose* and *subject*: an id, a digest."""
+        return self._digest("form", login.cookie, login.host, purpose, *subject)
+
+    def check_form_token(self, token: str, login: PageLogin, purpose: str, *subject: str) -> bool:
+        """Return whether *token* is the `form_token` of the other arguments."""
+        return _are_equal(token, self.form_token(login, purpose, *subject))
+
+    def _end_link(self, reason: str) -> None:
+        if self._code:
+            self._former[self._digest("link", self._code)] = reason
+        self._code = ""
+
+    def _digest(self, *words: str) -> str:
+        return hmac.digest(self._key, json.dumps(words).encode(), "sha256").hex()
+
+
+def login_of(request: Request) -> PageLogin:
+    """Return the login that the locks accepted for *request*."""
+    login: PageLogin = request.scope["toolbus.login"]
+    return login
+
+
+def form_of(request: Request) -> Mapping[str, str]:
+    """Return the fields of the form that *request* posts; the locks have read it."""
+    fields: Mapping[str, str] = request.scope["toolbus.form"]
+    return fields
+
+
+def _are_equal(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(errors="replace"), secret.encode())
