@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from toolbus.approvals.grants import granting_session
 from toolbus.messages.records import encode
 from toolbus.settings.differences import differences
 from toolbus.settings.spans import Span
@@ -22,6 +23,7 @@ from toolbus.settings.visible_text import make_visible, quote_rows, shorten_visi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from toolbus.approvals.grants import GrantSpan
     from toolbus.approvals.questions import Question
     from toolbus.settings.spans import Style
 
@@ -29,6 +31,19 @@ _LONGEST_NAME = 40
 _PLAIN_NAME = re.compile(r"[\w$.\[\]\\/:-]+", re.ASCII)
 _WORDS = re.compile(r"[\w.-]+(?: [\w.-]+)*", re.ASCII)
 _UNCHANGED = "as the model wrote it"
+_STATE_WORDS = {
+    "pending": ", without an answer",
+    "approved": ", and the call has not run yet",
+    "taken": ", the call is running, or will not continue by itself",
+    "unknown": ", the call may have run and does not run again; see `toolbus approvals settle`",
+    "withdrawn": ", the call has not run, and an answer has no effect",
+    "denied": ", the call has not run",
+    "expired": ", the call has not run, and an answer has no effect",
+    "done": ", the call has run once",
+    "hosted": ", the coding agent asks its own user; it cannot be answered here",
+    "unheard": ", no result was reported, so the user most likely refused it",
+}
+_STYLES: dict[str, Style] = {"pending": "asked", "approved": "good", "unknown": "bad"}
 
 
 class ChannelText(NamedTuple):
@@ -74,6 +89,48 @@ def question_rows(
         *_origin(question, width, place=place or details, utc=utc),
         *(_details(question, width) if details else ()),
     ]
+
+
+def state_rows(question: Question, width: int) -> Iterator[Span]:
+    """Yield the state of *question* and its answer, in rows of *width* cells."""
+    yield Span(
+        f"state: {question.state}{_STATE_WORDS.get(question.state, '')}",
+        state_style(question.state),
+    )
+    if question.answered_by:
+        by = shorten_visible(question.answered_by)
+        where = f" ({shorten_visible(question.answered_from)})" if question.answered_from else ""
+        verb = "granted" if question.grant else "answered"
+        yield Span(f"{verb} {moment(question.answered_ns)} by {by}{where}")
+    if question.grant:
+        yield Span(f"by grant {shorten_visible(question.grant)}")
+    if question.reason:
+        yield from label_rows("reason given", question.reason, width)
+    if question.taken_ns:
+        yield Span(f"started {moment(question.taken_ns)} by {shorten_visible(question.taken_by)}")
+    if question.ended_ns:
+        yield Span(f"ended {moment(question.ended_ns)}")
+    if question.settled_by:
+        yield from label_rows("settled by", question.settled_by, width)
+
+
+def state_style(state: str) -> Style:
+    """Return the style of a state of questions."""
+    return _STYLES.get(state, "dim")
+
+
+def grant_words(question: Question, grant: GrantSpan) -> str:
+    """Return the sentence on the further calls that a yes with *grant* allows."""
+    how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
+    # A server may name its tool by words that would change this sentence.
+    tool, session = (
+        repr(name) if " " in name else name
+        for name in map(shorten_visible, (question.tool, granting_session(question)))
+    )
+    return (
+        f"a yes allows every call of {tool or 'a run'}, whatever its arguments, "
+        f"in session {session}, {how_long}, if the same guard asks by the same rule"
+    )
 
 
 def value_rows(value: Any, width: int) -> tuple[str, list[str]]:

@@ -50,6 +50,11 @@ def digest_of(tool: str, arguments: JsonObject) -> str:
     return hashlib.sha256(canonical([tool, arguments])).hexdigest()
 
 
+def matches_digest(question: Question) -> bool:
+    """Return whether *question* has the digest of its call; if not, its record was changed."""
+    return question.digest == digest_of(question.tool, question.arguments)
+
+
 def call_key(call_id: str) -> str:
     """Return the key that finds the latest question of a call that stays open."""
     return hashlib.sha256(canonical(("call", call_id))).hexdigest()

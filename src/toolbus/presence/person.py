@@ -11,6 +11,7 @@ with its own terminal and no agent above it: `systemd-run --user`, `at`, a runni
 from __future__ import annotations
 
 import os
+import pwd
 import termios
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -114,6 +115,14 @@ def person_terminal(environ: Mapping[str, str] = os.environ) -> Iterator[PersonT
     """Yield the terminal of the person at this process; raises `NotInteractiveError`."""
     with closing(PersonTerminal(environ)) as terminal:
         yield terminal
+
+
+def person_name() -> str:
+    """Return the name of the account, which no variable changes."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
 
 
 def _open_terminal() -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from toolbus.approvals.display import (
     channel_text,
+    grant_words,
     question_rows,
     value_rows,
 )
@@ -151,3 +152,23 @@ def test_our_rows_on_changes_fit_the_least_terminal(requested):
     asked = question(arguments={"a": 1}, requested_arguments=requested)
 
     assert max([len(row.text) for row in question_rows(asked, 20)]) <= 20
+
+
+def test_the_words_of_a_tool_and_session_stay_apart_from_ours():
+    values = {"id": "q", "session_id": "s", "call_id": "c", "digest": "ab" * 32, "arguments": {}}
+    values |= {"prompt": "", "asked_ns": 0, "expires_ns": 1}
+
+    plain = grant_words(Question(tool="fs__read", **values), "session")
+    words = grant_words(Question(tool="read, but only this file", **values), "session")
+
+    assert plain.startswith("a yes allows every call of fs__read, whatever its arguments, in ")
+    assert words == plain.replace("fs__read", "'read, but only this file'")
+
+
+def test_the_words_on_a_grant_quote_an_id_with_spaces():
+    values = {"id": "q", "session_id": "s, for 1 second", "call_id": "c", "digest": "ab" * 32}
+    values |= {"prompt": "", "asked_ns": 0, "expires_ns": 1, "tool": "pay"}
+
+    assert "in session 's, for 1 second', until it ends" in grant_words(
+        Question(**values), "session"
+    )

@@ -12,12 +12,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
-from toolbus.approvals.display import line_rows
+from toolbus.approvals.display import grant_words, line_rows
 from toolbus.approvals.grants import revoke_grant
-from toolbus.approvals.questions import is_delegated
-from toolbus.approvals.records import digest_of, read_question
-from toolbus.approvals.steps import answer, transition
-from toolbus.cli.approvals.question_lookup import (
+from toolbus.approvals.question_lookup import (
     Damaged,
     find_grant,
     find_question,
@@ -25,6 +22,9 @@ from toolbus.cli.approvals.question_lookup import (
     read_questions,
     taker_is_gone,
 )
+from toolbus.approvals.questions import is_delegated
+from toolbus.approvals.records import matches_digest, read_question
+from toolbus.approvals.steps import answer, transition
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.questions.keyboard import Keyboard
 from toolbus.cli.questions.question_pages import PageAsks, QuestionPages
@@ -32,11 +32,9 @@ from toolbus.cli.questions.typed_answers import (
     Choices,
     TypedAnswer,
     check_reason,
-    grant_words,
-    person_name,
     read_decision,
 )
-from toolbus.presence.person import person_terminal
+from toolbus.presence.person import person_name, person_terminal
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader, open_store
@@ -180,7 +178,7 @@ def _open_question(target: ApprovalTarget) -> Question:
     elif question.state != "pending":
         by = f" by {shorten_visible(question.answered_by)}" if question.answered_by else ""
         raise UsageError(f"{name} is {question.state} already{by}; nothing can be answered")
-    if question.digest != digest_of(question.tool, question.arguments):
+    if not matches_digest(question):
         reason = "its digest is not that of its arguments: the store was changed"
         raise UsageError(f"{name} cannot be answered: {reason}")
     return question

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
-from toolbus.approvals.display import label_rows, moment, question_rows
-from toolbus.cli.approvals.question_lookup import (
+from toolbus.approvals.display import moment, question_rows, state_rows, state_style
+from toolbus.approvals.question_lookup import (
     OPEN,
     Damaged,
     find_question,
@@ -27,17 +27,15 @@ from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from toolbus.approvals.questions import Grant, Question
     from toolbus.cli.output.screen import Screen
-    from toolbus.settings.spans import Style
     from toolbus.store.sql_reader import SqlReader
 
 _PAUSE = 0.5
 """Seconds between two checks for changes."""
 
-_STYLES: dict[str, Style] = {"pending": "asked", "approved": "good", "unknown": "bad"}
 _COLUMNS = "{:<16}  {:<9}  {:<19}  {:<20}  {}"
 
 
@@ -142,44 +140,6 @@ def list_grants(
     return _report(problems)
 
 
-def state_rows(question: Question, width: int) -> Iterator[Span]:
-    """Yield the state of *question* and its answer, in rows of *width* cells."""
-    yield Span(f"state: {question.state}{_WORDS.get(question.state, '')}", _style(question.state))
-    if question.answered_by:
-        by = shorten_visible(question.answered_by)
-        where = f" ({shorten_visible(question.answered_from)})" if question.answered_from else ""
-        verb = "granted" if question.grant else "answered"
-        yield Span(f"{verb} {moment(question.answered_ns)} by {by}{where}")
-    if question.grant:
-        yield Span(f"by grant {shorten_visible(question.grant)}")
-    if question.reason:
-        yield from label_rows("reason given", question.reason, width)
-    if question.taken_ns:
-        yield Span(f"started {moment(question.taken_ns)} by {shorten_visible(question.taken_by)}")
-    if question.ended_ns:
-        yield Span(f"ended {moment(question.ended_ns)}")
-    if question.settled_by:
-        yield from label_rows("settled by", question.settled_by, width)
-
-
-_WORDS = {
-    "pending": ", without an answer",
-    "approved": ", and the call has not run yet",
-    "taken": ", the call is running, or will not continue by itself",
-    "unknown": ", the call may have run and does not run again; see `toolbus approvals settle`",
-    "withdrawn": ", the call has not run, and an answer has no effect",
-    "denied": ", the call has not run",
-    "expired": ", the call has not run, and an answer has no effect",
-    "done": ", the call has run once",
-    "hosted": ", the coding agent asks its own user; it cannot be answered here",
-    "unheard": ", no result was reported, so the user most likely refused it",
-}
-
-
-def _style(state: str) -> Style:
-    return _STYLES.get(state, "dim")
-
-
 def _age(question: Question) -> tuple[int, str]:
     return question.asked_ns, question.id
 
@@ -203,7 +163,7 @@ def _write_line(screen: Screen, question: Question) -> None:
     names = shorten_visible(question.id), shorten_visible(question.session_id)
     asked = moment(question.asked_ns).removesuffix(" UTC")
     row = _COLUMNS.format(names[0], question.state, asked, tool, names[1])
-    screen.whole(row, style=_style(question.state))
+    screen.whole(row, style=state_style(question.state))
 
 
 def _write_grant(screen: Screen, grant: Grant, now_ns: int) -> None:

@@ -20,13 +20,13 @@ from toolbus.cli.output.run_report import NO_TERMINAL
 from toolbus.cli.questions.keyboard import open_keyboard
 from toolbus.cli.questions.question_pages import ASKS, QuestionPages
 from toolbus.cli.questions.terminal_approver import REFUSED
-from toolbus.cli.questions.typed_answers import Choices, TypedAnswer, person_name, read_decision
+from toolbus.cli.questions.typed_answers import Choices, TypedAnswer, read_decision
 from toolbus.components.capabilities import DisplayRedactor
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny, Scope
-from toolbus.presence.person import NotInteractiveError
+from toolbus.presence.person import NotInteractiveError, person_name
 from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.memory import MemoryStore
 from toolbus.tasks.shield import shield_until_done

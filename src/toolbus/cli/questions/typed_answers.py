@@ -1,23 +1,19 @@
-"""The answer that a person types to a question, and the name of that person."""
+"""The answer that a person types to a question."""
 
 from __future__ import annotations
 
-import os
-import pwd
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from toolbus.approvals.grants import granting_session
+from toolbus.approvals.display import grant_words
 from toolbus.approvals.steps import LONGEST_WORDS
 from toolbus.cli.questions.keyboard import INTERRUPT
 from toolbus.errors import FreezeError
 from toolbus.history.durations import seconds_in
 from toolbus.messages.immutable import check_text
 from toolbus.settings.usage_error import UsageError
-from toolbus.settings.visible_text import shorten_visible
 
 if TYPE_CHECKING:
     from toolbus.approvals.grants import GrantSpan
-    from toolbus.approvals.questions import Question
     from toolbus.cli.questions.keyboard import Keyboard
     from toolbus.cli.questions.question_pages import QuestionPages
 
@@ -154,14 +150,6 @@ def _refusal(reason: str) -> TypedAnswer:
     return TypedAnswer("no", reason)
 
 
-def person_name() -> str:
-    """Return the name of the account, which no variable changes."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"user {os.getuid()}"
-
-
 def check_reason(reason: str) -> None:
     """Raise `UsageError` for a reason that cannot be kept."""
     if len(reason) > LONGEST_WORDS:
@@ -170,16 +158,3 @@ def check_reason(reason: str) -> None:
         check_text(reason, "the reason")
     except FreezeError as error:
         raise UsageError(f"the reason cannot be kept: {error.reason}") from error
-
-
-def grant_words(question: Question, grant: GrantSpan) -> str:
-    """Return the sentence on the further calls that a yes with *grant* allows."""
-    how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
-    shown = shorten_visible(question.tool)
-    # A server may name its tool by words that would change this sentence.
-    tool = (repr(shown) if " " in shown else shown) or "a run"
-    session = shorten_visible(granting_session(question))
-    return (
-        f"a yes allows every call of {tool}, whatever its arguments, in session {session}, "
-        f"{how_long}, if the same guard asks by the same rule"
-    )

@@ -2,9 +2,8 @@
 
 import pytest
 
-from toolbus.approvals.questions import Question
 from toolbus.cli.questions.keyboard import INTERRUPT
-from toolbus.cli.questions.typed_answers import TypedAnswer, grant_words, read_answer
+from toolbus.cli.questions.typed_answers import TypedAnswer, read_answer
 
 LINES = {
     " Y ": TypedAnswer("yes"),
@@ -39,14 +38,3 @@ def test_an_unstorable_reason_is_not_an_answer(reason):
 
     assert typed.meaning == "unclear"
     assert "the reason" in typed.reason
-
-
-def test_the_words_of_a_tool_stay_apart_from_ours():
-    values = {"id": "q", "session_id": "s", "call_id": "c", "digest": "ab" * 32, "arguments": {}}
-    values |= {"prompt": "", "asked_ns": 0, "expires_ns": 1}
-
-    plain = grant_words(Question(tool="fs__read", **values), "session")
-    words = grant_words(Question(tool="read, but only this file", **values), "session")
-
-    assert plain.startswith("a yes allows every call of fs__read, whatever its arguments, in ")
-    assert words == plain.replace("fs__read", "'read, but only this file'")
