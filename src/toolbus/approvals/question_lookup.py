@@ -1,17 +1,21 @@
-"""Questions and grants of all sessions of a store, found by the beginning of an id."""
+"""Questions and grants of all sessions of a store: by the beginning of an id, or by their state."""
 
 from __future__ import annotations
 
 from functools import partial
+from heapq import heappush, heappushpop
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.approvals.questions import GRANT_PREFIX, PREFIX, Grant
 from toolbus.approvals.records import decode_grant, decode_question
 from toolbus.approvals.recovery import with_effective_state
 from toolbus.errors import DecodeError
+from toolbus.messages.codec import decoder
+from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolMessage
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import shorten_visible
@@ -33,10 +37,38 @@ _RUNNING_HERE = frozenset({"agent", "proxy"})
 """The hosts whose process both takes a yes and runs the call."""
 
 
+_WAITING = frozenset({"pending", "hosted"})
+"""The states of a question without an answer."""
+
+
 class Damaged(NamedTuple):
     """The *problem* of a question or grant that cannot be read."""
 
     problem: str
+
+
+class QuestionOverview(NamedTuple):
+    """Whole questions without an answer, the oldest first, and the latest others without arguments.
+
+    *behind* is the number of further questions without an answer, and *next_ns* the time of the
+    first of them.
+    """
+
+    waiting: tuple[Question, ...] = ()
+    closed: tuple[Question, ...] = ()
+    damaged: tuple[Damaged, ...] = ()
+    behind: int = 0
+    next_ns: int = 0
+
+
+class _PendingFields(Struct):
+    """The fields that tell whether a question is pending; the rest of its record is skipped."""
+
+    expires_ns: int
+    state: str = "pending"
+
+
+_decode_pending = decoder(_PendingFields)
 
 
 def read_questions(
@@ -49,6 +81,58 @@ def read_questions(
     for session, row in reader.states_like(PREFIX + prefix):
         question = _decoded(decode_question, PREFIX, session, row)
         yield question if isinstance(question, Damaged) else _known(reader, question, now_ns)
+
+
+def read_overview(
+    reader: SqlReader, now_ns: int, *, start_ns: int = 0, waiting: int = 20, closed: int = 50
+) -> QuestionOverview:
+    """Return the first questions *waiting* since *start_ns*, and the last *closed* ones."""
+    unanswered: list[Question] = []
+    others: list[tuple[int, str, str, Question]] = []
+    damaged: list[Damaged] = []
+    for question in read_questions(reader, now_ns):
+        if isinstance(question, Damaged):
+            damaged.append(question)
+            continue
+        # Arguments may be large: those of the shown questions are read again.
+        light = replace(question, arguments=EMPTY, requested_arguments=None)
+        if question.state not in _WAITING:
+            entry = (_closed_ns(question), question.id, question.session_id, light)
+            (heappush if len(others) < closed else heappushpop)(others, entry)
+        elif question.asked_ns >= start_ns:
+            unanswered.append(light)
+    unanswered.sort(key=lambda question: (question.asked_ns, question.id))
+    rest = unanswered[waiting:]
+    whole = [read_one(reader, each, now_ns) for each in unanswered[:waiting]]
+    return QuestionOverview(
+        tuple([each for each in whole if each is not None]),
+        tuple([question for *_, question in sorted(others, reverse=True)]),
+        tuple(damaged),
+        len(rest),
+        rest[0].asked_ns if rest else 0,
+    )
+
+
+def read_one(reader: SqlReader, question: Question, now_ns: int) -> Question | None:
+    """Return the current version of *question*; None if it was deleted, or is damaged now."""
+    row = reader.state(question.session_id, PREFIX + question.id)
+    current = None if row is None else _decoded(decode_question, PREFIX, question.session_id, row)
+    return (
+        None if current is None or isinstance(current, Damaged) else _known(reader, current, now_ns)
+    )
+
+
+def count_pending(reader: SqlReader, now_ns: int) -> int:
+    """Return the number of questions that wait for an answer in the store."""
+    count = 0
+    for _, row in reader.states_like(PREFIX):
+        try:
+            pending = None if row.body is None else _decode_pending(row.body)
+        except DecodeError:
+            continue
+        if pending is not None and pending.state == "pending" and now_ns < pending.expires_ns:
+            count += 1
+    return count
 
 
 def read_grants(reader: SqlReader, prefix: str = "") -> Iterator[Grant | Damaged]:
@@ -95,6 +179,10 @@ def _known(reader: SqlReader, question: Question, now_ns: int) -> Question:
     if question.host == "agent" and is_answered(reader, question):
         return replace(question, state="done")
     return with_effective_state(question, now_ns, taker_is_gone=True)
+
+
+def _closed_ns(question: Question) -> int:
+    return max(question.answered_ns, question.taken_ns, question.ended_ns) or question.expires_ns
 
 
 def _decoded(decode: Callable[[bytes], T], prefix: str, session: str, row: StateRow) -> T | Damaged:
