@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 pytest_plugins = [
-    *("pytester", "framework_plays", "host_reports", "killed_programs", "live_models"),
-    *("persons", "postgres_server", "three_stores"),
+    *("pytester", "browsers", "framework_plays", "host_reports", "killed_programs"),
+    *("live_models", "persons", "postgres_server", "three_stores"),
 ]
 
 LEVEL = os.environ.get("TOOLBUS_TESTS", "quick")
