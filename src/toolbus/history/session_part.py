@@ -10,6 +10,7 @@ from toolbus.events.catalogue import (
     MODEL_CALL_BEFORE,
     MODEL_CALL_ERROR,
     RUN_BEFORE,
+    TOOL_CALL_BEFORE,
     TOOLS_PROVIDE,
 )
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
@@ -146,7 +147,8 @@ class SessionPart:
     def _end_request(self, slot: Slot | None = None) -> None:
         """Move the dispatches of a request to the *slot* of its message, or to new slots."""
         for seq, record in self._request:
-            if slot is not None:
+            is_start = record.event == RUN_BEFORE.name
+            if slot is not None and is_start == isinstance(slot.message, UserMessage):
                 slot.records.append(record)
             elif _is_telling(record):
                 self._stand_alone(record, seq)
@@ -154,12 +156,11 @@ class SessionPart:
 
     def _add_unstored(self, record: DispatchRecord, seq: int) -> None:
         """Add a slot for a refused message or a program's call, unless another part has it."""
-        call_id = record.call_id
-        if call_id:
+        call_id, is_telling = record.call_id, _is_telling(record)
+        if call_id and (is_telling or record.event == TOOL_CALL_BEFORE.name):
             if not self._reader.messages_of_call(call_id, self._key):
-                call = self._stand_alone(record, seq, call_id)
-                self._calls[call_id] = [call]
-        elif _is_telling(record) and not self._reader.messages_of(record.subject, self._key):
+                self._calls[call_id] = [self._stand_alone(record, seq, call_id)]
+        elif is_telling and not self._reader.messages_of(record.subject, self._key):
             self._messages[record.subject] = self._stand_alone(record, seq)
 
     def _stand_alone(self, record: DispatchRecord, seq: int, call_id: str = "") -> Slot:

@@ -183,7 +183,8 @@ class _EntryBuilder:
         answer = self.message_entry(slot.answer) if slot.answer and not slot.answer.calls else None
         dispatches, behind = self._views(slot), self._views(slot.answer)
         status = _call_status(message, (*dispatches, *behind))
-        reason, by = _reason_of((*dispatches, *behind))
+        by, reason = _reason_of((*dispatches, *behind), has_ended=status in _EXPLAINED)
+        reason = reason or (message.text if message and status in _EXPLAINED else "")
         started_ns, duration_ns = _times_of(message, dispatches, behind)
         return CallEntry(
             id=slot.id,
@@ -191,7 +192,7 @@ class _EntryBuilder:
             requested=slot.call,
             executed=executed_call(message, status) if message else None,
             status=status,
-            reason=reason or (message.text if message and status in _EXPLAINED else ""),
+            reason=reason,
             by=by,
             started_ns=started_ns,
             duration_ns=duration_ns,
@@ -219,12 +220,16 @@ def _call_status(message: ToolMessage | None, dispatches: tuple[DispatchView, ..
     return outcome if outcome in {"denied", "answered", "asked"} else "open"
 
 
-def _reason_of(dispatches: Sequence[DispatchView]) -> tuple[str, str]:
-    """Return why a call was denied or asked, and the names of the handlers; both may be ""."""
+def _reason_of(dispatches: Sequence[DispatchView], *, has_ended: bool) -> tuple[str, str]:
+    """Return the handlers that denied or asked, and why; a call that *has_ended* was not approved.
+
+    Both may be "".
+    """
     for dispatch in reversed(dispatches):
         if dispatch.outcome in {"denied", "rejected", "asked"}:
-            ends = [each for each in dispatch.handlers if each.status in _ENDS]
-            return dispatch.reason or "", ", ".join(dict.fromkeys([each.name for each in ends]))
+            ends = [each.name for each in dispatch.handlers if each.status in _ENDS]
+            is_refusal = has_ended and dispatch.outcome == "asked"
+            return ", ".join(dict.fromkeys(ends)), "" if is_refusal else dispatch.reason or ""
     return "", ""
 
 
@@ -234,15 +239,15 @@ def _times_of(
     """Return the start of a call, and its duration: the stored one, or the time to its answer."""
     response = message.tool_response if message else None
     duration_ns = (response.duration_ns if response else None) or 0
-    starts = [each.started_ns for each in dispatches if each.event == TOOL_CALL_BEFORE.name]
-    if not starts:
-        return 0, duration_ns
+    judged = [each for each in dispatches if each.event == TOOL_CALL_BEFORE.name]
     ends = [each.started_ns for each in behind if each.event == MESSAGE_APPEND_BEFORE.name]
-    if not ends:
-        return starts[0], duration_ns
-    if not duration_ns:
-        return starts[-1], max(0, ends[0] - starts[-1])
+    if not (judged and ends):
+        return judged[0].started_ns if judged else 0, duration_ns
+    if not judged[0].run_id:
+        # A coding agent runs the tool itself, and the stored duration is only that of handlers.
+        return judged[0].started_ns, max(0, ends[0] - judged[0].started_ns)
     # A call that waited for a person was judged several times.
+    starts = [each.started_ns for each in judged]
     return min(starts, key=lambda start: abs(start + duration_ns - ends[0])), duration_ns
 
 
