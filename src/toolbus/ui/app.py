@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from toolbus.errors import ToolbusError
+from toolbus.ui import session_pages
 from toolbus.ui.locks import form_of
 from toolbus.ui.responses import page
 
@@ -52,7 +53,7 @@ class RequestRefusal(NamedTuple):
 
 def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
-    routes: list[BaseRoute] = [*_entry_routes(state.locks)]
+    routes: list[BaseRoute] = [*_entry_routes(state.locks), *session_pages.routes(state)]
     handlers: Any = {HTTPException: _show_http_error, ToolbusError: _show_error}
     app = Starlette(routes=routes, exception_handlers={**handlers, Exception: _show_failure})
     app.router.redirect_slashes = False

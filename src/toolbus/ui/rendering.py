@@ -11,6 +11,7 @@ import jinja2
 from toolbus.history.descriptions import utc_time
 from toolbus.history.durations import duration_of
 from toolbus.settings.visible_text import make_visible
+from toolbus.ui import entry_texts
 
 _TEMPLATES = files(__package__) / "templates"
 
@@ -38,6 +39,8 @@ def _environment() -> jinja2.Environment:
     environment.filters["visible"] = visible
     environment.filters["duration"] = duration_of
     environment.filters["utc_time"] = utc_time
+    environment.filters |= entry_texts.FILTERS
+    environment.globals |= entry_texts.GLOBALS
     return environment
 
 

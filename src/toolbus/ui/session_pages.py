@@ -1,0 +1,122 @@
+"""The pages of one session: its timeline, and the history of each message and call."""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from time import time_ns
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from toolbus.approvals.records import readable_questions
+from toolbus.approvals.recovery import with_effective_state
+from toolbus.history.lookup import find_match, find_session
+from toolbus.history.message_history import history_of
+from toolbus.history.timeline import MessageEntry, Timeline, read_timeline
+from toolbus.settings.usage_error import UsageError
+from toolbus.ui.entry_texts import MOST_CALLS, strip
+from toolbus.ui.responses import fragment, page
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse
+    from starlette.routing import BaseRoute
+
+    from toolbus.approvals.questions import Question
+    from toolbus.store.sql_reader import IdKind, SqlReader
+    from toolbus.ui.state import UiState
+
+MOST_NODES = 1_800
+"""The most nodes of the turns on the first screen; the frame of the page has some more."""
+
+_MOST_MESSAGES, _MOST_DIGITS = 200, 15
+_MOST_QUESTIONS = 1_000
+"""The most questions of a session that are read for those without an answer."""
+
+
+def routes(state: UiState) -> list[BaseRoute]:
+    """Return the routes of the pages about one session."""
+
+    def show_session(request: Request) -> HTMLResponse:
+        (name,) = _names(request, 1)
+        after = _number(request.query_params.get("after", "0"))
+        with state.reading() as reader:
+            session = reader.session(name)
+            if session is None:
+                raise HTTPException(404, f"no session {name!r}")
+            timeline = shorten(read_timeline(reader, session, after, _MOST_MESSAGES))
+            if request.query_params.get("part"):
+                return fragment("part.html", timeline=timeline)
+            waiting = _waiting(reader, name)
+        latest = max(0, session.messages - _MOST_MESSAGES // 4)
+        return page(request, "session.html", timeline=timeline, waiting=waiting, latest=latest)
+
+    def show_entry(request: Request, kind: IdKind) -> HTMLResponse:
+        session_name, name = _names(request, 2)
+        with state.reading() as reader:
+            try:
+                session = find_session(reader, session_name)
+                history = history_of(reader, find_match(reader, kind, name, session))
+            except UsageError as error:
+                raise HTTPException(404, str(error)) from None
+        title = f"Call {name}" if kind == "call" else f"{history.role or 'refused'} message {name}"
+        return page(request, "entry.html", history=history, title=title.capitalize())
+
+    return [
+        Route("/sessions/{names:path}", show_session),
+        Route("/messages/{names:path}", lambda request: show_entry(request, "message")),
+        Route("/calls/{names:path}", lambda request: show_entry(request, "call")),
+    ]
+
+
+def shorten(timeline: Timeline, most_nodes: int = MOST_NODES) -> Timeline:
+    """Return the beginning of *timeline* that has at most about *most_nodes* nodes as HTML.
+
+    It ends between two messages: records before a message stay with it.
+    """
+    entries = [(turn, entry) for turn in timeline.turns for entry in turn.messages]
+    nodes, cut, seq = 0, 0, timeline.after + 1
+    for place, (_, entry) in enumerate(entries):
+        nodes += _nodes_of(entry)
+        if entry.seq > seq:
+            cut, seq = place, entry.seq
+        if cut and nodes > most_nodes:
+            break
+    else:
+        return timeline
+    groups = groupby(entries[:cut], lambda pair: id(pair[0]))
+    pairs = [list(group) for _, group in groups]
+    turns = [replace(each[0][0], messages=tuple([entry for _, entry in each])) for each in pairs]
+    return replace(timeline, turns=tuple(turns), end=seq - 1, has_more=True)
+
+
+def _nodes_of(entry: MessageEntry) -> int:
+    """Return about the number of nodes of *entry*."""
+    calls = [
+        15 + len(strip(call.dispatches + (call.answer.dispatches if call.answer else ())))
+        for call in entry.calls[:MOST_CALLS]
+    ]
+    return 12 + len(strip(entry.dispatches)) + sum(calls)
+
+
+def _waiting(reader: SqlReader, session_id: str) -> list[Question]:
+    """Return the questions of a session that wait for a person."""
+    now_ns = time_ns()
+    questions = islice(readable_questions(reader, session_id), _MOST_QUESTIONS)
+    current = [with_effective_state(question, now_ns) for question in questions]
+    return [question for question in current if question.state in {"pending", "hosted"}]
+
+
+def _names(request: Request, count: int) -> list[str]:
+    """Return *count* ids from the path: they may contain "/" in its quoted form."""
+    quoted = request.scope["raw_path"].decode("ascii").split("/", count + 1)[2:]
+    if len(quoted) < count:
+        raise HTTPException(404, "the address has no id")
+    return [unquote(name) for name in quoted]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
