@@ -29,7 +29,7 @@ COMMANDS = (
     *("guide", "handlers", "hook"),
     *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "schema"),
     "sessions",
-    *("setup", "show", "trust"),
+    *("setup", "show", "trust", "ui"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on
@@ -103,8 +103,8 @@ async def test_each_command_has_examples(command, name):
     done = command(name, "--help")
 
     assert (done.returncode, done.stderr) == (0, "")
-    # What these write is JSON anyway.
-    assert name in {"completion", "export", "hook", "proxy", "schema"} or re.search(
+    # What these write is JSON anyway, and a page is for people.
+    assert name in {"completion", "export", "hook", "proxy", "schema", "ui"} or re.search(
         r"^  --json +\w", done.stdout, re.MULTILINE
     )
     assert done.stdout.count(f"\n  toolbus {name} ") >= 3

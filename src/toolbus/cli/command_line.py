@@ -46,6 +46,7 @@ COMMANDS = {
     "setup": "activate a policy, redaction and hooks for coding agents",
     "show": "print the messages and interventions of a session",
     "trust": "trust the toolbus.toml of a project",
+    "ui": "show the sessions of a store in the browser",
 }
 """The commands with their summaries; each is a module of this package, imported when called."""
 
@@ -59,6 +60,7 @@ examples:
   toolbus run "what is in here?" --tools files     work, with your model
   toolbus sessions agent.db          the sessions in the store agent.db
   toolbus schema > toolbus.schema.json       for your editor
+  toolbus ui agent.db                the same in the browser, and more
   toolbus show agent.db 3f9a         the session with an id that begins so
   toolbus explain agent.db 8c01      a message's history, with all reasons
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines

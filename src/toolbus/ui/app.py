@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -31,6 +31,7 @@ logger = logging.getLogger("toolbus")
 
 _HEADERS = {
     "cache-control": "no-store",
+    "connection": "close",  # The server limits the time of a connection's first request alone.
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -39,23 +40,16 @@ _HEADERS = {
 }
 _POLICY = "default-src 'none'; frame-ancestors 'none'"
 _FORM = "application/x-www-form-urlencoded"
-_MOST_BYTES, _MOST_FIELDS, _BODY_SECONDS = 2**16, 100, 10.0
+_MOST_BYTES, _MOST_FIELDS, _SECONDS = 2**16, 100, 10.0
 _ENTER, _EVENTS = "/enter", "/events"
-_NO_LOGIN = "open the link on the terminal of `toolbus ui`, or press Enter there for a new link"
-
-
-class RequestRefusal(NamedTuple):
-    """A request is refused with *status* and *reason*."""
-
-    status: int
-    reason: str
+_WAY_IN = "open the link on the terminal of `toolbus ui`, or press Enter there for a new link"
 
 
 def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
     routes: list[BaseRoute] = [*_entry_routes(state.locks), *session_pages.routes(state)]
-    handlers: Any = {HTTPException: _show_http_error, ToolbusError: _show_error}
-    app = Starlette(routes=routes, exception_handlers={**handlers, Exception: _show_failure})
+    errors = (HTTPException, ToolbusError, Exception)
+    app = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _show_error))
     app.router.redirect_slashes = False
     return LockedApp(app, state.locks)
 
@@ -68,8 +62,6 @@ class LockedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] != "http":
-            return  # No other protocol is served.
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -78,91 +70,76 @@ class LockedApp:
                 headers.setdefault("content-security-policy", _POLICY)
             await send(message)
 
-        request = Request(scope, receive)
-        refusal = find_refusal(request, self._locks) or await _read_form(request)
-        if refusal is not None:
-            await notice(request, *refusal)(scope, receive, send_safely)
-            return
+        request, app = Request(scope, receive), self._app
         try:
-            await self._app(scope, receive, send_safely)
+            check_request(request, self._locks)
+            if request.method == "POST":
+                scope["toolbus.form"] = await _read_form(request)
+        except HTTPException as error:
+            app = _show_error(request, error)
+        try:
+            await app(scope, receive, send_safely)
         except Exception:
             logger.exception("could not answer a request of the page")
 
 
-def find_refusal(request: Request, locks: UiLocks) -> RequestRefusal | None:
-    """Return the reason against *request*, which comes from anywhere; None lets it pass."""
-    headers, path = request.headers, request.url.path
-    hosts = headers.getlist("host")
+def check_request(request: Request, locks: UiLocks) -> None:
+    """Raise `HTTPException` unless *request* may read the page, or post to it."""
+    hosts, target = request.headers.getlist("host"), request.scope["raw_path"]
     if hosts not in ([locks.host], [locks.numeric_host]):
-        return RequestRefusal(421, f"this address is not the page's; {_NO_LOGIN}")
-    target = request.scope["raw_path"]
+        raise HTTPException(421, f"this address is not the page's; {_WAY_IN}")
     if not target.startswith(b"/") or target.startswith(b"//"):
-        return RequestRefusal(400, "expected a path")
+        raise HTTPException(400, "expected a path")
     if request.method not in {"GET", "HEAD", "POST"}:
-        return RequestRefusal(405, "expected GET or POST")
+        raise HTTPException(405, "expected GET or POST")
     if is_foreign(request, hosts[0]):
-        return RequestRefusal(
-            403, "the request comes from another page; open this page by its link"
-        )
-    if path == _ENTER:
-        return None
+        raise HTTPException(403, f"another page sent this request; {_WAY_IN}")
+    if request.scope["path"] == _ENTER:
+        return
     login = locks.find_login(request.cookies.get(locks.cookie_name, ""), hosts[0])
     if login is None:
-        return RequestRefusal(401, f"this browser is not logged in; {_NO_LOGIN}")
+        raise HTTPException(401, f"this browser is not logged in; {_WAY_IN}")
     if request.method == "POST" and login.host == locks.numeric_host:
-        return RequestRefusal(403, locks.reason_not_to_answer(login))
+        raise HTTPException(403, locks.reason_not_to_answer(login))
     request.scope["toolbus.login"] = login
-    return None
 
 
 def is_foreign(request: Request, host: str) -> bool:
-    """Return whether another page than that of *host* causes *request*.
+    """Return whether a page elsewhere than at *host* sent *request*, by the browser's headers.
 
-    A browser tells by `Origin` and `Sec-Fetch-Site`. The origin of our own forms is "null", due to
-    `Referrer-Policy: no-referrer` (Fetch, "append a request Origin header").
+    The origin of our own forms is "null", due to `Referrer-Policy: no-referrer`: see the Fetch
+    standard, "append a request Origin header".
     """
-    headers = request.headers
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    is_own_origin = origin == f"http://{host}" or (origin == "null" and site == "same-origin")
+    names = ("origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+    origin, site, mode, purpose = map(request.headers.get, names)
+    is_ours = origin == f"http://{host}" or (origin == "null" and site == "same-origin")
     if request.method == "POST":
-        return not (is_own_origin and site in {None, "same-origin"})
-    if origin is not None and not is_own_origin:
-        return True
+        return not is_ours or site not in {None, "same-origin"}
     if site in {None, "none", "same-origin"}:
-        return False
-    is_link = headers.get("sec-fetch-mode") == "navigate"
-    is_link = is_link and headers.get("sec-fetch-dest") == "document"
-    return not is_link or request.url.path == _EVENTS
+        return origin is not None and not is_ours
+    is_link = (mode, purpose) == ("navigate", "document")
+    return not is_link or request.scope["path"] == _EVENTS
 
 
-async def _read_form(request: Request) -> RequestRefusal | None:
-    """Read the fields of a posted form into the scope, or return the reason against it."""
-    if request.method != "POST":
-        return None
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        return RequestRefusal(415, "expected a form")
+async def _read_form(request: Request) -> dict[str, str]:
+    """Return the fields of the posted form; raises `HTTPException`."""
+    if request.headers.get("content-type", "").partition(";")[0] != _FORM:
+        raise HTTPException(415, "expected a form")
     body = bytearray()
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > _MOST_BYTES:
-                    return RequestRefusal(413, f"expected a form of at most {_MOST_BYTES:,} bytes")
+                    raise HTTPException(413, f"expected a form of at most {_MOST_BYTES:,} bytes")
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except TimeoutError:
-        return RequestRefusal(408, f"the form took more than {_BODY_SECONDS:g} s")
+        raise HTTPException(408, f"the form took more than {_SECONDS:g} s") from None
     except (ClientDisconnect, ValueError):
-        return RequestRefusal(400, "the form cannot be read")
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        return RequestRefusal(400, "a field of the form is repeated")
-    request.scope["toolbus.form"] = fields
-    return None
-
-
-def notice(request: Request, status: int, reason: str, *, code: str = "") -> Response:
-    """Return a page with *reason* for the person, and with *code* the button that logs in."""
-    return page(request, "notice.html", status, reason=reason, code=code)
+        raise HTTPException(400, "the form cannot be read") from None
+    if len(fields := dict(pairs)) < len(pairs):
+        raise HTTPException(400, "a field of the form is repeated")
+    return fields
 
 
 def _entry_routes(locks: UiLocks) -> list[Route]:
@@ -170,7 +147,7 @@ def _entry_routes(locks: UiLocks) -> list[Route]:
 
     def show_entry(request: Request) -> Response:
         code = request.query_params.get("code", "")
-        reason = "This link logs in one browser, once." if code else f"the link is cut; {_NO_LOGIN}"
+        reason = "This link logs in one browser, once." if code else f"the link is cut; {_WAY_IN}"
         return notice(request, 200, reason, code=code)
 
     def enter(request: Request) -> Response:
@@ -184,14 +161,14 @@ def _entry_routes(locks: UiLocks) -> list[Route]:
     return [Route(_ENTER, show_entry), Route(_ENTER, enter, methods=["POST"])]
 
 
-def _show_http_error(request: Request, error: HTTPException) -> Response:
-    return notice(request, error.status_code, error.detail)
+def notice(request: Request, status: int, reason: str, *, code: str = "") -> Response:
+    """Return a page with *reason* for the person, and with *code* the button that logs in."""
+    return page(request, "notice.html", status, reason=reason, code=code)
 
 
-def _show_error(request: Request, error: ToolbusError) -> Response:
-    return notice(request, 500, str(error))
-
-
-def _show_failure(request: Request, error: Exception) -> Response:
-    del error  # Its text may contain anything; the log has it.
+def _show_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return notice(request, error.status_code, error.detail)
+    if isinstance(error, ToolbusError):
+        return notice(request, 500, str(error))
     return notice(request, 500, "the page failed; the terminal of `toolbus ui` shows the error")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PERSON_COMMANDS = frozenset(
     {"answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login", "logout"}
-    | {"pin", "setup", "trust", "uninstall", "untrust"}
+    | {"pin", "setup", "trust", "ui", "uninstall", "untrust"}
 )
 """Subcommands that answer, trust, install, pin, log in, or change what a session keeps.
 
