@@ -43,6 +43,7 @@ class SqlStatements(NamedTuple):
     session_of_key: str
     sessions_after: str
     newest_sessions: str
+    recent_sessions: str
     ids_from: Mapping[IdKind, str]
     ids_before: Mapping[IdKind, str]
     mentions_from: str
@@ -64,8 +65,9 @@ class SqlStatements(NamedTuple):
 class SqlReader(StoreReader):
     """A reader of the store *where* by its *statements*, also by ids of messages and calls.
 
-    Rows are found by an index, so that a lookup in 10,000,000 rows costs no more than in 10,000. A
-    list has at most `FEW` entries unless documented otherwise.
+    Rows are found by an index, so that a lookup in 10,000,000 rows costs no more than in 10,000;
+    only `recent_sessions` looks at each session. A list has at most `FEW` entries unless documented
+    otherwise.
 
     *indexed* encodes an id for its column, and *unescape* decodes it: both are for a database that
     cannot store every text there.
@@ -100,6 +102,11 @@ class SqlReader(StoreReader):
         while rows := self._rows(self._statements.sessions_after, after, _MANY):
             yield from map(self._session_row, rows)
             after = rows[-1][0]
+
+    def recent_sessions(self, limit: int, start: int = 0) -> list[SessionRow]:
+        """Return the sessions after the first *start*, the latest written first."""
+        rows = self._rows(self._statements.recent_sessions, limit, start)
+        return [self._session_row(row) for row in rows]
 
     def session(self, session_id: str) -> SessionRow | None:
         """Return the session with exactly this id; None if there is none."""

@@ -1,4 +1,4 @@
-"""Each statement that reads a store finds its rows by an index, as the plans of the server say.
+"""Each statement that reads rows of sessions finds them by an index, as the server's plans say.
 
 So it is in the order of that index: a sort could need a temporary file, for which a full disk has
 no room.
@@ -19,7 +19,7 @@ from toolbus.store.postgres.connection import PostgresLink, Watchdog
 STATEMENTS = {
     f"{name} {kind}".strip(): statement
     for name, value in reader.STATEMENTS._asdict().items()
-    if name != "changes"
+    if name not in {"changes", "recent_sessions"}
     for kind, statement in (value.items() if isinstance(value, dict) else [("", value)])
 }
 NUMBERS = {"session", "key", "seq", "place", "LIMIT", "coalesce"}

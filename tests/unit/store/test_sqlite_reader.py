@@ -37,6 +37,7 @@ from toolbus.store.store_reader import MessageRow
 
 STATEMENTS = sqlite_reader.STATEMENTS._asdict()
 PRAGMA = STATEMENTS.pop("changes")
+RECENT = STATEMENTS.pop("recent_sessions")
 for name in ("ids_from", "ids_before"):
     STATEMENTS |= {f"{name} {kind}": text for kind, text in STATEMENTS.pop(name).items()}
 
@@ -90,6 +91,25 @@ async def test_nothing_is_found_by_a_scan(path, name):
         plan = [row[3] for row in other.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[name]}", values)]
     assert any(line.startswith("SEARCH") for line in plan)
     assert not [line for line in plan if line.startswith(("SCAN", "USE TEMP"))]
+
+
+async def test_recent_sessions_are_the_latest_written_first(path):
+    for name in ("a", "b", "c", "a"):
+        await append(path, user(f"{name}-{os.urandom(4).hex()}"), session_id=name)
+
+    with SqliteReader(path) as reader:
+        pages = [reader.recent_sessions(2), reader.recent_sessions(2, 2)]
+    assert [[row.id for row in page] for page in pages] == [["a", "c"], ["b"]]
+    assert [row.messages for row in pages[0]] == [2, 1]
+
+
+async def test_originals_are_looked_up_for_the_listed_sessions_only(path):
+    for name in ("a", "b", "c"):
+        await append(path, user(name), session_id=name)
+
+    with closing(sqlite3.connect(path)) as other:
+        plan = [row[3] for row in other.execute(f"EXPLAIN QUERY PLAN {RECENT}", (2, 0))]
+    assert [line for line in plan if line.startswith("SCAN")] == ["SCAN sessions"]
 
 
 async def test_states_are_found_by_their_names_before_there_was_an_index(path):

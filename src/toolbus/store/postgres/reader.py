@@ -57,6 +57,8 @@ STATEMENTS = SqlStatements(
     sessions_after=f"{_SESSION} WHERE key > %s ORDER BY key LIMIT %s",
     newest_sessions="""SELECT coalesce(long_id, id) FROM toolbus.sessions
         WHERE key IS NOT NULL ORDER BY key DESC LIMIT %s""",
+    recent_sessions=f"""{_SESSION} WHERE key IS NOT NULL
+        ORDER BY updated_ns DESC, key DESC LIMIT %s OFFSET %s""",
     ids_from={
         "session": """SELECT coalesce(long_id, id) FROM toolbus.sessions
             WHERE id >= %s AND key IS NOT NULL ORDER BY id LIMIT %s""",

@@ -49,6 +49,7 @@ STATEMENTS = SqlStatements(
     sessions_after=f"{_SESSION} WHERE key > ? ORDER BY key LIMIT ?",
     newest_sessions="""SELECT id FROM sessions
         WHERE key > (SELECT max(key) FROM sessions) - ? ORDER BY key DESC""",
+    recent_sessions=f"{_SESSION} ORDER BY updated_ns DESC, key DESC LIMIT ? OFFSET ?",
     ids_from={
         "session": "SELECT id FROM sessions WHERE id >= ? ORDER BY id LIMIT ?",
         "message": "SELECT DISTINCT id FROM messages WHERE id >= ? ORDER BY id LIMIT ?",
