@@ -47,7 +47,8 @@ _WAY_IN = "open the link on the terminal of `toolbus ui`, or press Enter there f
 
 def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
-    routes: list[BaseRoute] = [*_entry_routes(state.locks), *session_pages.routes(state)]
+    routes: list[BaseRoute] = _entry_routes(state.locks)
+    routes += session_pages.routes(state)
     errors = (HTTPException, ToolbusError, Exception)
     app = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _show_error))
     app.router.redirect_slashes = False
@@ -142,7 +143,7 @@ async def _read_form(request: Request) -> dict[str, str]:
     return fields
 
 
-def _entry_routes(locks: UiLocks) -> list[Route]:
+def _entry_routes(locks: UiLocks) -> list[BaseRoute]:
     """Return the login; only a POST uses the link up, since previews and crawlers send GET."""
 
     def show_entry(request: Request) -> Response:
