@@ -1,7 +1,8 @@
-"""`toolbus export`: sessions of a store as JSON Lines."""
+"""`toolbus export`: sessions of a store as JSON Lines, or one as a page of HTML."""
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,7 @@ from toolbus.formats.native import (
 )
 from toolbus.history.lookup import find_session
 from toolbus.settings.files import replacing
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.store.store_reader import first_folder, whole
 
@@ -37,10 +39,15 @@ examples:
   toolbus export agent.db -o all.jsonl           all sessions, into a new file
   toolbus export agent.db s-17 | less            one session, to read
   toolbus export agent.db -o all.jsonl --force   replace the file
+  toolbus export --html agent.db s-17            one session, as s-17.html
 
 A line opens each session; its messages follow, then its ledger records (digests
 without values), and a line with their counts. `toolbus replay` reads the file
-without loss. The state of components is left out: it may be secret."""
+without loss. The state of components is left out: it may be secret.
+
+A page of HTML needs no server and makes no request. It needs `toolbus[ui]`."""
+
+_LONGEST_NAME = 80
 
 
 def command() -> Command:
@@ -51,12 +58,15 @@ def command() -> Command:
         "sessions", metavar="SESSION", nargs="*", help="its id, or the beginning; default: all"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written atomically")
+    parser.add_argument("--html", action="store_true", help="write one session as a page of HTML")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         store, sessions = parsed.store, parsed.sessions
         if store is not None and not is_store(store):
             store, sessions = None, [store, *sessions]
+        if parsed.html:
+            return _export_page(store_address(store), sessions, parsed)
         return _export(output, _lines(store_address(store), sessions), parsed)
 
     return parser, run
@@ -81,6 +91,28 @@ def _export(output: Output, lines: Generator[Line], parsed: argparse.Namespace) 
             progress.show(f"{messages_count:,} messages, session {sessions_count + 1:,}")
     errors.write(f"toolbus: {count_things(sessions_count, 'session')} written to {file}\n")
     return 0
+
+
+def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespace) -> int:
+    """Write one session to a new file of HTML, and the counts to standard error; return 0."""
+    from toolbus.ui.export_page import read_parts, write_session  # noqa: PLC0415 - an extra
+
+    if len(sessions) != 1:
+        raise UsageError("give one session to --html; see `toolbus sessions`")
+    with open_reader(address, live=True) as reader:
+        session = find_session(reader, sessions[0])
+        file = Path(parsed.output or f"{file_name(session.id)}.html")
+        with replacing(file, force=parsed.force) as stream:
+            write_session(stream, read_parts(reader, session), session)
+    count = count_things(session.messages, "message")
+    Output(sys.stderr).write(f"toolbus: {count} written to {file}\n")
+    return 0
+
+
+def file_name(session_id: str) -> str:
+    """Return *session_id* as the name of a file, without its extension."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", session_id)[:_LONGEST_NAME].lstrip(".-")
+    return name or "session"
 
 
 def _lines(address: str, wanted: Sequence[str]) -> Generator[Line]:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
-
+from toolbus.errors import LoadError
 from toolbus.history.descriptions import utc_time
 from toolbus.history.durations import duration_of
+from toolbus.settings.extras import needs_extra
 from toolbus.settings.visible_text import make_visible
 from toolbus.ui import entry_texts
+
+try:
+    import jinja2
+except ImportError as error:
+    msg = needs_extra("the page needs Jinja", "ui")
+    raise LoadError(msg) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TEMPLATES = files(__package__) / "templates"
 
@@ -19,6 +28,11 @@ _TEMPLATES = files(__package__) / "templates"
 def render(template: str, **values: Any) -> str:
     """Return the HTML of *template*, a file of the folder `templates`."""
     return _environment().get_template(template).render(values)
+
+
+def render_lazily(template: str, **values: Any) -> Iterator[str]:
+    """Yield the HTML of *template* piece by piece, so that a value may be a long iterator."""
+    return _environment().get_template(template).generate(values)
 
 
 @cache
