@@ -21,7 +21,7 @@ from toolbus.cli.parser import make_parser
 from toolbus.history.descriptions import describe_change, describe_priority
 from toolbus.history.durations import duration_of
 from toolbus.history.lookup import find_match, find_session
-from toolbus.history.message_history import history_of
+from toolbus.history.message_history import NEVER_RAN, history_of
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
@@ -132,7 +132,8 @@ class HistoryWriter:
         self._requested(call.asked, f"in message {call.asked_in}" if call.asked_in else "")
         self._section("as it ran")
         if call.ran is None:
-            self._screen.line("it did not run" if call.status else "not known", indent=2)
+            text = "it did not run" if call.status in NEVER_RAN else "not known"
+            self._screen.line(text, indent=2)
         elif call.asked and _same(call.asked, call.ran):
             self._screen.line("as the model asked", indent=2)
         else:

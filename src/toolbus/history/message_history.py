@@ -32,8 +32,10 @@ _decode: Any = decoder(Any)
 _LOOKAHEAD = 1_000
 """The messages that are searched for the model's next one."""
 
-_NEVER_RAN = {"denied", "unknown_tool", "invalid_arguments", "interrupted", "answered"}
-_STATUSES = _NEVER_RAN | {"timeout", "cancelled"}
+NEVER_RAN = {"denied", "unknown_tool", "invalid_arguments", "interrupted", "answered"}
+"""The statuses of calls whose tool did not run."""
+
+_STATUSES = NEVER_RAN | {"timeout", "cancelled"}
 
 
 class ValueView(Struct, frozen=True, kw_only=True, rename={"has_value": "kept"}):
@@ -154,10 +156,10 @@ def status_of(message: ToolMessage, dispatches: tuple[DispatchView, ...] = ()) -
 def executed_call(answer: ToolMessage, status: str) -> ToolCall | None:
     """Return the call as it ran, given its *status*; None if it did not run or is not known."""
     response = answer.tool_response
-    if response is None or status in _NEVER_RAN:
+    if response is None or response.parameters is None or status in NEVER_RAN:
         return None
-    arguments = response.parameters or {}
-    return ToolCall(id=answer.tool_call_id, name=answer.tool_name, arguments=arguments)
+    call_id, arguments = answer.tool_call_id, response.parameters
+    return ToolCall(id=call_id, name=answer.tool_name, arguments=arguments)
 
 
 def _call_history(match: Match, dispatches: tuple[DispatchView, ...]) -> CallHistory:

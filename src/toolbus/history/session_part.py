@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from toolbus.bus.ledger.records import is_notable
@@ -27,6 +28,10 @@ _OF_REQUEST = {
     event.name for event in (RUN_BEFORE, TOOLS_PROVIDE, MODEL_CALL_BEFORE, MODEL_CALL_ERROR)
 }
 """The events before a message that has no id yet."""
+
+
+_MOST_UNSTORED = 100
+"""The most slots without a message that stand before one message; further ones are dropped."""
 
 
 class Slot:
@@ -56,6 +61,8 @@ class SessionPart:
         self._calls: dict[str, list[Slot]] = {}
         # Dispatches of a request, until its message or the end of the turn.
         self._request: list[tuple[int, DispatchRecord]] = []
+        self._unstored, self._elsewhere = Counter[int](), set[str]()
+        self.is_cut = False
         for row in rows:
             self._add(row)
         self._late = [row for row in map(self._find_answer, self._open_calls()) if row]
@@ -157,15 +164,26 @@ class SessionPart:
     def _add_unstored(self, record: DispatchRecord, seq: int) -> None:
         """Add a slot for a refused message or a program's call, unless another part has it."""
         call_id, is_telling = record.call_id, _is_telling(record)
+        if {record.subject, call_id} & self._elsewhere:
+            return
         if call_id and (is_telling or record.event == TOOL_CALL_BEFORE.name):
-            if not self._reader.messages_of_call(call_id, self._key):
+            if self._reader.messages_of_call(call_id, self._key):
+                self._elsewhere.add(call_id)
+            else:
                 self._calls[call_id] = [self._stand_alone(record, seq, call_id)]
-        elif is_telling and not self._reader.messages_of(record.subject, self._key):
-            self._messages[record.subject] = self._stand_alone(record, seq)
+        elif is_telling:
+            if self._reader.messages_of(record.subject, self._key):
+                self._elsewhere.add(record.subject)
+            else:
+                self._messages[record.subject] = self._stand_alone(record, seq)
 
     def _stand_alone(self, record: DispatchRecord, seq: int, call_id: str = "") -> Slot:
         slot = Slot(seq, record.subject)
-        self._slots.append(slot)
+        self._unstored[seq] += 1
+        if self._unstored[seq] <= _MOST_UNSTORED:
+            self._slots.append(slot)
+        else:
+            self.is_cut = True
         if call_id:
             slot.calls.append(Slot(seq, call_id))
             slot = slot.calls[0]

@@ -104,7 +104,8 @@ class Turn(Struct, frozen=True, kw_only=True):
 class Timeline(Struct, frozen=True, kw_only=True):
     """The *turns* of a session from message *after* + 1 to message *end*.
 
-    *damage* names unreadable records.
+    *damage* names unreadable records. *is_cut*: it has too many records without a message, and
+    leaves some out.
     """
 
     session: SessionRow
@@ -112,6 +113,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
     after: int
     end: int
     has_more: bool
+    is_cut: bool = False
     damage: tuple[str, ...] = ()
 
 
@@ -142,6 +144,7 @@ def read_timeline(
         after=after,
         end=end,
         has_more=has_more,
+        is_cut=part.is_cut or len(batches) == _MOST_BATCHES,
         damage=tuple([batch.problem for batch in batches if batch.damage]),
     )
 

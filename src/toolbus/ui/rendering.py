@@ -11,7 +11,7 @@ from toolbus.history.descriptions import utc_time
 from toolbus.history.durations import duration_of
 from toolbus.settings.extras import needs_extra
 from toolbus.settings.visible_text import make_visible
-from toolbus.ui import entry_texts
+from toolbus.ui.filters import FILTERS, GLOBALS
 
 try:
     import jinja2
@@ -53,8 +53,8 @@ def _environment() -> jinja2.Environment:
     environment.filters["visible"] = visible
     environment.filters["duration"] = duration_of
     environment.filters["utc_time"] = utc_time
-    environment.filters |= entry_texts.FILTERS
-    environment.globals |= entry_texts.GLOBALS
+    environment.filters |= FILTERS
+    environment.globals |= GLOBALS
     return environment
 
 

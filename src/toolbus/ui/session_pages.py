@@ -13,11 +13,12 @@ from starlette.routing import Route
 
 from toolbus.approvals.records import readable_questions
 from toolbus.approvals.recovery import with_effective_state
+from toolbus.history.entry_texts import strip
 from toolbus.history.lookup import find_match, find_session
 from toolbus.history.message_history import history_of
 from toolbus.history.timeline import MessageEntry, Timeline, read_timeline
 from toolbus.settings.usage_error import UsageError
-from toolbus.ui.entry_texts import MOST_CALLS, strip
+from toolbus.ui.filters import MOST_CALLS
 from toolbus.ui.responses import fragment, page
 
 if TYPE_CHECKING:
@@ -94,12 +95,12 @@ def shorten(timeline: Timeline, most_nodes: int = MOST_NODES) -> Timeline:
 
 
 def _nodes_of(entry: MessageEntry) -> int:
-    """Return about the number of nodes of *entry*."""
+    """Return the most nodes that *entry* may have."""
     calls = [
-        15 + len(strip(call.dispatches + (call.answer.dispatches if call.answer else ())))
+        19 + len(strip(call.dispatches + (call.answer.dispatches if call.answer else ())))
         for call in entry.calls[:MOST_CALLS]
     ]
-    return 12 + len(strip(entry.dispatches)) + sum(calls)
+    return 16 + len(strip(entry.dispatches)) + sum(calls)
 
 
 def _waiting(reader: SqlReader, session_id: str) -> list[Question]:

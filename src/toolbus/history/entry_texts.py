@@ -1,10 +1,9 @@
-"""Texts of messages, calls, handlers and values, as the templates show them."""
+"""Texts about messages, calls, handlers and values in a timeline."""
 
 from __future__ import annotations
 
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import UNSET
@@ -16,10 +15,9 @@ from toolbus.messages.records import decode, encode
 from toolbus.settings.differences import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.history.message_history import DispatchView, HandlerView, ValueView
-    from toolbus.history.timeline import CallEntry, Turn
     from toolbus.messages.records import ToolCall
 
 _MOST_LINES, _MOST_CHARS = 6, 600
@@ -30,9 +28,6 @@ _MOST_COMPARED = 500
 
 _MOST_STEPS = 12
 """The most handlers of one strip; further ones are counted."""
-
-MOST_CALLS = 40
-"""The most calls of one message in the timeline; further ones are counted."""
 
 _STATUS_WORDS = {
     "asked": "asked, no answer yet",
@@ -56,19 +51,6 @@ class Step(NamedTuple):
 
     status: str
     words: str
-
-
-class Bar(NamedTuple):
-    """The start and the width of a bar, in percent of its turn."""
-
-    x: float
-    width: float
-
-
-def address(kind: str, session_id: str, name: str = "", **query: object) -> str:
-    """Return the address of the page of *kind* for a session, or for its message or call *name*."""
-    path = "/".join([quote(text, safe="") for text in (session_id, name) if text])
-    return f"/{kind}/{path}" + (f"?{urlencode(query)}" if query else "")
 
 
 def excerpt(text: str) -> Excerpt:
@@ -151,25 +133,6 @@ def effect_of(handler: HandlerView) -> str:
     return f"{status} {describe_change(handler.fields, handler.before.size, handler.after.size)}"
 
 
-def bars(turn: Turn) -> dict[tuple[int, int], Bar]:
-    """Return the bars of the calls of *turn*, by the message's number and the call's place."""
-    calls = {
-        (entry.seq, place): call
-        for entry in turn.messages
-        for place, call in enumerate(entry.calls)
-        if call.started_ns and call.duration_ns
-    }
-    start = min([call.started_ns for call in calls.values()], default=0)
-    end = max([call.started_ns + call.duration_ns for call in calls.values()], default=0)
-    share = 100 / max(1, end - start)
-    return {place: _bar(call, start, share) for place, call in calls.items()}
-
-
-def _bar(call: CallEntry, start: int, share: float) -> Bar:
-    width = max(0.5, call.duration_ns * share)
-    return Bar(round(min((call.started_ns - start) * share, 100 - width), 2), round(width, 2))
-
-
 class DiffRow(NamedTuple):
     """A line of a difference; its *sign* is "-", "+" or " "."""
 
@@ -201,22 +164,3 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
         if tag != "equal":
             yield from [DiffRow("-", line) for line in old[i1:i2]]
             yield from [DiffRow("+", line) for line in new[j1:j2]]
-
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    "arguments": arguments_of,
-    "bars": bars,
-    "effect": effect_of,
-    "excerpt": excerpt,
-    "indented": indented,
-    "outcome_words": outcome_words,
-    "status_words": status_words,
-    "strip": strip,
-    "value_text": value_text,
-}
-GLOBALS: dict[str, Any] = {
-    "address": address,
-    "are_same": are_same,
-    "diff_rows": diff_rows,
-    "most_calls": MOST_CALLS,
-}
