@@ -91,18 +91,18 @@ class RunningUi:
 
 @contextmanager
 def running_ui(
-    address, *, targets=None, no_answers="", numeric=False, clock=time.monotonic, app=None
+    address, *, targets=None, no_answers="", numeric=False, clock=time.monotonic, make=make_app
 ):
     """Run the page of the store at *address* in a thread, and log in.
 
     *targets* are files for replays by name; with *no_answers*, a reason, the page only reads;
-    *numeric* logs in at 127.0.0.1; *app* wraps the application.
+    *numeric* logs in at 127.0.0.1; *make* makes the application for a state.
     """
     sockets = listen_on_loopback()
     port = sockets[0].getsockname()[1]
     locks = UiLocks(port, no_answers=no_answers, clock=clock)
     state = UiState(str(address), locks, targets or {})
-    server = PageServer((app or (lambda made: made))(make_app(state)))
+    server = PageServer(make(state))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)))
     thread.start()
     try:

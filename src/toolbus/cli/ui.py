@@ -10,6 +10,7 @@ import tempfile
 import threading
 import webbrowser
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,7 @@ from toolbus.store.store_factory import open_reader
 if TYPE_CHECKING:
     import argparse
     import socket
+    from collections.abc import Callable
 
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
@@ -45,6 +47,7 @@ your files and cookies do not see it, for it is on this terminal only. Without
 a terminal, and below an agent, the page only reads."""
 
 _LAST_PORT = 65_535
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 _REDIRECT = """\
 <!doctype html>
 <meta charset="utf-8"><title>toolbus</title>
@@ -71,6 +74,18 @@ class _PageEntry(NamedTuple):
                 f"  {numeric}\nThe answer code, for the page alone: "
                 f"{self.locks.answer_lock.show()}\nEnter prints a new link; Ctrl-C ends.\n"
             )
+
+    def open(self, output: Output, *, with_browser: bool) -> None:
+        """Lead the person to the page."""
+        self.renew()
+        if self.terminal is None:
+            output.write(f"to log in, open {self.file} in a browser\n")
+            output.write(f"the page only reads: {self.locks.answer_lock.refusal}\n")
+        # Elsewhere the browser would be one of the terminal, and take it over.
+        has_display = sys.platform == "darwin" or any(map(os.environ.get, _DISPLAYS))
+        if with_browser and has_display:
+            address = self.file.as_uri()
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
 
 def command() -> Command:
@@ -118,17 +133,13 @@ def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> 
     server = PageServer(make_app(UiState(address, locks, targets)))
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="toolbus-ui-"))
     entry = _PageEntry(locks, Path(folder) / "open.html", terminal)
-    entry.renew()
-    output.write(f"to log in, open {entry.file} in a browser\n")
-    if terminal is None:
-        output.write(f"the page only reads: {no_answers}\n")
-    names = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")  # Without them it may take the terminal over.
-    if not parsed.no_open and (sys.platform == "darwin" or any(map(os.environ.get, names))):
-        threading.Thread(target=webbrowser.open, args=[entry.file.as_uri()], daemon=True).start()
-    asyncio.run(_serve(server, sockets, entry))
+    lead = partial(entry.open, output, with_browser=not parsed.no_open)
+    asyncio.run(_serve(server, sockets, entry, lead))
 
 
-async def _serve(server: PageServer, sockets: list[socket.socket], entry: _PageEntry) -> None:
+async def _serve(
+    server: PageServer, sockets: list[socket.socket], entry: _PageEntry, lead: Callable[[], None]
+) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -145,4 +156,5 @@ async def _serve(server: PageServer, sockets: list[socket.socket], entry: _PageE
                 entry.renew()
 
         loop.add_reader(terminal.fileno(), read_line)
+    lead()  # Not before a signal removes the file as well.
     await server.serve(sockets=sockets)

@@ -40,7 +40,7 @@ _HEADERS = {
 }
 _POLICY = "default-src 'none'; frame-ancestors 'none'"
 _FORM = "application/x-www-form-urlencoded"
-_MOST_BYTES, _MOST_FIELDS, _SECONDS = 2**16, 100, 10.0
+_MOST_BYTES, _MOST_FIELDS, _SECONDS = 2**16, 100, 5.0
 _ENTER, _EVENTS = "/enter", "/events"
 _WAY_IN = "open the link on the terminal of `toolbus ui`, or press Enter there for a new link"
 
