@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from heapq import heappush, heappushpop
 from itertools import islice
@@ -61,6 +62,21 @@ class QuestionOverview(NamedTuple):
     next_ns: int = 0
 
 
+class QuestionTimes(Struct):
+    """The times of a question, and the *grant* that answered it; its texts are skipped."""
+
+    asked_ns: int
+    expires_ns: int
+    state: str = "pending"
+    answered_ns: int = 0
+    grant: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the question has no answer; it may have expired."""
+        return self.state in _WAITING
+
+
 class _PendingFields(Struct):
     """The fields that tell whether a question is pending; the rest of its record is skipped."""
 
@@ -68,7 +84,7 @@ class _PendingFields(Struct):
     state: str = "pending"
 
 
-_decode_pending = decoder(_PendingFields)
+_decode_pending, _decode_times = decoder(_PendingFields), decoder(QuestionTimes)
 
 
 def read_questions(
@@ -133,6 +149,14 @@ def count_pending(reader: SqlReader, now_ns: int) -> int:
         if pending is not None and pending.state == "pending" and now_ns < pending.expires_ns:
             count += 1
     return count
+
+
+def read_times(reader: SqlReader, session: int) -> Iterator[QuestionTimes]:
+    """Yield the times of the readable questions of the session with this key."""
+    for row in reader.states(session):
+        if row.body is not None and row.name.startswith(PREFIX):
+            with suppress(DecodeError):
+                yield _decode_times(row.body)
 
 
 def read_grants(reader: SqlReader, prefix: str = "") -> Iterator[Grant | Damaged]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -55,14 +56,23 @@ class Durations:
         self._buckets.update(other._buckets)
         self.count, self.total_ns = self.count + other.count, self.total_ns + other.total_ns
 
+    def count_below(self, limit_ns: int) -> int:
+        """Return the number of durations below *limit_ns*, within a bucket."""
+        return sum([count for place, count in self._buckets.items() if _middle(*place) < limit_ns])
+
     def quantile(self, share: float) -> int:
         """Return the duration that *share* of all durations do not exceed; 0 without any."""
         rank = ceil(share * self.count)
-        for (exponent, step), count in sorted(self._buckets.items()):
+        for place, count in sorted(self._buckets.items()):
             rank -= count
             if rank <= 0:
-                return ((2 * step + 1) << exponent) >> 1
+                return _middle(*place)
         return 0
+
+
+def _middle(exponent: int, step: int) -> int:
+    """Return the middle of a bucket."""
+    return ((2 * step + 1) << exponent) >> 1
 
 
 class HandlerFigures(Struct):
@@ -86,6 +96,10 @@ class Figures:
         self.values, self.messages = Counter[str](), Counter[str]()
         self.damaged = 0
         self._placeholders = set[int]()
+
+    def snapshot(self) -> Figures:
+        """Return a copy that does not change while this one counts on."""
+        return deepcopy(self, {id(self._placeholders): self._placeholders})
 
     def add_calls(self, calls: Mapping[tuple[str, str], int]) -> None:
         """Count calls by tool and status."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -15,11 +16,14 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from toolbus.errors import ToolbusError
-from toolbus.ui import session_pages
+from toolbus.ui import figure_pages, list_pages, session_pages
+from toolbus.ui.index_thread import following, make_index
 from toolbus.ui.locks import form_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.responses import Response
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,8 +53,17 @@ def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
     routes: list[BaseRoute] = _entry_routes(state.locks)
     routes += session_pages.routes(state)
+    index = make_index()
+    routes += [*list_pages.routes(state, index), *figure_pages.routes(index)]
+
+    @asynccontextmanager
+    async def follow_store(_: Starlette) -> AsyncIterator[None]:
+        with following(state.address, index):
+            yield
+
     errors = (HTTPException, ToolbusError, Exception)
-    app = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _show_error))
+    handlers: Any = dict.fromkeys(errors, _show_error)
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=follow_store)
     app.router.redirect_slashes = False
     return LockedApp(app, state.locks)
 
@@ -63,6 +76,9 @@ class LockedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":

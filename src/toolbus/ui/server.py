@@ -54,7 +54,7 @@ class PageServer(uvicorn.Server):
             app,
             http=LimitedProtocol,
             ws="none",
-            lifespan="off",
+            lifespan="on",
             log_config=None,
             log_level="critical",
             access_log=False,

@@ -1,0 +1,82 @@
+"""The list of sessions: the latest written first, as they run, with a search and filters."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from starlette.routing import Route
+
+from toolbus.history.session_index import MOST_SESSIONS, SessionFilter
+from toolbus.ui.responses import page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+    from toolbus.history.session_index import SessionIndex
+    from toolbus.ui.state import UiState
+
+_PAGE = 50
+"""The sessions of a page."""
+
+_CHOICES = 100
+"""The most choices of a filter."""
+
+
+def routes(state: UiState, index: SessionIndex) -> list[BaseRoute]:
+    """Return the route of the list."""
+
+    def show_list(request: Request) -> Response:
+        wanted, number, now_ns = _read_filter(request), _read_number(request), time.time_ns()
+        view, start = index.view, (number - 1) * _PAGE
+        if wanted == SessionFilter():
+            with state.reading() as reader:
+                rows = reader.recent_sessions(_PAGE + 1, start)
+            entries = [view.entry_of(row) for row in rows]
+        else:
+            entries = wanted.select(view, now_ns)[start : start + _PAGE + 1]
+        return page(
+            request,
+            "list.html",
+            entries=entries[:_PAGE],
+            now_ns=now_ns,
+            wanted=wanted,
+            is_filtered=wanted != SessionFilter(),
+            view=view,
+            is_bounded=len(view.entries) >= MOST_SESSIONS,
+            newer=_list_href(wanted, number - 1) if number > 1 else "",
+            older=_list_href(wanted, number + 1) if len(entries) > _PAGE else "",
+            agents=_choices(view.figures.agents, wanted.agent),
+            tools=_choices(view.figures.calls, wanted.tool),
+        )
+
+    return [Route("/", show_list)]
+
+
+def _read_filter(request: Request) -> SessionFilter:
+    query = request.query_params
+    texts = {name: query.get(name, "").strip() for name in ("q", "agent", "state", "tool")}
+    return SessionFilter(**texts, denied="denied" in query, asked="asked" in query)
+
+
+def _read_number(request: Request) -> int:
+    """Return the number of the wanted page, 1 if it is missing or odd."""
+    text = request.query_params.get("page", "")
+    return int(text) if re.fullmatch("[1-9][0-9]{0,6}", text) else 1
+
+
+def _list_href(wanted: SessionFilter, number: int) -> str:
+    conditions = {name: value for name, value in wanted._asdict().items() if value}
+    return f"/?{urlencode({**conditions, 'page': number})}"
+
+
+def _choices(known: Iterable[str], chosen: str) -> list[str]:
+    """Return the first of the *known* names, sorted, and the *chosen* name."""
+    names = sorted(known, key=str.casefold)[:_CHOICES]
+    return names if chosen in {"", *names} else [chosen, *names]

@@ -1,0 +1,79 @@
+"""Bar plots with their numbers: widths are in percent, so that texts keep their size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_BARS, _ROWS, _LABEL = 20, 50, 40
+"""The most bars of a plot, rows of its table, and characters of a label."""
+
+_HEIGHT = 40
+"""The pixels of a bar with its label."""
+
+
+class PlotSegment(NamedTuple):
+    """A part of a bar in the colour of *kind*; *start* and *width* are in percent."""
+
+    kind: str
+    start: float
+    width: float
+    value: str
+
+
+class PlotBar(NamedTuple):
+    """A bar, *top* pixels below the edge, with its label and value."""
+
+    label: str
+    value: str
+    top: int
+    segments: tuple[PlotSegment, ...]
+
+
+class BarPlot(NamedTuple):
+    """A plot of the highest bars, and a table of more: a label and its numbers, as texts."""
+
+    title: str
+    note: str
+    kinds: tuple[str, ...]
+    bars: tuple[PlotBar, ...]
+    height: int
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    further: int
+
+
+def plot_bars(
+    title: str,
+    counts: Mapping[str, Mapping[str, int]],
+    *,
+    text_of: Callable[[int], str] = "{:,}".format,
+    facts: Mapping[str, Mapping[str, str]] | None = None,
+    note: str = "",
+    is_sorted: bool = False,
+) -> BarPlot:
+    """Return the plot of *counts*, by label and kind of segment, the highest bar first.
+
+    Bars that are sorted already keep their order. *facts* are further columns of the table.
+    """
+    totals = {label: sum(kinds.values()) for label, kinds in counts.items()}
+    labels = list(totals) if is_sorted else sorted(totals, key=lambda label: -totals[label])
+    kinds = tuple(dict.fromkeys([kind for label in labels for kind in counts[label]]))
+    columns = ("total", *kinds) if len(kinds) > 1 else kinds
+    rows, bars, scale = [], [], 100 / max([1, *totals.values()])
+    for label in labels[:_ROWS]:
+        numbers = {"total": totals[label], **counts[label]}
+        texts = [text_of(numbers.get(column, 0)) for column in columns]
+        rows.append((label, *texts, *(facts[label].values() if facts else ())))
+    for number, label in enumerate(labels[:_BARS]):
+        start, segments = 0.0, []
+        for kind, count in counts[label].items():
+            segments.append(PlotSegment(kind, start, count * scale, text_of(count)))
+            start += count * scale
+        value = text_of(totals[label])
+        bars.append(PlotBar(label[:_LABEL], value, number * _HEIGHT, tuple(segments)))
+    columns += tuple(facts[labels[0]]) if facts and labels else ()
+    further, height = len(labels) - len(rows), len(bars) * _HEIGHT
+    return BarPlot(title, note, kinds, tuple(bars), height, columns, tuple(rows), further)
