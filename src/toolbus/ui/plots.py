@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_BARS, _ROWS, _LABEL = 20, 50, 40
-"""The most bars of a plot, rows of its table, and characters of a label."""
-
-_HEIGHT = 40
-"""The pixels of a bar with its label."""
+_BARS, _ROWS, _HEIGHT = 20, 50, 40
+"""The most bars of a plot and rows of its table, and the pixels of a bar with its label."""
 
 
 class PlotSegment(NamedTuple):
@@ -56,24 +54,30 @@ def plot_bars(
 ) -> BarPlot:
     """Return the plot of *counts*, by label and kind of segment, the highest bar first.
 
-    Bars that are sorted already keep their order. *facts* are further columns of the table.
+    Sorted bars keep their order; of others, bars of height 0 are left out. *facts* are further
+    columns of the table.
     """
-    totals = {label: sum(kinds.values()) for label, kinds in counts.items()}
+    totals = {label: sum(parts.values()) for label, parts in counts.items()}
     labels = list(totals) if is_sorted else sorted(totals, key=lambda label: -totals[label])
-    kinds = tuple(dict.fromkeys([kind for label in labels for kind in counts[label]]))
+    sums = Counter[str]()
+    for parts in counts.values():
+        sums.update(parts)
+    kinds = tuple([kind for kind, _ in sums.most_common()])
     columns = ("total", *kinds) if len(kinds) > 1 else kinds
-    rows, bars, scale = [], [], 100 / max([1, *totals.values()])
+    rows, scale = [], 100 / max([1, *totals.values()])
+    bars: list[PlotBar] = []
     for label in labels[:_ROWS]:
         numbers = {"total": totals[label], **counts[label]}
         texts = [text_of(numbers.get(column, 0)) for column in columns]
         rows.append((label, *texts, *(facts[label].values() if facts else ())))
-    for number, label in enumerate(labels[:_BARS]):
+    for label in [label for label in labels if totals[label] or is_sorted][:_BARS]:
         start, segments = 0.0, []
-        for kind, count in counts[label].items():
-            segments.append(PlotSegment(kind, start, count * scale, text_of(count)))
-            start += count * scale
-        value = text_of(totals[label])
-        bars.append(PlotBar(label[:_LABEL], value, number * _HEIGHT, tuple(segments)))
+        for kind in kinds:
+            if count := counts[label].get(kind, 0):
+                segments.append(PlotSegment(kind, start, count * scale, text_of(count)))
+                start += count * scale
+        value, top = text_of(totals[label]), len(bars) * _HEIGHT
+        bars.append(PlotBar(label, value, top, tuple(segments)))
     columns += tuple(facts[labels[0]]) if facts and labels else ()
     further, height = len(labels) - len(rows), len(bars) * _HEIGHT
     return BarPlot(title, note, kinds, tuple(bars), height, columns, tuple(rows), further)

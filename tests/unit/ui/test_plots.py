@@ -13,20 +13,19 @@ def test_bars_are_sorted_and_relative_to_the_highest():
     assert [(bar.label, bar.value, bar.top) for bar in plot.bars] == [
         ("read", "4", 0),
         ("write", "2", 40),
-        ("idle", "0", 80),
     ]
     segments = [[(part.kind, part.start, part.width) for part in bar.segments] for bar in plot.bars]
-    assert segments == [[("ok", 0, 75), ("error", 75, 25)], [("denied", 0, 50)], []]
-    assert (plot.height, plot.kinds) == (120, ("ok", "error", "denied"))
+    assert segments == [[("ok", 0, 75), ("error", 75, 25)], [("denied", 0, 50)]]
+    assert (plot.height, plot.kinds) == (80, ("ok", "denied", "error"))
 
 
 def test_the_table_has_all_numbers():
     plot = plot_bars("Calls", CALLS)
 
-    assert plot.columns == ("total", "ok", "error", "denied")
+    assert plot.columns == ("total", "ok", "denied", "error")
     assert plot.rows == (
-        ("read", "4", "3", "1", "0"),
-        ("write", "2", "0", "0", "2"),
+        ("read", "4", "3", "0", "1"),
+        ("write", "2", "0", "2", "0"),
         ("idle", "0", "0", "0", "0"),
     )
 
@@ -39,20 +38,21 @@ def test_one_kind_needs_no_total_and_facts_are_further_columns():
 
 
 def test_an_order_can_be_kept():
-    plot = plot_bars("Waits", {"short": {"n": 1}, "long": {"n": 2}}, is_sorted=True)
+    counts = {"short": {"n": 1}, "long": {"n": 2}, "longest": {"n": 0}}
 
-    assert [bar.label for bar in plot.bars] == ["short", "long"]
+    plot = plot_bars("Waits", counts, is_sorted=True)
+
+    assert [bar.label for bar in plot.bars] == [*counts]
 
 
 @pytest.mark.parametrize("counts", [{}, {"a": {"n": 0}}])
 def test_nothing_has_no_width(counts):
     plot = plot_bars("Nothing", counts)
 
-    assert [part.width for bar in plot.bars for part in bar.segments] == [0] * len(counts)
+    assert (plot.bars, plot.height, len(plot.rows)) == ((), 0, len(counts))
 
 
-def test_bars_and_rows_and_labels_are_bounded():
-    plot = plot_bars("Many", {f"{number:03}" * 30: {"n": 1} for number in range(130)})
+def test_bars_and_rows_are_bounded():
+    plot = plot_bars("Many", {f"{number}": {"n": 1} for number in range(130)})
 
     assert (len(plot.bars), len(plot.rows), plot.further) == (20, 50, 80)
-    assert {len(bar.label) for bar in plot.bars} == {40}
