@@ -25,8 +25,8 @@ from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("approvals", "check", "completion", "copy", "demo", "doctor", "explain", "export", "forget"),
-    *("guide", "handlers", "hook"),
+    *("approvals", "check", "completion", "copy", "demo", "diff", "doctor", "explain", "export"),
+    *("forget", "guide", "handlers", "hook"),
     *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "schema"),
     "sessions",
     *("setup", "show", "trust", "ui"),
@@ -194,6 +194,7 @@ async def test_a_missing_store_is_a_usage_error(command, tmp_path):
                 ("sessions", path),
                 ("show", path, "s"),
                 ("explain", path, "m"),
+                ("diff", path, "s", "s"),
                 ("export", path),
                 ("forget", path, "s"),
             )

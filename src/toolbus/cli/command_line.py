@@ -26,6 +26,7 @@ COMMANDS = {
     "completion": "print a shell's completion script",
     "copy": "copy sessions from one store to another",
     "demo": "watch an agent work, and handlers intervene",
+    "diff": "compare two sessions step by step",
     "doctor": "test the hooks installed in coding agents",
     "explain": "print the history of a message or call",
     "export": "write the sessions of a store as JSON Lines",
@@ -63,6 +64,7 @@ examples:
   toolbus ui agent.db                the same in the browser, and more
   toolbus show agent.db 3f9a         the session with an id that begins so
   toolbus explain agent.db 8c01      a message's history, with all reasons
+  toolbus diff agent.db 3f9a 8c01    what two sessions did differently
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
   toolbus replay a.jsonl --with policy.py    the effects of policy.py on them
   toolbus check agent.db             whether the store is damaged

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolbus.bus.ledger.records import FAILURES
 from toolbus.events.catalogue import (
@@ -147,6 +148,27 @@ def read_timeline(
         is_cut=part.is_cut or len(batches) == _MOST_BATCHES,
         damage=tuple([batch.problem for batch in batches if batch.damage]),
     )
+
+
+def read_whole_timeline(
+    reader: SqlReader, session: SessionRow, *, values: bool = False
+) -> Timeline:
+    """Return the timeline of all messages of *session*, with *values* as `read_timeline` does."""
+    part = read_timeline(reader, session, values=values)
+    turns, damage = list(part.turns), list(part.damage)
+    while part.has_more:
+        part = read_timeline(reader, session, part.end, values=values)
+        damage += part.damage
+        for turn in part.turns:
+            if turns and turn.run_id and _is_same_turn(turns[-1], turn):
+                turns[-1] = replace(turns[-1], messages=(*turns[-1].messages, *turn.messages))
+            else:
+                turns.append(turn)
+    return replace(part, turns=tuple(turns), after=0, damage=tuple(damage))
+
+
+def _is_same_turn(before: Turn, after: Turn) -> bool:
+    return (before.run_id, before.number) == (after.run_id, after.number)
 
 
 class _EntryBuilder:

@@ -1,0 +1,190 @@
+"""The differences of two sessions: steps of both or of one, in order, and the figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, Struct, json
+
+from toolbus.history.alignment import align
+from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.settings.differences import Difference, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.history.timeline import CallEntry, MessageEntry, Timeline
+
+_ASPECTS = {
+    **dict.fromkeys(("arguments", "executed"), "arguments"),
+    **dict.fromkeys(("status", "reason", "by"), "verdict"),
+    **dict.fromkeys(("result", "structured"), "result"),
+}
+"""By fact of a call the aspect that it belongs to."""
+
+
+class SessionStep(Struct, frozen=True, kw_only=True):
+    """A call, or a message with text; *facts* are the compared values by name.
+
+    *kind* is "call", the role of a message, "refused" or "damaged".
+    """
+
+    kind: str
+    id: str
+    turn: int
+    facts: dict[str, Any]
+    duration_ns: int = 0
+
+
+class StepPair(Struct, frozen=True, kw_only=True):
+    """A step of both sessions, or of one; *aspects* are the kinds of its differences."""
+
+    outcome: Literal["same", "changed", "first", "second"]
+    first: SessionStep | None
+    second: SessionStep | None
+    aspects: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+
+class ComparedSession(Struct, frozen=True, kw_only=True):
+    """The figures of one session; *statuses* counts its calls, the times are nanoseconds."""
+
+    id: str
+    messages: int
+    calls: int
+    statuses: dict[str, int]
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    model_ns: int
+    tools_ns: int
+
+
+class SessionComparison(Struct, frozen=True, kw_only=True):
+    """Two sessions side by side; *counts* are the numbers of pairs by outcome."""
+
+    first: ComparedSession
+    second: ComparedSession
+    counts: dict[str, int]
+    pairs: tuple[StepPair, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no step differs; time and tokens may."""
+        return self.counts.keys() <= {"same"}
+
+
+def compare_sessions(
+    first: Timeline, second: Timeline, even: Callable[[str], str] = str
+) -> SessionComparison:
+    """Return the differences of two whole timelines.
+
+    *even* makes texts alike that differ in any two sessions, such as placeholders.
+    """
+    sides = olds, news = [list(_steps(first, even)), list(_steps(second, even))]
+    exact = [[_key(step) for step in side] for side in sides]
+    loose = [[(step.kind, step.facts.get("tool")) for step in side] for side in sides]
+    pairs = [
+        _pair(None if old is None else olds[old], None if new is None else news[new])
+        for old, new in align(exact, loose)
+    ]
+    return SessionComparison(
+        first=_figures(first),
+        second=_figures(second),
+        counts=dict(Counter[str]([pair.outcome for pair in pairs])),
+        pairs=tuple(pairs),
+    )
+
+
+def _steps(timeline: Timeline, even: Callable[[str], str]) -> Iterator[SessionStep]:
+    """Yield the steps of a session in order: each message with text, then its calls."""
+    for turn in timeline.turns:
+        for entry in turn.messages:
+            kind, texts = _message_facts(entry)
+            steps = [(kind, entry.id, texts, entry.duration_ns)] if any(texts.values()) else []
+            steps += [
+                ("call", each.id, _call_facts(each), each.duration_ns) for each in entry.calls
+            ]
+            for kind, name, facts, took_ns in steps:
+                evened = json.decode(even(json.encode(facts).decode()))
+                yield SessionStep(
+                    kind=kind, id=name, turn=turn.number, facts=evened, duration_ns=took_ns
+                )
+
+
+def _message_facts(entry: MessageEntry) -> tuple[str, dict[str, Any]]:
+    """Return the kind of *entry*, and the compared values by name."""
+    match entry.message:
+        case None if entry.damage:
+            return "damaged", {"text": entry.damage}
+        case None:
+            ends = [each for each in entry.dispatches if each.outcome in {"denied", "rejected"}]
+            return "refused", {each.event: each.reason or each.outcome for each in ends}
+        case AssistantMessage() as message:
+            reasoning = {"reasoning": message.reasoning_text} if message.reasoning_text else {}
+            return message.role, {"text": message.text, **reasoning}
+        case message:
+            return message.role, {"text": message.text}
+
+
+def _call_facts(call: CallEntry) -> dict[str, Any]:
+    """Return the compared values of *call* by name, in the order of a report."""
+    requested, executed = call.requested, call.executed
+    facts: dict[str, Any] = {"tool": call.tool}
+    if requested is not None:
+        facts["arguments"] = requested.arguments if requested.raw is None else requested.raw
+    if executed is not None and executed.arguments != facts.get("arguments"):
+        facts["executed"] = executed.arguments
+    facts |= {"status": call.status, "reason": call.reason, "by": call.by}
+    answer = call.answer.message if call.answer else None
+    response = answer.tool_response if isinstance(answer, ToolMessage) else None
+    if response is not None and response.structured is not None:
+        facts["structured"] = response.structured
+        answer = answer if response.content else None
+    if answer is not None and answer.text != call.reason:
+        facts["result"] = answer.text
+    return facts
+
+
+def _pair(first: SessionStep | None, second: SessionStep | None) -> StepPair:
+    """Return the pair of two aligned steps, or of a step of one session."""
+    if first is None or second is None:
+        return StepPair(outcome="second" if first is None else "first", first=first, second=second)
+    aspects, changes = dict[str, None](), list[Difference]()
+    for name in {**first.facts, **second.facts}:
+        old, new = first.facts.get(name, UNSET), second.facts.get(name, UNSET)
+        if inner := list(differences(old, new, name)):
+            aspects[_ASPECTS.get(name, name)] = None
+            changes += inner
+    return StepPair(
+        outcome="changed" if changes else "same",
+        first=first,
+        second=second,
+        aspects=tuple(aspects),
+        differences=tuple(changes),
+    )
+
+
+def _key(step: SessionStep) -> tuple[str, bytes]:
+    """Return the key that steps share whose texts, or tools and arguments, are equal."""
+    names = ("tool", "arguments") if step.kind == "call" else tuple(step.facts)
+    compared = [step.facts.get(name) for name in names]
+    return step.kind, json.encode(compared, order="sorted")
+
+
+def _figures(timeline: Timeline) -> ComparedSession:
+    entries = [entry for turn in timeline.turns for entry in turn.messages]
+    calls = [call for entry in entries for call in entry.calls]
+    costs = [entry.cost for entry in entries if entry.cost is not None]
+    return ComparedSession(
+        id=timeline.session.id,
+        messages=timeline.session.messages,
+        calls=len(calls),
+        statuses=dict(Counter([call.status for call in calls]).most_common()),
+        tokens_in=sum([entry.tokens_in for entry in entries]),
+        tokens_out=sum([entry.tokens_out for entry in entries]),
+        cost=sum(costs) if costs else None,
+        model_ns=sum([entry.duration_ns for entry in entries]),
+        tools_ns=sum([call.duration_ns for call in calls]),
+    )
