@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -26,8 +27,8 @@ _MOST_LINES, _MOST_CHARS = 6, 600
 _MOST_COMPARED = 500
 """The most lines of a text that are compared with each other."""
 
-_MOST_STEPS = 12
-"""The most handlers of one strip; further ones are counted."""
+_MOST_STEPS, _MOST_NAMES = 12, 3
+"""The most steps of one strip, and the most names of a step without an effect."""
 
 _STATUS_WORDS = {
     "asked": "asked, no answer yet",
@@ -95,7 +96,7 @@ def value_text(view: ValueView) -> str:
 def strip(dispatches: Iterable[DispatchView]) -> list[Step]:
     """Return the handlers that ran in *dispatches*, in order, with words on their effects.
 
-    Without any effect the list is one step, which counts them.
+    Handlers without an effect are one step, as far as they follow each other.
     """
     ran = [
         (dispatch, handler)
@@ -103,19 +104,28 @@ def strip(dispatches: Iterable[DispatchView]) -> list[Step]:
         for handler in dispatch.handlers
         if handler.status not in _IDLE
     ]
-    if not any(is_notable(handler.status) for _, handler in ran):
-        words = f"{len(ran)} handlers ran" if len(ran) > 1 else "1 handler ran"
-        return [Step("ran", f"{words}, without an effect")] if ran else []
-    # Of a long chain the strip shows the effects.
-    shown = [pair for pair in ran if is_notable(pair[1].status) or len(ran) <= _MOST_STEPS]
-    steps = [Step(each.status, _step_words(of.event, each)) for of, each in shown[:_MOST_STEPS]]
-    rest = len(ran) - len(steps)
-    return [*steps, *([Step("ran", f"… and {rest} more")] if rest else [])]
+    steps: list[Step] = []
+    for has_effect, group in groupby(ran, lambda pair: is_notable(pair[1].status)):
+        if has_effect:
+            steps += [Step(each.status, _effect_words(of.event, each)) for of, each in group]
+        else:
+            steps.append(Step("ran", _idle_words([each.name for _, each in group])))
+    if len(steps) == 1 and steps[0].status == "ran":
+        return [Step("ran", f"{_counted(len(ran))} without an effect")]
+    rest = len(steps) - _MOST_STEPS
+    return [*steps[:_MOST_STEPS], *([Step("ran", f"and {rest} more")] if rest > 0 else [])]
 
 
-def _step_words(event: str, handler: HandlerView) -> str:
-    effect = describe(handler.status, event) if is_notable(handler.status) else "ran"
-    return f"{sign_of(handler.status).text} {handler.name} {effect}"
+def _effect_words(event: str, handler: HandlerView) -> str:
+    return f"{sign_of(handler.status).text} {handler.name} {describe(handler.status, event)}"
+
+
+def _idle_words(names: Sequence[str]) -> str:
+    return _counted(len(names)) if len(names) > _MOST_NAMES else " → ".join(names)
+
+
+def _counted(handlers: int) -> str:
+    return "1 handler" if handlers == 1 else f"{handlers} handlers"
 
 
 def outcome_words(dispatch: DispatchView) -> str:
