@@ -4,16 +4,17 @@ import threading
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
 from browsers import axe_violations, every_look
-from seen_sessions import fill_team_store, in_a_thread
+from seen_sessions import fill_long_store, fill_team_store, in_a_thread
+from toolbus.history.timeline import read_timeline
+from toolbus.store.store_factory import open_reader
 from ui_server import running_ui
 
 pytestmark = pytest.mark.full
-NOTHING = "a logged-in person's page"
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,32 @@ def team(team_store):
     """Return the running page of the team's store."""
     with running_ui(team_store) as ui:
         yield ui
+
+
+def visit(page, ui, path):
+    """Open *path* as a person who is logged in, and return the page."""
+    name, _, value = ui.cookie.partition("=")
+    page.context.add_cookies([{"name": name, "value": value, "url": ui.url}])
+    response = page.goto(ui.url + path)
+    assert response.status == 200, page.inner_text("body")
+    return page
+
+
+def call_pages(store, session):
+    """Return the paths of the pages of a session's calls: the first of each status."""
+    with open_reader(str(store)) as reader:
+        (row,) = [row for row in reader.sessions() if row.id == session]
+        timeline = read_timeline(reader, row)
+    entries = [entry for turn in timeline.turns for entry in turn.messages]
+    calls = [call for entry in entries for call in entry.calls]
+    paths = {}
+    for call in calls:
+        paths.setdefault(call.status, f"/calls/{quote(session, '')}/{quote(call.id, '')}")
+    return paths
+
+
+def is_wider_than_its_window(page):
+    return page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def log_in(page, ui):
@@ -120,3 +147,85 @@ def test_a_page_elsewhere_reads_and_posts_nothing(place, team, open_page, tmp_pa
             page.evaluate("document.getElementById('post').submit()")
         assert posted.value.status == 403
         assert "another page" in page.inner_text("main")
+
+
+# --- each screen ----------------------------------------------------------------------------------
+
+SCREENS = {
+    "session": "/sessions/nightly-import",
+}
+
+
+@pytest.fixture(scope="module")
+def screens(team_store):
+    """Return the paths of all screens by name."""
+    calls = call_pages(team_store, "nightly-import")
+    waiting = call_pages(team_store, "release-notes")
+    return SCREENS | {"changed": calls["ok"], "denied": calls["denied"], "asked": waiting["asked"]}
+
+
+@every_look
+def test_each_screen_is_accessible_and_fits(look, team, screens, open_page, screenshot):
+    page, problems = open_page(look), {}
+
+    for name, path in screens.items():
+        visit(page, team, path)
+        screenshot(page, name, look)
+        problems[name] = axe_violations(page)
+        problems[name] += ["it is wider than its window"] * is_wider_than_its_window(page)
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        problems[name] += axe_violations(page)
+        problems[name] += ["opened, it is wider"] * is_wider_than_its_window(page)
+
+    assert problems == {name: [] for name in screens}
+
+
+def test_each_screen_reads_with_scripts_off(team, screens, open_page):
+    dead, alive = open_page(scripts=False), open_page()
+
+    for path in screens.values():
+        texts = [visit(page, team, path).locator("main").inner_text() for page in (dead, alive)]
+
+        assert texts[0] == texts[1] != ""
+
+
+def test_a_long_session_begins_with_few_nodes(tmp_path, open_page):
+    in_a_thread(fill_long_store, tmp_path / "long.db")
+    with running_ui(tmp_path / "long.db") as ui:
+        page = visit(open_page(), ui, "/sessions/long")
+
+        assert page.locator("*").count() <= 2000
+        first = page.locator(".message").count()
+        assert first <= 200
+        page.locator("a[data-part]").click()
+        page.wait_for_url("**after=**")
+        assert page.locator(".message").count() > 1
+
+
+# --- the keyboard ---------------------------------------------------------------------------------
+
+
+def walk_to(page, accept, key="Tab", most=300):
+    """Press *key* until the element in focus, as text, is accepted; every stop is visible."""
+    for _ in range(most):
+        page.keyboard.press(key)
+        focus = page.locator(":focus")
+        if not focus.count():
+            continue
+        words = focus.evaluate("each => each.innerText || each.value || each.name || ''")
+        if accept(words.strip()):
+            outline = focus.evaluate("each => getComputedStyle(each).outlineStyle")
+            assert outline != "none", words
+            return
+    pytest.fail("no such element is reached by the keyboard")
+
+
+def test_the_keyboard_leads_to_a_reason(team, open_page):
+    page = visit(open_page(), team, "/sessions/nightly-import")
+
+    denied = page.locator(".call.denied h4 a")
+    walk_to(page, lambda words: denied.evaluate("each => each === document.activeElement"))
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/calls/**")
+
+    assert "it deletes work that git cannot restore" in page.inner_text("main")
