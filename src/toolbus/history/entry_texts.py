@@ -11,7 +11,8 @@ from msgspec import UNSET
 
 from toolbus.bus.ledger.records import is_notable, sign_of
 from toolbus.errors import DecodeError
-from toolbus.history.descriptions import describe, describe_change
+from toolbus.history.descriptions import describe, describe_change, utc_time
+from toolbus.history.durations import duration_of
 from toolbus.messages.records import decode, encode
 from toolbus.settings.differences import differences
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.history.message_history import DispatchView, HandlerView, ValueView
+    from toolbus.history.timeline import CallEntry, MessageEntry, Timeline, Turn
     from toolbus.messages.records import ToolCall
 
 _MOST_LINES, _MOST_CHARS = 6, 600
@@ -67,16 +69,49 @@ def arguments_of(call: ToolCall) -> str:
     return encode(call.arguments).decode() if call.raw is None else call.raw
 
 
-def indented(call: ToolCall) -> str:
-    """Return the arguments of *call* as JSON in lines, or the model's own text."""
-    if call.raw is not None:
-        return call.raw
+def indented(call: ToolCall | None) -> str:
+    """Return the arguments of *call* as JSON in lines, or the model's own text; "" for None."""
+    if call is None or call.raw is not None:
+        return "" if call is None else call.raw or ""
     return msgspec.json.format(encode(call.arguments), indent=2).decode()
 
 
-def are_same(asked: ToolCall | None, ran: ToolCall | None) -> bool:
-    """Return whether two calls have the same tool and arguments."""
-    return (asked and (asked.name, asked.arguments)) == (ran and (ran.name, ran.arguments))
+def is_rewritten(call: CallEntry) -> bool:
+    """Return whether *call* ran with another tool or other arguments than requested."""
+    asked, ran = call.requested, call.executed
+    if asked is None or ran is None:
+        return False
+    return (asked.name, asked.arguments) != (ran.name, ran.arguments)
+
+
+def turn_title(turn: Turn) -> str:
+    """Return the number of *turn* and its time, as far as they are known."""
+    number = f"Turn {turn.number}" if turn.number else "Prompt" if turn.run_id else ""
+    started_ns = next((each.started_ns for each in turn.messages if each.started_ns), 0)
+    time = utc_time(started_ns) if started_ns else ""
+    return ", ".join(filter(None, [number, time])) or "Messages"
+
+
+def entry_title(entry: MessageEntry) -> str:
+    """Return the number and role of *entry*."""
+    if entry.message is not None:
+        return f"{entry.seq} {entry.message.role}"
+    return f"{entry.seq} damaged" if entry.damage else "Not stored"
+
+
+def entry_facts(entry: MessageEntry) -> str:
+    """Return duration, tokens and cost of *entry*, as far as they are known."""
+    took = duration_of(entry.duration_ns) if entry.duration_ns else ""
+    tokens = f"{entry.tokens_in:,} tokens in, {entry.tokens_out:,} out"
+    has_tokens = entry.tokens_in or entry.tokens_out
+    cost = "" if entry.cost is None else f"cost {entry.cost:.4g}"
+    return ", ".join(filter(None, [took, tokens if has_tokens else "", cost]))
+
+
+def problems(timeline: Timeline) -> tuple[str, ...]:
+    """Return the damage of *timeline*, and a note if it is cut."""
+    note = "Some records between messages are left out; `toolbus show` prints all."
+    return (*timeline.damage, *([note] if timeline.is_cut else []))
 
 
 def status_words(status: str) -> str:
@@ -84,13 +119,22 @@ def status_words(status: str) -> str:
     return _STATUS_WORDS.get(status, status.replace("_", " "))
 
 
-def value_text(view: ValueView) -> str:
-    """Return a kept value: the text of a message, or JSON."""
+def value_text(view: ValueView | None) -> str:
+    """Return a kept value: the text of a message, or JSON; "" for another."""
+    if view is None or not view.has_value:
+        return ""
     data = encode(view.value)
     try:
         return decode(data).text
     except DecodeError:
         return view.value if isinstance(view.value, str) else msgspec.json.format(data).decode()
+
+
+def value_note(view: ValueView | None) -> str:
+    """Return a note in place of a value that is not kept, or is that of the store."""
+    if view is None:
+        return "As it is stored."
+    return "" if view.has_value else f"{view.size:,} bytes; the session keeps no originals"
 
 
 def strip(dispatches: Iterable[DispatchView]) -> list[Step]:
@@ -140,21 +184,31 @@ def effect_of(handler: HandlerView) -> str:
     status = handler.status.replace("_", " ")
     if not (handler.before and handler.after):
         return status
-    return f"{status} {describe_change(handler.fields, handler.before.size, handler.after.size)}"
+    change = describe_change(handler.fields, handler.before.size, handler.after.size)
+    is_kept = handler.before.has_value and handler.after.has_value
+    return f"{status} {change}" + ("" if is_kept else "; not kept")
 
 
 class DiffRow(NamedTuple):
-    """A line of a difference; its *sign* is "-", "+" or " "."""
+    """A line of a difference; its *sign* is "-" or "+"."""
 
     sign: str
     text: str
 
 
 def diff_rows(before: ValueView, after: ValueView) -> Iterator[tuple[str, list[DiffRow]]]:
-    """Yield each field that differs between two kept values, with its lines before and after."""
+    """Yield each field that differs between two kept values, with its changed lines."""
+    if not (before.has_value and after.has_value):
+        return
     for difference in differences(before.value, after.value):
-        old, new = _json_text(difference.before), _json_text(difference.after)
-        yield difference.path, list(_compared(old.splitlines(), new.splitlines()))
+        old = _json_text(difference.before).splitlines()
+        new = _json_text(difference.after).splitlines()
+        if max(len(old), len(new)) <= _MOST_COMPARED:
+            yield difference.path, list(_compared(old, new))
+            continue
+        title = f"{difference.path}: {len(old):,} lines became {len(new):,}"
+        rows = [DiffRow("-", line) for line in old[:_MOST_LINES]]
+        yield title, [*rows, *[DiffRow("+", line) for line in new[:_MOST_LINES]]]
 
 
 def _json_text(value: Any) -> str:
@@ -164,12 +218,7 @@ def _json_text(value: Any) -> str:
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
-    """Yield the changed lines of a text; a large text only has its first lines."""
-    if max(len(old), len(new)) > _MOST_COMPARED:
-        yield from [DiffRow("-", line) for line in old[:_MOST_LINES]]
-        yield from [DiffRow("+", line) for line in new[:_MOST_LINES]]
-        yield DiffRow(" ", f"… {len(old):,} lines became {len(new):,}")
-        return
+    """Yield the changed lines of a text."""
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             yield from [DiffRow("-", line) for line in old[i1:i2]]

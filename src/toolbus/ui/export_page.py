@@ -35,13 +35,14 @@ def write_session(
         parts = (redacted(part, redact) for part in parts)
     style, script = read_asset("style.css"), read_asset("script.js")
     chunks = render_lazily(
-        "file.html",
+        "session.html",
         session=session,
         parts=parts,
         style=style,
         script=script,
         policy=_policy(style, script),
         nonce="",
+        waiting=(),
         live=False,
     )
     stream.writelines(chunk.encode() for chunk in chunks)

@@ -50,10 +50,17 @@ def routes(state: UiState) -> list[BaseRoute]:
                 raise HTTPException(404, f"no session {name!r}")
             timeline = shorten(read_timeline(reader, session, after, _MOST_MESSAGES))
             if request.query_params.get("part"):
-                return fragment("part.html", timeline=timeline)
+                return fragment("part.html", parts=[timeline])
             waiting = _waiting(reader, name)
         latest = max(0, session.messages - _MOST_MESSAGES // 4)
-        return page(request, "session.html", timeline=timeline, waiting=waiting, latest=latest)
+        return page(
+            request,
+            "session.html",
+            session=session,
+            parts=[timeline],
+            waiting=waiting,
+            latest=latest,
+        )
 
     def show_entry(request: Request, kind: IdKind) -> HTMLResponse:
         session_name, name = _names(request, 2)
