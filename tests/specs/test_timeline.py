@@ -12,8 +12,8 @@ from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
-from tests.plugins.ui_server import running_ui
 
+from seen_sessions import in_a_thread
 from toolbus import (
     Agent,
     AgentComponent,
@@ -41,6 +41,7 @@ from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_factory import open_reader
 from toolbus.ui.export_page import read_parts, write_session
+from ui_server import running_ui
 
 SECRET = "sk-canary-4242"
 HOSTILE = "<script>alert(1)</script>\"'&\u202e/ %2F"
@@ -125,7 +126,7 @@ def write(path, work):
         async with SqliteStore(path) as store:
             await work(store)
 
-    asyncio.run(run())
+    in_a_thread(run)
 
 
 async def work_of_agent(store):
@@ -516,6 +517,26 @@ def test_all_parts_together_are_the_session(long_session):
             path = onward_from(part)
 
     assert names == [f"c{place}-{each}" for place in range(1, 1_001) for each in range(3)]
+
+
+@pytest.mark.full  # A browser.
+def test_scrolling_brings_the_next_parts(long_session, open_page):
+    with running_ui(long_session) as ui:
+        page = open_page()
+        name, _, value = ui.cookie.partition("=")
+        page.context.add_cookies([{"name": name, "value": value, "url": ui.url}])
+        page.goto(f"{ui.url}/sessions/s")
+        first = page.locator(".message").count()
+        for times in (2, 3):
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
+            page.wait_for_function(
+                "(least) => document.querySelectorAll('.message').length >= least",
+                arg=times * first - 5,
+            )
+        numbers = page.evaluate("[...document.querySelectorAll('.message')].map(each => each.id)")
+
+        assert numbers == [f"m{4 * place + 1}" for place in range(len(numbers))]
+        assert page.url == f"{ui.url}/sessions/s"
 
 
 def hostile_session(path):
