@@ -10,7 +10,6 @@ import tempfile
 import threading
 import webbrowser
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,13 +24,11 @@ from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
     import argparse
-    import socket
     from collections.abc import Callable
 
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.ui.locks import UiLocks
-    from toolbus.ui.server import PageServer
 
 _EPILOG = """\
 examples:
@@ -47,13 +44,20 @@ your files and cookies do not see it, for it is on this terminal only. Without
 a terminal, and below an agent, the page only reads."""
 
 _LAST_PORT = 65_535
-_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 _REDIRECT = """\
 <!doctype html>
 <meta charset="utf-8"><title>toolbus</title>
 <meta name="referrer" content="no-referrer">
 <meta http-equiv="refresh" content="0; url={link}">
 <p><a href="{link}">Open the sessions</a></p>
+"""
+_SHOWN = """\
+The page:
+  {link}
+If the browser does not find it, for reading only:
+  {numeric}
+The answer code, for the page alone: {code}
+Enter prints a new link; Ctrl-C ends.
 """
 
 
@@ -69,23 +73,22 @@ class _PageEntry(NamedTuple):
         link, numeric = self.locks.new_links()
         write_private(self.file, _REDIRECT.format(link=link).encode())
         if self.terminal is not None:
-            self.terminal.write(
-                f"The page:\n  {link}\nIf the browser does not find it, for reading only:\n"
-                f"  {numeric}\nThe answer code, for the page alone: "
-                f"{self.locks.answer_lock.show()}\nEnter prints a new link; Ctrl-C ends.\n"
-            )
+            code = self.locks.answer_lock.show()
+            self.terminal.write(_SHOWN.format(link=link, numeric=numeric, code=code))
 
-    def open(self, output: Output, *, with_browser: bool) -> None:
-        """Lead the person to the page."""
-        self.renew()
-        if self.terminal is None:
-            output.write(f"to log in, open {self.file} in a browser\n")
-            output.write(f"the page only reads: {self.locks.answer_lock.refusal}\n")
-        # Elsewhere the browser would be one of the terminal, and take it over.
-        has_display = sys.platform == "darwin" or any(map(os.environ.get, _DISPLAYS))
-        if with_browser and has_display:
+    def open_browser(self) -> None:
+        """Open the file, but in no browser that would take the terminal over."""
+        displays = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+        if sys.platform == "darwin" or any(map(os.environ.get, displays)):
             address = self.file.as_uri()
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+
+    def read_line(self, stop: Callable[[], None]) -> None:
+        """Renew the link at Enter; *stop* at the end of input."""
+        if self.terminal is not None and self.terminal.read_line() is not None:
+            self.renew()
+        else:
+            stop()
 
 
 def command() -> Command:
@@ -114,10 +117,7 @@ def command() -> Command:
 def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> None:
     """Serve the page until a signal, or the end of the terminal's input."""
     try:
-        from toolbus.ui.app import make_app  # noqa: PLC0415 - its libraries are an extra
-        from toolbus.ui.locks import UiLocks  # noqa: PLC0415 - as above
-        from toolbus.ui.server import PageServer, listen_on_loopback  # noqa: PLC0415 - as above
-        from toolbus.ui.state import UiState  # noqa: PLC0415 - as above
+        from toolbus.ui import app, locks, server, state  # noqa: PLC0415 - an extra's libraries
     except ImportError as error:
         raise UsageError(needs_extra(f"the page needs {error.name}", "ui")) from error
     address = store_address(parsed.store)
@@ -128,33 +128,24 @@ def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> 
         terminal = stack.enter_context(person_terminal())
     except NotInteractiveError as error:
         no_answers = f"answers need a person at the terminal of `toolbus ui`: {error.reason}"
-    sockets = listen_on_loopback(parsed.port)
-    locks = UiLocks(sockets[0].getsockname()[1], no_answers=no_answers)
-    server = PageServer(make_app(UiState(address, locks, targets)))
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="toolbus-ui-"))
-    entry = _PageEntry(locks, Path(folder) / "open.html", terminal)
-    lead = partial(entry.open, output, with_browser=not parsed.no_open)
-    asyncio.run(_serve(server, sockets, entry, lead))
+    sockets = server.listen_on_loopback(parsed.port)
+    ours = locks.UiLocks(sockets[0].getsockname()[1], no_answers=no_answers)
+    page = server.PageServer(app.make_app(state.UiState(address, ours, targets)))
 
-
-async def _serve(
-    server: PageServer, sockets: list[socket.socket], entry: _PageEntry, lead: Callable[[], None]
-) -> None:
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        server.should_exit = True
+    def stop(*_: object) -> None:
+        page.should_exit = True
 
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    if (terminal := entry.terminal) is not None:
-
-        def read_line() -> None:
-            if terminal.read_line() is None:
-                stop()
-            else:
-                entry.renew()
-
-        loop.add_reader(terminal.fileno(), read_line)
-    lead()  # Not before a signal removes the file as well.
-    await server.serve(sockets=sockets)
+        signal.signal(number, stop)
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="toolbus-ui-"))
+    entry = _PageEntry(ours, Path(folder) / "open.html", terminal)
+    entry.renew()
+    runner = stack.enter_context(asyncio.Runner())
+    if terminal is None:
+        output.write(f"to log in, open {entry.file} in a browser\n")
+        output.write(f"the page only reads: {no_answers}\n")
+    else:
+        runner.get_loop().add_reader(terminal.fileno(), entry.read_line, stop)
+    if not parsed.no_open:
+        entry.open_browser()
+    runner.run(page.serve(sockets=sockets))

@@ -40,7 +40,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
 }
 _POLICY = "default-src 'none'; frame-ancestors 'none'"
 _FORM = "application/x-www-form-urlencoded"
@@ -102,13 +101,9 @@ class LockedApp:
 
 def check_request(request: Request, locks: UiLocks) -> None:
     """Raise `HTTPException` unless *request* may read the page, or post to it."""
-    hosts, target = request.headers.getlist("host"), request.scope["raw_path"]
+    hosts = request.headers.getlist("host")
     if hosts not in ([locks.host], [locks.numeric_host]):
         raise HTTPException(421, f"this address is not the page's; {_WAY_IN}")
-    if not target.startswith(b"/") or target.startswith(b"//"):
-        raise HTTPException(400, "expected a path")
-    if request.method not in {"GET", "HEAD", "POST"}:
-        raise HTTPException(405, "expected GET or POST")
     if is_foreign(request, hosts[0]):
         raise HTTPException(403, f"another page sent this request; {_WAY_IN}")
     if request.scope["path"] == _ENTER:
@@ -130,7 +125,7 @@ def is_foreign(request: Request, host: str) -> bool:
     names = ("origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
     origin, site, mode, purpose = map(request.headers.get, names)
     is_ours = origin == f"http://{host}" or (origin == "null" and site == "same-origin")
-    if request.method == "POST":
+    if request.method not in {"GET", "HEAD"}:
         return not is_ours or site not in {None, "same-origin"}
     if site in {None, "none", "same-origin"}:
         return origin is not None and not is_ours

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LINK_SECONDS = 300.0
 _LINK_TRIES = 100
 _CODE_TRIES = 5
-_LETTERS, _CODE_LENGTH = "ABCDEFGHJKMNPQRSTVWXYZ23456789", 8
+_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 _RENEW = "press Enter at the terminal of `toolbus ui` for a new"
 
 
@@ -33,10 +33,14 @@ class PageLogin(NamedTuple):
 
 
 class CodeCheck(NamedTuple):
-    """The result of a typed answer code: whether it is *accepted*, else the reason in *text*."""
+    """The result of a typed answer code: the reason against it in *text*, "" if it is right."""
 
-    accepted: bool
     text: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the code is right."""
+        return not self.text
 
 
 class AnswerLock:
@@ -47,37 +51,37 @@ class AnswerLock:
 
     def __init__(self, refusal: str = "") -> None:
         self.refusal = refusal
-        self._code, self._wrong, self._guard = "", 0, threading.Lock()
-        self._is_possible = not refusal
+        self._is_possible, self._code, self._wrong = not refusal, "", 0
+        self._guard = threading.Lock()
 
     def show(self) -> str:
         """Return the code for the terminal, a new one after too many wrong tries; "" if none."""
         with self._guard:
-            if self._is_possible and (self.refusal or not self._code):
-                letters = [secrets.choice(_LETTERS) for _ in range(_CODE_LENGTH)]
-                self._code, self._wrong, self.refusal = "".join(letters), 0, ""
-            half = _CODE_LENGTH // 2
-            return f"{self._code[:half]}-{self._code[half:]}" if self._code else ""
+            if self._is_possible and not self._code:
+                halves = ["".join([secrets.choice(_LETTERS) for _ in range(4)]) for _ in range(2)]
+                self._code, self._wrong, self.refusal = "-".join(halves), 0, ""
+            return self._code
 
     def check(self, code: str) -> CodeCheck:
         """Return whether *code* is right; after five wrong ones in a row no code is."""
         typed = "".join(code.split()).replace("-", "").upper()
         with self._guard:
             if self.refusal:
-                return CodeCheck(accepted=False, text=self.refusal)
-            if self._code and _are_equal(typed, self._code):
-                self._wrong = 0
-                return CodeCheck(accepted=True)
+                return CodeCheck(self.refusal)
             if not typed:
-                text = "the answer code is missing; the terminal of `toolbus ui` shows it"
-                return CodeCheck(accepted=False, text=text)
+                return CodeCheck(
+                    "the answer code is missing; the terminal of `toolbus ui` shows it"
+                )
+            if self._code and _are_equal(typed, self._code.replace("-", "")):
+                self._wrong = 0
+                return CodeCheck()
             self._wrong += 1
             if self._wrong < _CODE_TRIES:
                 rest = f"{_CODE_TRIES - self._wrong} of {_CODE_TRIES} tries remain"
-                return CodeCheck(accepted=False, text=f"the answer code is wrong; {rest}")
+                return CodeCheck(f"the answer code is wrong; {rest}")
             self._code = ""
             self.refusal = f"answers are off after {_CODE_TRIES} wrong codes; {_RENEW} code"
-            return CodeCheck(accepted=False, text=self.refusal)
+            return CodeCheck(self.refusal)
 
 
 class UiLocks:
@@ -98,7 +102,6 @@ class UiLocks:
         self._key, self._clock, self._guard = secrets.token_bytes(32), clock, threading.Lock()
         self._code, self._until, self._wrong = "", 0.0, 0
         self._former: dict[str, str] = {}
-        self._logins: dict[str, PageLogin] = {}
 
     def new_links(self) -> tuple[str, str]:
         """Return a link for one login within five minutes, and the same for reading at 127.0.0.1.
@@ -109,10 +112,8 @@ class UiLocks:
             self._end_link("a newer link was made")
             self._code, self._wrong = secrets.token_urlsafe(24), 0
             self._until = self._clock() + LINK_SECONDS
-            host, numeric = (
-                f"http://{host}/enter?code={self._code}" for host in (self.host, self.numeric_host)
-            )
-            return host, numeric
+            end = f"/enter?code={self._code}"
+            return f"http://{self.host}{end}", f"http://{self.numeric_host}{end}"
 
     def enter(self, code: str, host: str) -> PageLogin | str:
         """Exchange *code* of a link for a login at *host*, or return the reason of a refusal."""
@@ -121,9 +122,8 @@ class UiLocks:
                 self._end_link("this link has expired")
             if self._code and _are_equal(code, self._code):
                 self._end_link("this link has been used")
-                login = PageLogin(secrets.token_urlsafe(24), host)
-                self._logins[self._digest("login", login.cookie)] = login
-                return login
+                name = secrets.token_urlsafe(24)
+                return PageLogin(f"{name}.{self._digest('login', name, host)}", host)
             self._wrong += 1
             if self._code and self._wrong >= _LINK_TRIES:
                 self._end_link("too many wrong links were tried")
@@ -132,8 +132,9 @@ class UiLocks:
 
     def find_login(self, cookie: str, host: str) -> PageLogin | None:
         """Return the login of *cookie* if it was made for *host*."""
-        login = self._logins.get(self._digest("login", cookie))
-        return login if login is not None and login.host == host else None
+        name, _, mark = cookie.partition(".")
+        is_ours = _are_equal(mark, self._digest("login", name, host))
+        return PageLogin(cookie, host) if is_ours else None
 
     def reason_not_to_answer(self, login: PageLogin) -> str:
         """Return the reason why *login* cannot answer at present, "" if it can."""

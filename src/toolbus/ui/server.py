@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _MOST_CONNECTIONS, _HEAD_BYTES, _HEAD_SECONDS = 100, 2**14, 5.0
-_PORTS = 20
-_NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 
 
 def listen_on_loopback(port: int = 0) -> list[socket.socket]:
@@ -29,21 +27,20 @@ def listen_on_loopback(port: int = 0) -> list[socket.socket]:
     A browser may try ::1 first, where a server of another user would get the link. Raises
     `UsageError` if *port* is in use.
     """
-    for _ in range(1 if port else _PORTS):
-        sockets: list[socket.socket] = []
-        try:
-            sockets.append(listen_on("127.0.0.1", port))
-            sockets.append(listen_on("::1", sockets[0].getsockname()[1]))
-        except OSError as error:
-            if sockets and error.errno in _NO_IPV6:
-                return sockets
-            for bound in sockets:
-                bound.close()
-            if error.errno != errno.EADDRINUSE:
-                raise
-        else:
+    sockets: list[socket.socket] = []
+    try:
+        sockets.append(listen_on("127.0.0.1", port))
+        port = sockets[0].getsockname()[1]
+        sockets.append(listen_on("::1", port))
+    except OSError as error:
+        if sockets and error.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
             return sockets
-    raise UsageError(f"port {port} is in use; leave --port out for a free one")
+        for bound in sockets:
+            bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(f"port {port} is in use; give another --port, or none") from error
+        raise
+    return sockets
 
 
 class PageServer(uvicorn.Server):
