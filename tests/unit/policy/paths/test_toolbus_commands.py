@@ -32,6 +32,7 @@ def verdict(line, *, folder="/", unknown=(), inside=()):
         "toolbus approvals",
         "toolbus copy mine.db hooks.db",
         "toolbus forget hooks.db --before 2026-01-31",
+        "toolbus ui agent.db",
         "python -m toolbus trust x",
         "python3.12 -I -m toolbus trust x",
         "python -Imtoolbus trust x",
