@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import webbrowser
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -83,12 +83,15 @@ class _PageEntry(NamedTuple):
             address = self.file.as_uri()
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
-    def read_line(self, stop: Callable[[], None]) -> None:
+    def read_line(self, terminal: PersonTerminal, stop: Callable[[], None]) -> None:
         """Renew the link at Enter; *stop* at the end of input."""
-        if self.terminal is not None and self.terminal.read_line() is not None:
-            self.renew()
-        else:
+        line = None
+        with suppress(OSError):  # The terminal is gone.
+            line = terminal.read_line()
+        if line is None:
             stop()
+        else:
+            self.renew()
 
 
 def command() -> Command:
@@ -145,7 +148,7 @@ def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> 
         output.write(f"to log in, open {entry.file} in a browser\n")
         output.write(f"the page only reads: {no_answers}\n")
     else:
-        runner.get_loop().add_reader(terminal.fileno(), entry.read_line, stop)
+        runner.get_loop().add_reader(terminal.fileno(), entry.read_line, terminal, stop)
     if not parsed.no_open:
         entry.open_browser()
     runner.run(page.serve(sockets=sockets))
