@@ -96,6 +96,14 @@ def _scratch_folder():
     return folder
 
 
+def public_copy(file):
+    """Return the address of a copy of *file* that the browser's user can read."""
+    copy = _scratch_folder() / file.name
+    shutil.copyfile(file, copy)
+    copy.chmod(0o644)
+    return copy.as_uri()
+
+
 @contextmanager
 def running_chromium():
     """Give a running browser."""

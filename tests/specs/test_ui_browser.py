@@ -1,5 +1,9 @@
 """The scenarios of `specs/ui_browser.md`."""
 
+import re
+import socket
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from functools import partial
@@ -8,13 +12,14 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from browsers import axe_violations, every_look
-from seen_sessions import fill_long_store, fill_team_store, in_a_thread
+from browsers import LOOKS, axe_violations, every_look, public_copy
+from seen_sessions import fill_hostile_store, fill_long_store, fill_team_store, in_a_thread
 from toolbus.history.timeline import read_timeline
 from toolbus.store.store_factory import open_reader
 from ui_server import running_ui
 
 pytestmark = pytest.mark.full
+OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +59,19 @@ def call_pages(store, session):
     return paths
 
 
+def session_names(store):
+    with open_reader(str(store)) as reader:
+        return [row.id for row in reader.sessions()]
+
+
 def is_wider_than_its_window(page):
     return page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+def check_look(page):
+    """Assert that a screen is accessible, and fits into its window."""
+    assert axe_violations(page) == []
+    assert not is_wider_than_its_window(page)
 
 
 def log_in(page, ui):
@@ -70,7 +86,7 @@ def log_in(page, ui):
 @every_look
 def test_a_link_logs_in_one_browser(look, team, open_page, screenshot):
     link = team.locks.new_links()[0]
-    page = open_page(look, innocent=False)  # The list of sessions is to come.
+    page = open_page(look)
     page.goto(link)
     screenshot(page, "enter", look)
     assert axe_violations(page) == []
@@ -152,6 +168,8 @@ def test_a_page_elsewhere_reads_and_posts_nothing(place, team, open_page, tmp_pa
 # --- each screen ----------------------------------------------------------------------------------
 
 SCREENS = {
+    "list": "/",
+    "figures": "/figures",
     "session": "/sessions/nightly-import",
 }
 
@@ -173,7 +191,7 @@ def test_each_screen_is_accessible_and_fits(look, team, screens, open_page, scre
         screenshot(page, name, look)
         problems[name] = axe_violations(page)
         problems[name] += ["it is wider than its window"] * is_wider_than_its_window(page)
-        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        page.evaluate(OPEN_ALL)
         problems[name] += axe_violations(page)
         problems[name] += ["opened, it is wider"] * is_wider_than_its_window(page)
 
@@ -221,11 +239,132 @@ def walk_to(page, accept, key="Tab", most=300):
 
 
 def test_the_keyboard_leads_to_a_reason(team, open_page):
-    page = visit(open_page(), team, "/sessions/nightly-import")
+    page = visit(open_page(), team, "/")
 
+    walk_to(page, lambda words: words == "nightly-import")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/sessions/nightly-import")
     denied = page.locator(".call.denied h4 a")
     walk_to(page, lambda words: denied.evaluate("each => each === document.activeElement"))
     page.keyboard.press("Enter")
     page.wait_for_url("**/calls/**")
 
     assert "it deletes work that git cannot restore" in page.inner_text("main")
+
+
+# --- hostile texts --------------------------------------------------------------------------------
+
+INVISIBLE = "[\u200b\u202a-\u202e\u2066-\u2069\x07\x1b]"
+FOREIGN = "main :is(script, style, img, iframe, object, embed, base, meta, link)"
+
+
+def check_texts(page):
+    """Assert that nothing on *page* is of a hostile text but text."""
+    assert page.title() != "owned"
+    assert page.locator(FOREIGN).count() == 0
+    assert page.locator("h1").count() == 1
+    assert page.locator("xpath=//comment()").count() == 0
+    assert page.locator("[onerror], [onclick], [style]").count() == 0
+    text = page.inner_text("body")
+    assert not re.search(INVISIBLE, text)
+    assert "%7B%7B" not in page.url or "{{ 7 * 7 }}" in text
+    assert not is_wider_than_its_window(page), page.url
+
+
+@pytest.fixture(scope="module")
+def hostile_store(tmp_path_factory):
+    """Return a store in which everything is hostile."""
+    path = tmp_path_factory.mktemp("hostile") / "hostile.db"
+    in_a_thread(fill_hostile_store, path)
+    return path
+
+
+def test_hostile_texts_stay_texts(hostile_store, open_page):
+    names = session_names(hostile_store)
+    with running_ui(hostile_store) as ui:
+        page = open_page(LOOKS[0])
+        todo, done = ["/", "/figures"], ["/questions"]
+
+        while todo:
+            visit(page, ui, todo.pop())
+            check_texts(page)
+            done.append(urlsplit(page.url)._replace(scheme="", netloc="").geturl())
+            for link in page.locator("main a[href]").evaluate_all("all => all.map(a => a.href)"):
+                assert link.startswith(ui.url + "/"), link
+                path = link.removeprefix(ui.url).partition("#")[0]
+                todo += [path] * (path not in [*done, *todo])
+
+    assert len([path for path in done if path.startswith("/calls/")]) == 5 * len(names)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def exported(store, *sessions, name="exported.html"):
+    """Return the address of a file of HTML of sessions."""
+    file = store.parent / name
+    command = [sys.executable, "-m", "toolbus", "export", "--html", "--force", "-o", str(file)]
+    done = subprocess.run(
+        [*command, str(store), *sessions], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return public_copy(file)
+
+
+def test_hostile_texts_stay_texts_in_files(hostile_store, open_page):
+    page = open_page(LOOKS[0])
+    for name in session_names(hostile_store):
+        page.goto(exported(hostile_store, name))
+        page.evaluate(OPEN_ALL)
+
+        check_texts(page)
+
+
+@every_look
+def test_a_file_makes_no_request(look, team_store, open_page, screenshot):
+    address, requests, texts = exported(team_store, "nightly-import"), [], []
+
+    for scripts in (True, False):
+        page = open_page(look, scripts=scripts)
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        texts.append(page.locator("main").text_content())
+
+    assert requests == [address] * 2
+    assert texts[0] == texts[1]
+    for words in ("GitManners.rewrite", "git push --force-with-lease", "rule 'work is kept'"):
+        assert words in texts[0]
+    page = open_page(look)
+    page.goto(address)
+    screenshot(page, "file", look)
+    check_look(page)
+    page.evaluate(OPEN_ALL)
+    check_look(page)
+
+
+INTRUDERS = """
+(address) => {
+  const script = document.createElement("script");
+  script.text = "document.title = 'owned'";
+  const style = document.createElement("style");
+  style.textContent = "h1 { color: rgb(1, 2, 3) }";
+  document.body.append(script, style, Object.assign(new Image(), {src: address}));
+}
+"""
+
+
+def test_a_file_obeys_its_policy(team_store, open_page):
+    page = open_page(innocent=False)
+    page.goto(exported(team_store, "nightly-import"))
+    title = page.title()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        page.evaluate(INTRUDERS, f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        page.wait_for_timeout(300)
+
+        assert page.title() == title
+        colour = page.evaluate("getComputedStyle(document.querySelector('h1')).color")
+        assert colour != "rgb(1, 2, 3)"
+        listener.setblocking(False)  # noqa: FBT003 - that is its signature
+        with pytest.raises(BlockingIOError):
+            listener.accept()
