@@ -423,7 +423,7 @@ def test_the_page_answers_the_four_questions(work):
     assert "~ House.normalise changed the call" in session
     assert "denied" in session
     assert "House.inside_only: only inside the project" in session
-    assert "Waits for a person push: May it push?" in session
+    assert "the model calls push waits for a person" in session
     assert "The model read another text than the store holds." in session
     assert f"What the model read a/b holds {SECRET}" in one
     assert "What the store holds a/b holds [hidden]" in one

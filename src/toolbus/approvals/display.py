@@ -93,10 +93,7 @@ def question_rows(
 
 def state_rows(question: Question, width: int) -> Iterator[Span]:
     """Yield the state of *question* and its answer, in rows of *width* cells."""
-    yield Span(
-        f"state: {question.state}{_STATE_WORDS.get(question.state, '')}",
-        state_style(question.state),
-    )
+    yield Span(f"state: {state_words(question)}", state_style(question.state))
     if question.answered_by:
         by = shorten_visible(question.answered_by)
         where = f" ({shorten_visible(question.answered_from)})" if question.answered_from else ""
@@ -112,6 +109,11 @@ def state_rows(question: Question, width: int) -> Iterator[Span]:
         yield Span(f"ended {moment(question.ended_ns)}")
     if question.settled_by:
         yield from label_rows("settled by", question.settled_by, width)
+
+
+def state_words(question: Question) -> str:
+    """Return the state of *question* with its meaning."""
+    return f"{question.state}{_STATE_WORDS.get(question.state, '')}"
 
 
 def state_style(state: str) -> Style:
@@ -241,7 +243,7 @@ def _details(question: Question, width: int) -> Iterator[Span]:
 def _call_rows(question: Question, width: int) -> Iterator[Span]:
     for name, value in question.arguments.items():
         note, rows = value_rows(value, width)
-        yield from _name_rows(name, note, width)
+        yield from _name_rows(name, width, note)
         yield from map(Span, rows)
     if question.tool and not question.arguments:
         yield Span("no arguments", "dim")
@@ -251,7 +253,7 @@ def _call_rows(question: Question, width: int) -> Iterator[Span]:
     if question.filled:
         yield from line_rows("the tool gets other values, not shown here, at", width)
         for path in question.filled:
-            yield from _name_rows(path, "", width)
+            yield from _name_rows(path, width)
 
 
 def _request_rows(question: Question, width: int) -> Iterator[Span]:
@@ -267,7 +269,7 @@ def _request_rows(question: Question, width: int) -> Iterator[Span]:
         return
     yield from line_rows(f"not {_UNCHANGED}; it differs in", width, "changed")
     for change in changes:
-        yield from _name_rows(change.path, "", width)
+        yield from _name_rows(change.path, width)
         for side, value in (("the model wrote", change.before), ("it is now", change.after)):
             if value is msgspec.UNSET:
                 yield from line_rows(f"{side}: nothing", width, "strong")
@@ -275,14 +277,19 @@ def _request_rows(question: Question, width: int) -> Iterator[Span]:
                 yield from label_rows(side, value, width)
 
 
-def _name_rows(name: str, note: str, width: int) -> Iterator[Span]:
-    """Yield the row of a name; a long name, or one with other characters, is quoted as a value."""
-    line, suffix = make_visible(name, one_line=True).text, f" ({note})" if note else ""
+def _name_rows(name: str, width: int, value_note: str | None = None) -> Iterator[Span]:
+    """Yield the row of a name; a long name, or one with other characters, is quoted as a value.
+
+    With *value_note* the rows of its value follow.
+    """
+    line, suffix = make_visible(name, one_line=True).text, f" ({value_note})" if value_note else ""
     if _is_plain(line) and len(line) <= width // 2:
         yield from line_rows(f"{line}{suffix}", width, "strong")
         return
-    yield from line_rows(f"a name of {len(name):,} characters{suffix}", width, "changed")
+    yield from line_rows(f"a name of {len(name):,} characters", width, "changed")
     yield from map(Span, quote_rows(line, width))
+    if value_note is not None:
+        yield from line_rows(f"its value{suffix}", width, "strong")
 
 
 def _is_plain(name: str) -> bool:

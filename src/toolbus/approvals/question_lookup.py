@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.approvals.questions import Question
-    from toolbus.store.store_reader import StateRow
+    from toolbus.store.store_reader import SessionRow, StateRow
 
 T = TypeVar("T", "Question", "Grant")
 
@@ -42,6 +42,10 @@ _WAITING = frozenset({"pending", "hosted"})
 """The states of a question without an answer."""
 
 
+MOST_WAITING, MOST_CLOSED = 20, 50
+"""The most questions of an overview."""
+
+
 class Damaged(NamedTuple):
     """The *problem* of a question or grant that cannot be read."""
 
@@ -51,15 +55,15 @@ class Damaged(NamedTuple):
 class QuestionOverview(NamedTuple):
     """Whole questions without an answer, the oldest first, and the latest others without arguments.
 
-    *behind* is the number of further questions without an answer, and *next_ns* the time of the
-    first of them.
+    *behind* is the number of further questions without an answer, and *pending* the number of all
+    that wait for one here.
     """
 
-    waiting: tuple[Question, ...] = ()
-    closed: tuple[Question, ...] = ()
-    damaged: tuple[Damaged, ...] = ()
-    behind: int = 0
-    next_ns: int = 0
+    waiting: tuple[Question, ...]
+    closed: tuple[Question, ...]
+    damaged: tuple[Damaged, ...]
+    behind: int
+    pending: int
 
 
 class QuestionTimes(Struct):
@@ -100,33 +104,44 @@ def read_questions(
 
 
 def read_overview(
-    reader: SqlReader, now_ns: int, *, start_ns: int = 0, waiting: int = 20, closed: int = 50
+    reader: SqlReader, now_ns: int, session: SessionRow | None = None
 ) -> QuestionOverview:
-    """Return the first questions *waiting* since *start_ns*, and the last *closed* ones."""
+    """Return the questions of the store, or of *session*, for a person."""
     unanswered: list[Question] = []
     others: list[tuple[int, str, str, Question]] = []
     damaged: list[Damaged] = []
-    for question in read_questions(reader, now_ns):
+    for question in _questions(reader, now_ns, session):
         if isinstance(question, Damaged):
             damaged.append(question)
             continue
         # Arguments may be large: those of the shown questions are read again.
         light = replace(question, arguments=EMPTY, requested_arguments=None)
-        if question.state not in _WAITING:
-            entry = (_closed_ns(question), question.id, question.session_id, light)
-            (heappush if len(others) < closed else heappushpop)(others, entry)
-        elif question.asked_ns >= start_ns:
+        if question.state in _WAITING:
             unanswered.append(light)
+        else:
+            entry = (_closed_ns(question), question.id, question.session_id, light)
+            (heappush if len(others) < MOST_CLOSED else heappushpop)(others, entry)
     unanswered.sort(key=lambda question: (question.asked_ns, question.id))
-    rest = unanswered[waiting:]
-    whole = [read_one(reader, each, now_ns) for each in unanswered[:waiting]]
+    whole = [read_one(reader, each, now_ns) for each in unanswered[:MOST_WAITING]]
     return QuestionOverview(
         tuple([each for each in whole if each is not None]),
         tuple([question for *_, question in sorted(others, reverse=True)]),
         tuple(damaged),
-        len(rest),
-        rest[0].asked_ns if rest else 0,
+        len(unanswered[MOST_WAITING:]),
+        sum([question.state == "pending" for question in unanswered]),
     )
+
+
+def _questions(
+    reader: SqlReader, now_ns: int, session: SessionRow | None
+) -> Iterator[Question | Damaged]:
+    if session is None:
+        yield from read_questions(reader, now_ns)
+        return
+    for row in reader.states(session.key):
+        if row.name.startswith(PREFIX):
+            question = _decoded(decode_question, PREFIX, session.id, row)
+            yield question if isinstance(question, Damaged) else _known(reader, question, now_ns)
 
 
 def read_one(reader: SqlReader, question: Question, now_ns: int) -> Question | None:

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from toolbus.errors import ToolbusError
-from toolbus.ui import figure_pages, list_pages, session_pages
+from toolbus.ui import figure_pages, list_pages, question_views, session_pages
 from toolbus.ui.index_thread import following, make_index
 from toolbus.ui.locks import form_of
 from toolbus.ui.responses import page
@@ -52,6 +52,7 @@ def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
     routes: list[BaseRoute] = _entry_routes(state.locks)
     routes += session_pages.routes(state)
+    routes += question_views.routes(state)
     index = make_index()
     routes += [*list_pages.routes(state, index), *figure_pages.routes(index)]
 
@@ -64,6 +65,7 @@ def make_app(state: UiState) -> LockedApp:
     handlers: Any = dict.fromkeys(errors, _show_error)
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=follow_store)
     app.router.redirect_slashes = False
+    app.state.count_pending = question_views.PendingCount(state)
     return LockedApp(app, state.locks)
 
 

@@ -1,12 +1,15 @@
-"""The filters and functions of the templates for timelines."""
+"""The filters and functions of the templates for timelines and questions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
+from toolbus.approvals.display import state_words
 from toolbus.history import entry_texts
+from toolbus.history.durations import rough_duration
 from toolbus.history.message_history import NEVER_RAN
+from toolbus.settings.visible_text import shorten_visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +55,7 @@ def _bar(call: CallEntry, start: int, share: float) -> Bar:
 FILTERS: dict[str, Callable[..., Any]] = {
     "arguments": entry_texts.arguments_of,
     "bars": bars,
+    "brief": shorten_visible,
     "effect": entry_texts.effect_of,
     "entry_facts": entry_texts.entry_facts,
     "entry_title": entry_texts.entry_title,
@@ -60,6 +64,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "is_rewritten": entry_texts.is_rewritten,
     "outcome_words": entry_texts.outcome_words,
     "problems": entry_texts.problems,
+    "rough": rough_duration,
+    "state_words": state_words,
     "status_words": entry_texts.status_words,
     "strip": entry_texts.strip,
     "turn_title": entry_texts.turn_title,

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return the page of *template*, with a fresh nonce for its own style and script."""
     nonce = secrets.token_urlsafe(16)
+    # Outside of the application, in front of its locks, there is no store to read.
+    app = request.scope.get("app")
+    shared = {"count_pending": app.state.count_pending} if app else {}
     html = render(
         template,
         nonce=nonce,
         style=read_asset("style.css"),
-        script=read_asset("script.js"),
+        script="\n".join(map(read_asset, ("script.js", "answers.js"))),
         path=request.url.path,
         live=True,
-        **values,
+        **shared | values,
     )
     policy = (
         f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby, islice
+from itertools import groupby
 from time import time_ns
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from toolbus.approvals.records import readable_questions
-from toolbus.approvals.recovery import with_effective_state
+from toolbus.approvals.question_lookup import read_overview
 from toolbus.history.entry_texts import strip
 from toolbus.history.lookup import find_match, find_session
 from toolbus.history.message_history import history_of
 from toolbus.history.timeline import MessageEntry, Timeline, read_timeline
 from toolbus.settings.usage_error import UsageError
 from toolbus.ui.filters import MOST_CALLS
+from toolbus.ui.question_views import views_of
 from toolbus.ui.responses import fragment, page
 
 if TYPE_CHECKING:
@@ -26,16 +26,13 @@ if TYPE_CHECKING:
     from starlette.responses import HTMLResponse
     from starlette.routing import BaseRoute
 
-    from toolbus.approvals.questions import Question
-    from toolbus.store.sql_reader import IdKind, SqlReader
+    from toolbus.store.sql_reader import IdKind
     from toolbus.ui.state import UiState
 
 MOST_NODES = 1_800
 """The most nodes of the turns on the first screen; the frame of the page has some more."""
 
 _MOST_MESSAGES, _MOST_DIGITS = 200, 15
-_MOST_QUESTIONS = 1_000
-"""The most questions of a session that are read for those without an answer."""
 
 
 def routes(state: UiState) -> list[BaseRoute]:
@@ -51,7 +48,7 @@ def routes(state: UiState) -> list[BaseRoute]:
             timeline = shorten(read_timeline(reader, session, after, _MOST_MESSAGES))
             if request.query_params.get("part"):
                 return fragment("part.html", parts=[timeline])
-            waiting = _waiting(reader, name)
+            waiting = views_of(state, request, read_overview(reader, time_ns(), session))
         latest = max(0, session.messages - _MOST_MESSAGES // 4)
         return page(
             request,
@@ -108,14 +105,6 @@ def _nodes_of(entry: MessageEntry) -> int:
         for call in entry.calls[:MOST_CALLS]
     ]
     return 16 + len(strip(entry.dispatches)) + sum(calls)
-
-
-def _waiting(reader: SqlReader, session_id: str) -> list[Question]:
-    """Return the questions of a session that wait for a person."""
-    now_ns = time_ns()
-    questions = islice(readable_questions(reader, session_id), _MOST_QUESTIONS)
-    current = [with_effective_state(question, now_ns) for question in questions]
-    return [question for question in current if question.state in {"pending", "hosted"}]
 
 
 def _names(request: Request, count: int) -> list[str]:

@@ -25,7 +25,8 @@ NAMED = st.dictionaries(NASTY, st.one_of(NASTY, st.integers(0, 9), st.lists(NAST
 OUR_ROWS = re.compile(
     r"the model calls \S+$|the model calls the tool|may this run begin|    |in session|of |by agent"
     r"|below session|asked [0-9]|asked by|by the rule|why asked|no arguments|not as the model"
-    r"|as the model|the model wrote|it is now|a name of |digest |[\w$.\[\]\\/:-]+(?: \(|$)"
+    r"|as the model|the model wrote|it is now|a name of |its value|digest "
+    r"|[\w$.\[\]\\/:-]+(?: \(|$)"
 )
 
 

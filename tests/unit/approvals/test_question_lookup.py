@@ -60,18 +60,23 @@ async def test_unanswered_questions_are_whole_and_the_oldest_is_first(reader):
         overview = read_overview(opened, NOW)
 
     assert overview.waiting == (early, late, hosted)
-    assert overview[1:] == ((), (), 0, 0)
+    assert overview[1:] == ((), (), 0, 2)
 
 
-async def test_further_questions_are_counted_and_can_be_read_from_their_time(reader):
-    questions = [question(f"q{number}", asked_ns=NOW + number) for number in range(5)]
+async def test_further_questions_are_counted(reader):
+    questions = [question(f"q{number:02}", asked_ns=NOW + number) for number in range(45)]
 
     with await reader(*questions) as opened:
-        first = read_overview(opened, NOW, waiting=2)
-        second = read_overview(opened, NOW, waiting=2, start_ns=first.next_ns)
+        overview = read_overview(opened, NOW)
 
-    assert (first.waiting, first.behind, first.next_ns) == (tuple(questions[:2]), 3, NOW + 2)
-    assert (second.waiting, second.behind) == (tuple(questions[2:4]), 1)
+    assert (overview.waiting, overview.behind, overview.pending) == (tuple(questions[:20]), 25, 45)
+
+
+async def test_the_questions_of_one_session_are_apart(reader):
+    theirs = question("a", session_id="t")
+
+    with await reader(question("a"), theirs) as opened:
+        assert read_overview(opened, NOW, opened.session("t")).waiting == (theirs,)
 
 
 async def test_the_latest_closed_questions_come_without_their_arguments(reader):
@@ -84,14 +89,25 @@ async def test_the_latest_closed_questions_come_without_their_arguments(reader):
     ]
 
     with await reader(*closed) as opened:
-        overview = read_overview(opened, NOW, closed=3)
+        overview = read_overview(opened, NOW)
 
     assert [(each.id, each.session_id, each.state) for each in overview.closed] == [
         ("b", "s", "done"),
         ("c", "s", "expired"),
         ("a", "t", "denied"),
+        ("a", "s", "denied"),
     ]
     assert all(not each.arguments for each in overview.closed)
+
+
+async def test_only_the_latest_closed_questions_are_listed(reader):
+    facts = {"state": "denied", "answered_by": "ann"}
+    closed = [question(f"q{n:02}", answered_ns=NOW - n, **facts) for n in range(51)]
+
+    with await reader(*closed) as opened:
+        names = [each.id for each in read_overview(opened, NOW).closed]
+
+    assert names == [f"q{n:02}" for n in range(50)]
 
 
 async def test_a_damaged_question_is_named_and_does_not_count(reader):

@@ -1,0 +1,177 @@
+"""A question as a page shows it, and answers from there.
+
+The rows are those of every other channel (`toolbus.approvals.display`); a yes counts only for a
+question that a page shows whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.approvals.display import question_rows, state_words
+from toolbus.approvals.grants import granting_session
+from toolbus.approvals.questions import is_delegated
+from toolbus.approvals.records import find_question, matches_digest
+from toolbus.approvals.steps import answer
+from toolbus.errors import DecodeError, FreezeError
+from toolbus.messages.codec import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.approvals.grants import GrantSpan
+    from toolbus.approvals.questions import Question
+    from toolbus.approvals.steps import AnswerResult
+    from toolbus.store.protocol import Store
+
+CHANNEL = "page"
+MOST_CHARACTERS, MOST_LINES = 20_000, 400
+"""The size of the largest question that is approved on a page: a person must have read it."""
+
+_WIDE, _MARK = 10**9, "│ "
+_CHANGED = "its digest is not that of its call: the store was changed"
+_NEXT = "the call runs as soon as its agent waits for it, or makes it again"
+
+
+class TextBlock(NamedTuple):
+    """A row of our own words with its *style*, or a *quoted* text.
+
+    Each line of a text with several begins with a mark, which its wrapped parts do not have.
+    """
+
+    text: str
+    style: str = ""
+    quoted: bool = False
+
+
+class PageQuestion(NamedTuple):
+    """A *question* on a page: its *heading*, the *blocks* of its text, and its *state* in words.
+
+    *closed* is the reason why it has no answer, and *too_long* the reason why it has only a no.
+    A yes to later calls covers *session*. *name* and *version* are those of its element.
+    """
+
+    question: Question
+    heading: str
+    blocks: tuple[TextBlock, ...]
+    state: str
+    closed: str
+    too_long: str
+    session: str
+    name: str
+    version: str
+
+
+class PageSubject(NamedTuple):
+    """A question as it was shown."""
+
+    session_id: str
+    id: str
+    digest: str
+
+
+class PageReply(NamedTuple):
+    """The result of an answer in one sentence, and whether it counts."""
+
+    text: str
+    counts: bool = False
+
+
+def page_question(question: Question) -> PageQuestion:
+    """Return *question* as a page shows it."""
+    heading, *blocks = _blocks(question)
+    name, version = (
+        hashlib.sha256(encode(part)).hexdigest()[:16]
+        for part in ([question.session_id, question.id], question)
+    )
+    return PageQuestion(
+        question=question,
+        heading=heading.text,
+        blocks=tuple(blocks),
+        state=state_words(question),
+        closed=_reason_closed(question),
+        too_long=_reason_too_long(blocks),
+        session=granting_session(question),
+        name=f"question-{name}",
+        version=version,
+    )
+
+
+async def answer_from_page(
+    store: Store,
+    subject: PageSubject,
+    *,
+    approve: bool,
+    by: str,
+    reason: str = "",
+    grant: GrantSpan | None = None,
+    clock: Callable[[], int] = time.time_ns,
+) -> PageReply:
+    """Answer the question of *subject* for the person *by*; the caller has proved the person."""
+    try:
+        question = await find_question(store, subject.id, subject.session_id)
+        if question is not None and question.digest == subject.digest:
+            shown = page_question(question)
+            problem = "" if matches_digest(question) else _CHANGED
+            if problem := problem or (shown.too_long if approve else ""):
+                return PageReply(f"nothing was answered: {problem}")
+        result = await answer(
+            store,
+            subject.id,
+            subject.digest,
+            approve=approve,
+            by=by,
+            channel=CHANNEL,
+            reason=reason,
+            grant=grant,
+            session_id=subject.session_id,
+            clock=clock,
+        )
+    except (DecodeError, FreezeError) as error:
+        return PageReply(f"nothing was answered: {error}")
+    return PageReply(_words(result), result.status in {"accepted", "granted"})
+
+
+def _words(result: AnswerResult) -> str:
+    if result.status != "accepted" or result.question is None:
+        return result.text
+    if result.question.state == "denied":
+        return f"{result.text}; the call does not run"
+    grant = result.grant
+    ends = f"; `toolbus approvals revoke {grant.id}` ends the grant" if grant else ""
+    return f"{result.text}; {_NEXT}{ends}"
+
+
+def _reason_closed(question: Question) -> str:
+    if is_delegated(question):
+        return "the coding agent asks its own user: answer it there; toolbus does not learn it"
+    if question.state != "pending":
+        return f"it is {state_words(question)}"
+    return "" if matches_digest(question) else _CHANGED
+
+
+def _reason_too_long(blocks: list[TextBlock]) -> str:
+    characters = sum([len(block.text) for block in blocks])
+    lines = sum([block.text.count("\n") + 1 for block in blocks])
+    if characters <= MOST_CHARACTERS and lines <= MOST_LINES:
+        return ""
+    size = f"{characters:,} characters in {lines:,} lines"
+    return f"it is too long for a page ({size}); use `toolbus approvals` at a terminal"
+
+
+def _blocks(question: Question) -> list[TextBlock]:
+    """Return the rows of *question*, those of one quoted text together."""
+    blocks: list[TextBlock] = []
+    rows = question_rows(question, _WIDE, place=False, utc=True)
+    for quoted, group in groupby(rows, lambda row: row.text.startswith(_MARK)):
+        if quoted:
+            lines = [row.text.removeprefix(_MARK) for row in group]
+            if len(lines) > 1:
+                lines = [_MARK + line.replace("│", "\\u2502") for line in lines]
+            blocks.append(TextBlock("\n".join(lines), quoted=True))
+        else:
+            blocks.extend([TextBlock(row.text, row.style) for row in group])
+    return blocks
