@@ -1,9 +1,19 @@
 """The questions on the page as a person reads them, and answers as a browser posts them."""
 
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from toolbus.approvals.questions import PREFIX, Question
+from toolbus.approvals.records import digest_of, questions_of
+from toolbus.messages.codec import encode
+from toolbus.store import open_store
+
+NOW = time.time_ns()
+SECOND, HOUR = 10**9, 3_600 * 10**9
 VOID = {"br", "input", "meta", "link", "img", "hr"}
 
 
@@ -104,3 +114,49 @@ def press(ui, question, decision, code=None, **fields):
     location = reply.headers["location"]
     assert urlsplit(location).path == "/questions", location
     return Answered(303, ui.get(location).text, location)
+
+
+def in_a_loop(function):
+    """Return the result of an async function, also beside the event loop of a browser's driver."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda: asyncio.run(function())).result()
+
+
+def question(name, **fields):
+    """Return a pending question with some *fields*."""
+    tool_name, arguments = fields.get("tool", "pay"), fields.get("arguments", {"amount": 1})
+    values = {
+        "id": name,
+        "session_id": "s",
+        "call_id": f"call-{name}",
+        "tool": tool_name,
+        "arguments": arguments,
+        "digest": digest_of(tool_name, arguments),
+        "prompt": "pay it?",
+        "asked_ns": NOW,
+        "expires_ns": NOW + HOUR,
+    }
+    return Question(**(values | fields))
+
+
+def write(path, *questions, **bodies):
+    """Put *questions* into the store, in place of those with the same ids, and raw *bodies*."""
+
+    async def run():
+        async with open_store(path) as store:
+            stored = [(each.session_id, PREFIX + each.id, encode(each)) for each in questions]
+            stored += [("s", PREFIX + name, body) for name, body in bodies.items()]
+            for session, name, body in stored:
+                await store.swap_state(session, name, await store.read_state(session, name), body)
+
+    in_a_loop(run)
+
+
+def read(path, name="1", session="s"):
+    """Return the stored question *name*."""
+
+    async def run():
+        async with open_store(path) as store:
+            return {each.id: each for each in await questions_of(store, session)}[name]
+
+    return in_a_loop(run)

@@ -11,20 +11,27 @@ from msgspec.structs import replace
 from postgres_server import database, postgres
 from toolbus import Agent, Ask, AssistantMessage, ToolCall, tool
 from toolbus.approvals import StoredApprovals, answer
-from toolbus.approvals.questions import PREFIX, Question
 from toolbus.approvals.records import digest_of, questions_of
 from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.messages.codec import encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import open_store
 from toolbus.ui.locks import PageLogin
-from ui_questions import QuestionParser, press, questions_on, send_answer
+from ui_questions import (
+    HOUR,
+    NOW,
+    SECOND,
+    QuestionParser,
+    press,
+    question,
+    questions_on,
+    read,
+    send_answer,
+    write,
+)
 from ui_server import running_ui
 
 __all__ = ["database", "postgres"]
 
-NOW = time.time_ns()
-SECOND, HOUR = 10**9, 3_600 * 10**9
 HOSTILE = (
     "</pre></article><form action=//evil.example><button>Approve</button></form>"
     "<script>alert(1)</script>\u202e\u200b&lt;│ \x1b[2J"
@@ -42,43 +49,6 @@ def ui(path):
     write(path)
     with running_ui(path) as running:
         yield running
-
-
-def question(name, **fields):
-    tool_name, arguments = fields.get("tool", "pay"), fields.get("arguments", {"amount": 1})
-    values = {
-        "id": name,
-        "session_id": "s",
-        "call_id": f"call-{name}",
-        "tool": tool_name,
-        "arguments": arguments,
-        "digest": digest_of(tool_name, arguments),
-        "prompt": "pay it?",
-        "asked_ns": NOW,
-        "expires_ns": NOW + HOUR,
-    }
-    return Question(**(values | fields))
-
-
-def write(path, *questions, **bodies):
-    """Put *questions* into the store, in place of those with the same ids, and raw *bodies*."""
-
-    async def run():
-        async with open_store(path) as store:
-            stored = [(each.session_id, PREFIX + each.id, encode(each)) for each in questions]
-            stored += [("s", PREFIX + name, body) for name, body in bodies.items()]
-            for session, name, body in stored:
-                await store.swap_state(session, name, await store.read_state(session, name), body)
-
-    asyncio.run(run())
-
-
-def read(path, name="1", session="s"):
-    async def run():
-        async with open_store(path) as store:
-            return {each.id: each for each in await questions_of(store, session)}[name]
-
-    return asyncio.run(run())
 
 
 def waiting_agent(store, amounts, paid, **options):

@@ -24,7 +24,7 @@ from toolbus.messages.codec import decoder
 from toolbus.presence.person import person_name
 from toolbus.store.store_factory import open_store
 from toolbus.ui.locks import form_of, login_of
-from toolbus.ui.responses import page
+from toolbus.ui.responses import fragment, page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,12 +70,15 @@ def routes(state: UiState) -> list[BaseRoute]:
             if name and session is None:
                 raise HTTPException(404, f"no session {name!r}")
             overview = read_overview(reader, time.time_ns(), session)
+        views = views_of(state, request, overview)
+        if request.query_params.get("part"):
+            return fragment("waiting.html", views=views)
         return page(
             request,
             "questions.html",
             session=session,
             overview=overview,
-            views=views_of(state, request, overview),
+            views=views,
             count_pending=lambda: overview.pending,
             result=results.get(request.query_params.get("result", ""), ""),
         )

@@ -54,6 +54,7 @@
       output.textContent = "no reply: load the page again to see whether the answer counts";
     }
     sending.delete(form);
+    watch();
   });
 
   // Updates, by the rules at the head of question.html; script.js tells of each change of the store.
@@ -64,7 +65,7 @@
     timer ||= setTimeout(() => { timer = 0; refresh().catch(plan); }, 1000);
   }
   async function refresh() {
-    const reply = await fetch(list.dataset.source || location.pathname + location.search);
+    const reply = await fetch(list.dataset.source);
     if (!reply.ok) return;
     const other = new DOMParser().parseFromString(await reply.text(), "text/html");
     for (const fresh of other.querySelectorAll("#waiting > article")) {

@@ -1,0 +1,206 @@
+"""The scenarios of `specs/ui_question_buttons.md`."""
+
+import pytest
+from msgspec.structs import replace
+
+from browsers import axe_violations, every_look
+from ui_questions import NOW, question, read, write
+from ui_server import running_ui
+
+pytestmark = pytest.mark.full
+
+STILL_MS = 900
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def ui(path):
+    """Give the page of the store at *path*, which has one question."""
+    write(path, question("1"))
+    with running_ui(path) as running:
+        yield running
+
+
+def visit(page, ui, path="/questions"):
+    name, _, value = ui.cookie.partition("=")
+    page.context.add_cookies([{"name": name, "value": value, "url": ui.url}])
+    page.goto(ui.url + path)
+    return page
+
+
+def form_of(page, place=0):
+    return page.locator("article.question").nth(place)
+
+
+def press(page, place, words, wait=STILL_MS):
+    """Press a button that has stood still for *wait* milliseconds."""
+    page.wait_for_timeout(wait)
+    form_of(page, place).get_by_role("button", name=words).click(force=True)
+
+
+def tell_news(page):
+    page.evaluate("document.dispatchEvent(new Event('toolbus-news'))")
+
+
+def tops_of(page):
+    """Return the places of all buttons."""
+    script = "all => all.map((each) => each.getBoundingClientRect().top)"
+    return page.eval_on_selector_all("article:first-of-type button[name]", script)
+
+
+@every_look
+def test_a_person_answers_two_questions(look, ui, path, open_page, screenshot):
+    command = {"command": "git push --force\n" + "x" * 200, "timeout": 30}
+    write(path, question("2", tool="shell", arguments=command, guard="policy", rule="push"))
+    page = visit(open_page(look), ui)
+    first, second = form_of(page, 0), form_of(page, 1)
+    screenshot(page, "questions", look)
+    assert axe_violations(page) == []
+
+    first.get_by_label("Answer code").fill(ui.code)
+    press(page, 0, "Approve this call")
+    first.get_by_text("is approved; the call runs").wait_for()
+    assert not second.get_by_label("Answer code").is_visible()
+    second.get_by_label("Reason").fill("use a branch")
+    press(page, 1, "Deny this call")
+    second.get_by_text("is denied; the call does not run").wait_for()
+
+    assert (read(path).state, read(path, "2").state) == ("approved", "denied")
+    assert read(path, "2").reason == "use a branch"
+    assert axe_violations(page) == []
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+def test_the_code_is_in_no_storage(ui, path, open_page):
+    write(path, question("2"))
+    page = visit(open_page(), ui)
+    form_of(page).get_by_label("Answer code").fill(ui.code)
+    press(page, 0, "Approve this call")
+    form_of(page).get_by_text("is approved").wait_for()
+
+    places = page.evaluate(
+        """() => JSON.stringify([localStorage, sessionStorage, document.cookie, location.href,
+            history.state, document.documentElement.outerHTML,
+            [...document.querySelectorAll("input, textarea")].map((each) => each.value),
+            Object.values(window).filter((each) => typeof each === "string")])"""
+    )
+    page.reload()
+
+    assert ui.code not in places
+    assert form_of(page).get_by_label("Answer code").is_visible()
+    assert form_of(page).get_by_label("Answer code").input_value() == ""
+
+
+def test_a_wrong_code_is_typed_again(ui, path, open_page):
+    page = visit(open_page(innocent=False), ui)  # The refusal is an error on the console.
+    code = form_of(page).get_by_label("Answer code")
+
+    code.fill("ABCD-EFGH")
+    press(page, 0, "Approve this call")
+    form_of(page).get_by_text("4 of 5 tries remain").wait_for()
+    assert (code.is_visible(), code.input_value()) == (True, "")
+    code.fill(ui.code.lower())
+    press(page, 0, "Approve this call")
+    form_of(page).get_by_text("is approved").wait_for()
+
+    assert read(path).state == "approved"
+
+
+def test_answers_work_with_scripts_off(ui, path, open_page):
+    page = visit(open_page(scripts=False), ui)
+
+    form_of(page).get_by_label("Answer code").fill(ui.code)
+    press(page, 0, "Approve this call", 0)
+    said = page.get_by_role("status").inner_text()
+    answered = read(path)
+    page.reload()
+
+    assert said.startswith("question '1' is approved")
+    assert page.get_by_role("status").inner_text() == said
+    assert read(path) == answered
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_enter_in_a_field_answers_nothing(ui, path, open_page, scripts):
+    page = visit(open_page(scripts=scripts), ui)
+    code = form_of(page).get_by_label("Answer code")
+    code.fill(ui.code)
+    page.wait_for_timeout(STILL_MS)
+
+    code.press("Enter")
+    page.wait_for_timeout(500)
+
+    assert read(path).state == "pending"
+    assert "result=" not in page.url
+    assert code.input_value() == ui.code
+
+
+def test_a_new_button_waits(ui, path, open_page):
+    page = visit(open_page(), ui)
+    form_of(page).get_by_label("Answer code").fill(ui.code)
+    press(page, 0, "Approve this call", 0)
+    page.wait_for_timeout(STILL_MS)
+    new = read(path).state
+    button = form_of(page).get_by_role("button", name="Approve this call")
+    assert button.get_attribute("aria-disabled") == "false"
+
+    # The press follows in the same task as the move: no timer runs in between.
+    button.evaluate("(each) => { document.body.prepend('news'); each.click(); }")
+    page.wait_for_timeout(300)
+    moved = read(path).state
+    assert button.get_attribute("aria-disabled") == "true"
+    press(page, 0, "Approve this call")
+    form_of(page).get_by_text("is approved").wait_for()
+
+    assert (new, moved) == ("pending", "pending")
+
+
+def test_a_double_click_counts_once(ui, path, open_page):
+    page, sent = visit(open_page(), ui), []
+    page.on("request", lambda request: sent.append(request.method))
+    form_of(page).get_by_label("Answer code").fill(ui.code)
+    page.wait_for_timeout(STILL_MS)
+
+    form_of(page).get_by_role("button", name="Approve this call").dblclick()
+    form_of(page).get_by_text("is approved").wait_for()
+
+    assert sent == ["POST"]
+
+
+def test_new_questions_stand_below(ui, path, open_page):
+    page = visit(open_page(), ui)
+    before = tops_of(page)
+
+    write(path, question("older", asked_ns=NOW - 10**9), question("newer", asked_ns=NOW + 10**9))
+    tell_news(page)
+    page.locator("article.question").nth(2).wait_for()
+
+    assert [each.split()[-1] for each in page.locator("dt:text('question') + dd").all_inner_texts()]
+    names = page.locator("dt:text-is('question') + dd").all_inner_texts()
+    assert names == ["1", "older", "newer"]
+    assert tops_of(page) == before
+
+
+def test_a_question_in_use_stays(ui, path, open_page):
+    write(path, question("2", asked_ns=NOW + 1), question("3", asked_ns=NOW + 2))
+    page = visit(open_page(), ui)
+    form_of(page, 1).get_by_label("Reason").focus()
+    form_of(page, 0).get_by_role("button", name="Approve this call").hover()
+    before, height = tops_of(page), page.evaluate("document.body.offsetHeight")
+
+    write(path, *[replace(question(each), state="denied", answered_by="ann") for each in "123"])
+    tell_news(page)
+    form_of(page, 2).get_by_text("It waits no longer").wait_for()
+    forms = [form_of(page, place).locator("form").count() for place in range(3)]
+
+    assert forms == [1, 1, 0]
+    assert (tops_of(page), page.evaluate("document.body.offsetHeight")) == (before, height)
+    page.locator("h1").hover()
+    page.evaluate("document.activeElement.blur()")
+    form_of(page, 0).get_by_text("It waits no longer").wait_for()
+    form_of(page, 1).get_by_text("It waits no longer").wait_for()
+    assert page.evaluate("document.body.offsetHeight") == height
