@@ -101,7 +101,7 @@ def test_pending_questions_stand_oldest_first(ui, path):
 
     first, second = questions_on(ui)
 
-    assert first.heading == "the model calls pay"
+    assert first.heading == "the model calls pay waits for a person"
     assert first.rows[:3] == ["amount (a number)", "why asked", "asked by till, by the rule money"]
     assert first.quoted == ["1", "pay it?"]
     assert first.links == ["/sessions/s"]
