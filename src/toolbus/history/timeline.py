@@ -101,6 +101,12 @@ class Turn(Struct, frozen=True, kw_only=True):
     number: int
     messages: tuple[MessageEntry, ...]
 
+    @property
+    def key(self) -> str:
+        """The key of the turn in its session: it stays when entries are added."""
+        first = self.messages[0]
+        return f"{first.seq}-{first.started_ns}"
+
 
 class Timeline(Struct, frozen=True, kw_only=True):
     """The *turns* of a session from message *after* + 1 to message *end*.

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from toolbus.errors import ToolbusError
-from toolbus.ui import figure_pages, list_pages, question_views, session_pages
+from toolbus.ui import figure_pages, list_pages, live_pages, question_views, session_pages
 from toolbus.ui.index_thread import following, make_index
 from toolbus.ui.locks import form_of
 from toolbus.ui.responses import page
@@ -51,6 +51,7 @@ _WAY_IN = "open the link on the terminal of `toolbus ui`, or press Enter there f
 def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
     routes: list[BaseRoute] = _entry_routes(state.locks)
+    routes += live_pages.routes(state)
     routes += session_pages.routes(state)
     routes += question_views.routes(state)
     index = make_index()

@@ -1,0 +1,161 @@
+"""Server-sent events: the news of a session, of the list of sessions, or of the questions.
+
+The news of a session are the turns that are new or differ. Those of a list are one word, on which
+the page reads its list again, with its own filters.
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from toolbus.errors import StoreError
+from toolbus.history.session_news import SessionNews
+from toolbus.store.store_factory import open_reader
+from toolbus.ui.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+    from starlette.types import Receive, Scope, Send
+
+    from toolbus.store.sql_reader import SqlReader
+    from toolbus.ui.state import UiState
+
+    News: TypeAlias = Callable[[SqlReader], list[str]]
+    """A function that returns the events since its previous call."""
+
+MAX_STREAMS = 32
+_PAUSE, _RETRY, _HEARTBEAT = 0.2, 1.0, 10.0
+"""The seconds between two reads, after a failed one, and until a silent stream sends a comment."""
+
+_MEDIA_TYPE = "text/event-stream"
+
+
+def routes(state: UiState) -> list[BaseRoute]:
+    """Return the route of the streams."""
+    streams: set[NewsStream] = set()
+
+    async def follow(request: Request) -> Response:
+        if len(streams) >= MAX_STREAMS:
+            return _refuse(f"{MAX_STREAMS} pages follow already; close one of them")
+        query = request.query_params
+        news: News = _tell_change
+        if session_id := query.get("session"):
+            resumed = request.headers.get("last-event-id", query.get("after", ""))
+            session = SessionNews(session_id, _number(query.get("from", "")), _number(resumed))
+            news = partial(_tell_turns, session)
+        return NewsStream(state.address, news, streams)
+
+    return [Route("/events", follow)]
+
+
+def encode_event(name: str, data: object, number: int | None = None) -> str:
+    """Return an event; its *data* is JSON on one line, so that no text in it ends the event."""
+    place = "" if number is None else f"id: {number}\n"
+    return f"event: {name}\n{place}data: {json.dumps(data)}\n\n"
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
+
+
+def _refuse(reason: str) -> Response:
+    # With the status of an error, the page would not see the reason, nor would it try again.
+    events = f"retry: 20000\n\n{encode_event('lost', reason)}"
+    return Response(events, media_type=_MEDIA_TYPE)
+
+
+def _tell_turns(news: SessionNews, reader: SqlReader) -> list[str]:
+    part = news.read_on(reader)
+    if not part:
+        return []
+    html = render("turns.html", timeline=part.timeline, skipped=part.skipped, live=True)
+    return [encode_event("turns", html, part.timeline.end)]
+
+
+def _tell_change(reader: SqlReader) -> list[str]:
+    del reader
+    return [encode_event("changed", None)]
+
+
+class NewsStream(StreamingResponse):
+    """The *news* of the store at *address* as a response, which is in *streams* until its end.
+
+    It ends at once when its reader leaves or the server cancels it. A store that cannot be read is
+    told once and tried again.
+    """
+
+    def __init__(self, address: str, news: News, streams: set[NewsStream]) -> None:
+        super().__init__(self._events(), media_type=_MEDIA_TYPE)
+        self._address, self._news, self._streams = address, news, streams
+        # Not shared: a database that does not answer holds up its own stream only.
+        self._thread = ThreadPoolExecutor(1, "toolbus-events")
+        self._reader: SqlReader | None = None
+        self._changes: int | None = None
+        self._problem = ""
+        streams.add(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until the end."""
+        del scope
+        work = asyncio.ensure_future(self.stream_response(send))
+        leave = asyncio.ensure_future(self.listen_for_disconnect(receive))
+        try:
+            await asyncio.wait({work, leave}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.discard(self)
+            work.cancel()
+            leave.cancel()
+            # The thread ends a read that goes on before it closes the reader.
+            self._thread.submit(self._close)
+            self._thread.shutdown(wait=False)
+        # The connection may break off while an event is sent.
+        with suppress(asyncio.CancelledError, OSError):
+            await work
+
+    async def _events(self) -> AsyncIterator[str]:
+        loop, silence = asyncio.get_running_loop(), 0.0
+        yield f"retry: {_RETRY * 1000:.0f}\n\n"
+        while True:
+            events = await loop.run_in_executor(self._thread, self._read)
+            pause = _RETRY if self._problem else _PAUSE
+            silence += pause
+            if events or silence > _HEARTBEAT:
+                silence = 0.0
+                yield "".join(events) or ": still here\n\n"
+            await asyncio.sleep(pause)
+
+    def _read(self) -> list[str]:
+        """Return the events since the previous call."""
+        try:
+            if self._reader is None:
+                self._reader = open_reader(self._address, live=True)
+            # Read before the rows, so that a write meanwhile is another change.
+            changes = self._reader.changes
+            if changes == self._changes:
+                return []
+            events = self._news(self._reader)
+            self._changes = changes
+        except StoreError as error:
+            self._close()
+            problem, self._problem = self._problem, str(error)
+            return [] if problem == self._problem else [encode_event("lost", self._problem)]
+        problem, self._problem = self._problem, ""
+        return [encode_event("back", None), *events] if problem else events
+
+    def _close(self) -> None:
+        reader, self._reader, self._changes = self._reader, None, None
+        if reader is not None:
+            reader.close()
