@@ -1,10 +1,7 @@
 """The scenarios of `specs/ui_live.md`."""
 
-import asyncio
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
@@ -14,30 +11,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from postgres_server import Forwarder
-from toolbus import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
-from toolbus.store import AppendRequest
-from toolbus.store.store_factory import open_reader, open_store
+from toolbus import UserMessage
+from toolbus.store.store_factory import open_reader
 from toolbus.ui.live_pages import MAX_STREAMS
 from ui_server import running_ui
+from written_sessions import answered, append, called, said, wait_until, writer
 
-WRITER = """
-import asyncio, sys, time
-from toolbus import UserMessage
-from toolbus.store import AppendRequest
-from toolbus.store.store_factory import open_reader, open_store
-
-async def write(address, first, count, rate, length):
-    async with open_store(address) as store:
-        begun = time.monotonic()
-        for number in range(first, first + count):
-            message = UserMessage(id=f"m-{number}", content=f"words {number} " + "x" * length)
-            await store.append("s", AppendRequest(message=message))
-            due = begun + (number - first + 1) / rate
-            await asyncio.sleep(max(0, due - time.monotonic()))
-
-asyncio.run(write(sys.argv[1], *map(int, sys.argv[2:])))
-"""
-AT_ONCE = 10**9
 HOSTILE = '</li><script>alert(1)</script>\r\n\nevent: turns\ndata: "forged"\n\n\u2028\u202egnp'
 
 
@@ -70,40 +49,6 @@ def events_of(ui, path, **headers):
                     fields = {}
 
         yield events()
-
-
-@contextmanager
-def writer(address, first, count, rate=AT_ONCE, length=0):
-    """Append messages from another process meanwhile."""
-    words = [sys.executable, "-c", WRITER, address, *map(str, (first, count, rate, length))]
-    with subprocess.Popen(words) as process:
-        yield
-    assert process.returncode == 0
-
-
-def append(address, *messages, session="s"):
-    async def write():
-        async with open_store(address) as store:
-            for message in messages:
-                await store.append(session, AppendRequest(message=message))
-
-    asyncio.run(write())
-
-
-def said(number):
-    return UserMessage(id=f"m-{number}", content=f"words {number}")
-
-
-def called(number):
-    call = ToolCall(id="c-1", name="read", arguments={})
-    return AssistantMessage(id=f"m-{number}", tool_calls=[call])
-
-
-def answered(number):
-    response = ToolResponse(content="text")
-    return ToolMessage(
-        id=f"m-{number}", tool_call_id="c-1", tool_name="read", tool_response=response
-    )
 
 
 @pytest.fixture
@@ -148,14 +93,6 @@ def read_to(events, last):
 
 def stream_threads():
     return [each for each in threading.enumerate() if each.name.startswith("toolbus-events")]
-
-
-def wait_until(holds, seconds=1.0):
-    """Return whether *holds* within so many seconds."""
-    end = time.monotonic() + seconds
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.01)
-    return holds()
 
 
 # --- what is new ---------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_pending_questions_stand_oldest_first(ui, path):
     assert re.search(r"agent main .*asked \S+ \S+ UTC, 1 min \d+ s ago", text)
     assert re.search(r"expires \S+ \S+ UTC, in 59 min", text)
     assert f"host agent question 1 digest {older.digest}" in text
-    assert second.heading == "the model calls sell"
+    assert second.heading == "the model calls sell waits for a person"
     assert second.links == ["/sessions/a%20b%2Fc"]
 
 

@@ -1,0 +1,226 @@
+"""The scenarios of `specs/ui_script.md`."""
+
+import pytest
+
+from browsers import axe_violations
+from ui_server import running_ui
+from written_sessions import answered, append, called, said, writer
+
+pytestmark = pytest.mark.full
+NODES = "document.querySelectorAll('*').length"
+OBSERVER = """
+() => {
+  window.told = [];
+  const tell = () => told.push([performance.now(), announced().textContent]);
+  const observer = new MutationObserver(tell);
+  const announced = () => document.querySelector(".live .unseen");
+  observer.observe(announced(), {childList: true, characterData: true, subtree: true});
+}
+"""
+
+
+@pytest.fixture
+def address(tmp_path):
+    """Return the address of a store whose session has two messages."""
+    address = str(tmp_path / "s.db")
+    append(address, said(1), said(2))
+    return address
+
+
+@pytest.fixture
+def ui(address):
+    """Return the running page of the store."""
+    with running_ui(address) as running:
+        yield running
+
+
+@pytest.fixture
+def page(ui, open_page):
+    """Return a logged-in browser's page, with the list of sessions."""
+    page = open_page()
+    page.goto(ui.locks.new_links()[0])
+    page.get_by_role("button").click()
+    page.wait_for_selector("table")
+    return page
+
+
+@pytest.fixture
+def session(ui, page):
+    """Return a function that opens the page of the session."""
+
+    def show():
+        with page.expect_response(lambda response: "/events" in response.url):
+            page.goto(f"{ui.url}/sessions/s")
+        return page
+
+    return show
+
+
+def numbers(page):
+    """Return the numbers of the messages on *page*, in order."""
+    ids = page.evaluate("[...document.querySelectorAll('.message')].map((each) => each.id)")
+    return [int(each.removeprefix("m")) for each in ids]
+
+
+def messages(first, count):
+    return [said(number) for number in range(first, first + count)]
+
+
+# --- news -----------------------------------------------------------------------------------------
+
+
+def test_new_turns_appear_at_the_end(address, session):
+    page = session()
+
+    with writer(address, 3, 30):
+        page.wait_for_selector("#m32")
+
+    assert numbers(page) == list(range(1, 33))
+    page.wait_for_function("innerHeight + scrollY >= document.body.scrollHeight - 5")
+
+
+def test_an_answer_comes_to_its_call(address, session):
+    append(address, called(3), said(4))
+    page = session()
+    assert page.inner_text(".call .status") == "no answer yet"
+
+    append(address, answered(5))
+
+    page.wait_for_selector("#m3 .call.ok")
+    assert numbers(page) == [1, 2, 3, 4]
+
+
+def test_the_list_of_sessions_follows(address, page):
+    append(address, said(1), session="another")
+
+    page.wait_for_selector("tbody tr:has-text('another')")
+
+
+def test_a_lost_connection_is_shown(address, open_page):
+    with running_ui(address) as ui:
+        page = open_page(innocent=False)
+        page.goto(ui.locks.new_links()[0])
+        page.get_by_role("button").click()
+        page.goto(f"{ui.url}/sessions/s")
+
+    page.wait_for_selector(".live:has-text('Not live: the connection is lost')")
+
+
+# --- the reader -----------------------------------------------------------------------------------
+
+
+def test_the_reader_s_place_is_kept(address, session):
+    append(address, *messages(3, 40))
+    page = session()
+    page.evaluate("scrollTo(0, 0)")
+
+    append(address, *messages(43, 12))
+
+    link = page.get_by_role("link", name="12 new below")
+    link.wait_for()
+    assert page.evaluate("scrollY") == 0
+    assert axe_violations(page) == []
+    link.click()
+    assert page.evaluate("document.querySelector(':target').innerText").endswith("words 43")
+
+
+USES = {
+    "pointer": "",
+    "focus": "document.querySelector('#m3 .call a').focus()",
+    "selection": "getSelection().selectAllChildren(document.querySelector('#m3 .call h4'))",
+    "details": "document.querySelector('#m3 .call').innerHTML = '<details open>x</details>'",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_an_element_in_use_is_not_replaced(address, session, use):
+    append(address, called(3), said(4))
+    page = session()
+    page.evaluate("window.kept = document.querySelector('#m3 .call')")
+    if use == "pointer":
+        page.hover("#m3 .call h4")
+    else:
+        page.evaluate(USES[use])
+
+    append(address, answered(5), said(6))
+
+    page.wait_for_selector("#m6")
+    assert page.evaluate("kept.isConnected && kept.matches('.open')")
+    page.evaluate("document.activeElement.blur(); getSelection().empty(); kept.innerHTML = ''")
+    page.mouse.move(1, 1)
+    page.wait_for_selector("#m3 .call.ok")
+
+
+def test_news_are_announced_with_pauses(address, session):
+    page = session()
+    page.evaluate(OBSERVER)
+    assert page.get_attribute(".live .unseen", "role") == "status"
+
+    with writer(address, 3, 60, rate=10):
+        page.wait_for_selector("#m62")
+
+    page.wait_for_timeout(500)
+    told = page.evaluate("told")
+    times = [time for time, _ in told]
+    assert len(told) == 2
+    assert times[1] - times[0] >= 4900
+
+
+# --- its size -------------------------------------------------------------------------------------
+
+
+def test_a_page_at_its_end_drops_its_beginning(address, session):
+    page = session()
+
+    with writer(address, 3, 1000, rate=100):
+        page.wait_for_selector("#m1002", timeout=20_000)
+
+    assert page.evaluate(NODES) < 2300
+    shown = numbers(page)
+    assert shown == list(range(shown[0], 1003))
+    page.get_by_role("link", name="Earlier messages").click()
+    assert numbers(page)[0] == 1
+
+
+def test_a_page_elsewhere_takes_no_more_than_fits(address, session):
+    append(address, *messages(3, 40))
+    page = session()
+    page.evaluate("scrollTo(0, 0)")
+
+    with writer(address, 43, 600, rate=300):
+        page.get_by_role("link", name="600 new below").wait_for()
+
+    assert page.evaluate(NODES) < 2300
+    while "m642" not in page.evaluate("document.querySelector('.turn:last-of-type .message').id"):
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        page.wait_for_timeout(50)
+    assert numbers(page) == list(range(1, 643))
+    append(address, said(643))
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_selector("#m643")
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def test_keys_lead_through_the_turns(session):
+    page = session()
+
+    focused = []
+    for key in "jjk":
+        page.keyboard.press(key)
+        focused.append(page.evaluate("document.activeElement.innerText").split()[-1])
+
+    assert focused == ["1", "2", "1"]
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog").is_visible()
+    assert axe_violations(page) == []
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog").is_visible()
+
+
+def test_keys_in_a_field_are_text(page):
+    page.keyboard.press("/")
+    page.keyboard.type("jk?/")
+
+    assert page.input_value("input[type=search]") == "jk?/"
