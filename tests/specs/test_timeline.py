@@ -34,8 +34,10 @@ from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.errors import MessageDenied
 from toolbus.events import Scope
 from toolbus.history.timeline import read_timeline
+from toolbus.history.view_walker import rewrite_view
 from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
+from toolbus.messages.text_walker import TextMapper
 from toolbus.models import ScriptedModel
 from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
@@ -614,7 +616,7 @@ def test_a_file_needs_no_server(work, command, tmp_path):
     assert (tmp_path / "work.html").stat().st_mode & 0o777 == 0o600
 
 
-def file_of(path, redact=None):
+def file_of(path, redact=lambda view: view):
     stream = io.BytesIO()
     with open_reader(path) as reader:
         (session,) = reader.sessions()
@@ -634,7 +636,8 @@ def test_the_file_holds_the_changes_of_handlers(work):
 
 
 def test_every_text_can_be_redacted(work):
-    hidden = file_of(work, lambda text: text.replace(SECRET, "[gone]").replace("work", "[name]"))
+    change = TextMapper(lambda text: text.replace(SECRET, "[gone]").replace("work", "[name]"))
+    hidden = file_of(work, lambda view: rewrite_view(view, change))
 
     assert SECRET in file_of(work)
     assert SECRET not in hidden

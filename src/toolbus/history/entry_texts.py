@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from toolbus.history.timeline import CallEntry, MessageEntry, Timeline, Turn
     from toolbus.messages.records import ToolCall
 
-_MOST_LINES, _MOST_CHARS = 6, 600
-"""The beginning of a text in the timeline."""
+_LONG, _LONGEST_NAME = 200_000, 200
+"""The most characters of a text on a page of its own, and of a name."""
+
+_MOST_LINES, _MOST_CHARS, _LEAD = 6, 2_000, 100
+"""The shown lines of a text that is too long to compare, and the shown characters of each line of a
+difference: those before the first one are left out, but for a few."""
 
 _MOST_COMPARED = 500
 """The most lines of a text that are compared with each other."""
@@ -56,12 +60,21 @@ class Step(NamedTuple):
     words: str
 
 
-def excerpt(text: str) -> Excerpt:
-    """Return the first lines of *text*."""
-    lines = text.splitlines()
-    start = "\n".join(lines[:_MOST_LINES])[:_MOST_CHARS]
+def excerpt(text: str, lines: int = 6, chars: int = 600) -> Excerpt:
+    """Return the first lines of *text*, at most so many."""
+    start = "\n".join(text[:chars].splitlines()[:lines])
     hidden = len(text) - len(start)
     return Excerpt(start, f"… {hidden:,} more characters" if hidden > 1 else "")
+
+
+def beginning(text: str) -> Excerpt:
+    """Return nearly all texts whole; of a very long *text* the beginning."""
+    return Excerpt(text, "") if len(text) <= _LONG else excerpt(text, _LONG, _LONG)
+
+
+def short(text: str) -> str:
+    """Return *text* as a name in a line; a model may have chosen a long one."""
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
 def arguments_of(call: ToolCall) -> str:
@@ -207,8 +220,7 @@ def diff_rows(before: ValueView, after: ValueView) -> Iterator[tuple[str, list[D
             yield difference.path, list(_compared(old, new))
             continue
         title = f"{difference.path}: {len(old):,} lines became {len(new):,}"
-        rows = [DiffRow("-", line) for line in old[:_MOST_LINES]]
-        yield title, [*rows, *[DiffRow("+", line) for line in new[:_MOST_LINES]]]
+        yield title, list(_rows(old[:_MOST_LINES], new[:_MOST_LINES]))
 
 
 def _json_text(value: Any) -> str:
@@ -221,5 +233,18 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
     """Yield the changed lines of a text."""
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
-            yield from [DiffRow("-", line) for line in old[i1:i2]]
-            yield from [DiffRow("+", line) for line in new[j1:j2]]
+            yield from _rows(old[i1:i2], new[j1:j2])
+
+
+def _rows(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
+    """Yield lines before and after; a long line begins shortly before its first difference."""
+    start = _common_length(old[0], new[0]) - _LEAD if len(old) == len(new) == 1 else 0
+    for sign, lines in (("-", old), ("+", new)):
+        for line in lines:
+            shown = line if start <= 0 else f"…{line[start:]}"
+            yield DiffRow(sign, shown if len(shown) <= _MOST_CHARS else f"{shown[:_MOST_CHARS]}…")
+
+
+def _common_length(before: str, after: str) -> int:
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((place for place, (old, new) in pairs if old != new), 0)

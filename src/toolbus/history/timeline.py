@@ -24,7 +24,7 @@ from toolbus.history.message_history import (
     status_of,
 )
 from toolbus.history.session_part import SessionPart
-from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage
+from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, encode
 from toolbus.store.store_reader import SessionRow
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from toolbus.history.session_part import Slot
     from toolbus.messages.immutable import JsonObject
     from toolbus.store.sql_reader import SqlReader
+    from toolbus.store.store_reader import MessageRow
 
-_MOST_BATCHES = 2_000
-"""The most batches of records that one part of a timeline reads."""
+_MOST_BATCHES, _MOST_BYTES = 2_000, 2**23
+"""The most batches of records in one part of a timeline, and the most bytes of its messages."""
 
 _EXPLAINED = {"denied", "unknown_tool", "invalid_arguments", "timeout", "cancelled", "interrupted"}
 """The statuses of calls whose answer is the reason."""
@@ -137,8 +138,7 @@ def read_timeline(
     The time depends on *limit* and not on the length of the session. An answer is in the part with
     its request, also if it follows much later. With *values*, dispatches have the kept values.
     """
-    rows = list(islice(reader.messages(session.key, after), limit + 1))
-    has_more, rows = len(rows) > limit, rows[:limit]
+    rows, has_more = _read_rows(reader, session.key, after, limit)
     end = rows[-1].seq if rows else after
     part = SessionPart(reader, session, rows)
     batches = list(islice(reader.record_batches(session.key, after, end + 1), _MOST_BATCHES))
@@ -175,6 +175,20 @@ def read_whole_timeline(
 
 def _is_same_turn(before: Turn, after: Turn) -> bool:
     return (before.run_id, before.number) == (after.run_id, after.number)
+
+
+def _read_rows(
+    reader: SqlReader, session: int, after: int, limit: int
+) -> tuple[list[MessageRow], bool]:
+    """Return the next messages, fewer than *limit* if they are large, and whether others follow."""
+    rows: list[MessageRow] = []
+    size = 0
+    for row in reader.messages(session, after):
+        size += len(encode(row.message))
+        if rows and (len(rows) == limit or size > _MOST_BYTES):
+            return rows, True
+        rows.append(row)
+    return rows, False
 
 
 class _EntryBuilder:

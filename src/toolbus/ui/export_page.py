@@ -6,15 +6,14 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from toolbus.history.timeline import Timeline, read_timeline
+from toolbus.history.timeline import read_timeline
 from toolbus.ui.rendering import read_asset, render_lazily
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
+    from toolbus.history.timeline import Timeline
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import SessionRow
 
@@ -23,21 +22,18 @@ def write_session(
     stream: BinaryIO,
     parts: Iterator[Timeline],
     session: SessionRow,
-    redact: Callable[[str], str] | None = None,
+    redact: Callable[[Any], Any] = lambda view: view,
 ) -> None:
     """Write the timeline of *session*, whose *parts* follow each other, as one page of HTML.
 
-    *redact* changes every text in it, ids and names too; None writes the texts as stored. At most
-    one part is in memory at a time.
+    *redact* returns a part, or the row of the session, without the texts to hide. At most one part
+    is in memory at a time.
     """
-    if redact is not None:
-        session = redacted(session, redact)
-        parts = (redacted(part, redact) for part in parts)
     style, script = read_asset("style.css"), read_asset("script.js")
     chunks = render_lazily(
         "session.html",
-        session=session,
-        parts=parts,
+        session=redact(session),
+        parts=map(redact, parts),
         style=style,
         script=script,
         policy=_policy(style, script),
@@ -55,22 +51,6 @@ def read_parts(reader: SqlReader, session: SessionRow) -> Iterator[Timeline]:
         part = read_timeline(reader, session, after, values=True)
         yield part
         after, has_more = part.end, part.has_more
-
-
-def redacted(record: Any, redact: Callable[[str], str]) -> Any:
-    """Return *record*, any struct, with *redact* applied to each text in it."""
-    return msgspec.convert(_mapped(msgspec.to_builtins(record), redact), type(record))
-
-
-def _mapped(value: Any, redact: Callable[[str], str]) -> Any:
-    match value:
-        case str():
-            return redact(value)
-        case dict():
-            return {redact(key): _mapped(each, redact) for key, each in value.items()}
-        case list() | tuple():
-            return [_mapped(each, redact) for each in value]
-    return value
 
 
 def _policy(style: str, script: str) -> str:

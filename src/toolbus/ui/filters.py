@@ -55,6 +55,7 @@ def _bar(call: CallEntry, start: int, share: float) -> Bar:
 FILTERS: dict[str, Callable[..., Any]] = {
     "arguments": entry_texts.arguments_of,
     "bars": bars,
+    "beginning": entry_texts.beginning,
     "brief": shorten_visible,
     "effect": entry_texts.effect_of,
     "entry_facts": entry_texts.entry_facts,
@@ -65,6 +66,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "outcome_words": entry_texts.outcome_words,
     "problems": entry_texts.problems,
     "rough": rough_duration,
+    "short": entry_texts.short,
     "state_words": state_words,
     "status_words": entry_texts.status_words,
     "strip": entry_texts.strip,
