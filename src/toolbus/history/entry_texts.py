@@ -105,6 +105,11 @@ def turn_title(turn: Turn) -> str:
     return ", ".join(filter(None, [number, time])) or "Messages"
 
 
+def is_together(turn: Turn) -> bool:
+    """Return whether several messages of *turn* made calls at the same time, as clients do."""
+    return not turn.run_id and len([entry for entry in turn.messages if entry.calls]) > 1
+
+
 def entry_title(entry: MessageEntry) -> str:
     """Return the number and role of *entry*."""
     if entry.message is not None:
@@ -247,4 +252,5 @@ def _rows(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
 
 def _common_length(before: str, after: str) -> int:
     pairs = enumerate(zip(before, after, strict=False))
-    return next((place for place, (old, new) in pairs if old != new), 0)
+    shorter = min(len(before), len(after))
+    return next((place for place, (old, new) in pairs if old != new), shorter)

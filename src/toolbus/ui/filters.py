@@ -63,6 +63,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "excerpt": entry_texts.excerpt,
     "indented": entry_texts.indented,
     "is_rewritten": entry_texts.is_rewritten,
+    "is_together": entry_texts.is_together,
     "outcome_words": entry_texts.outcome_words,
     "problems": entry_texts.problems,
     "rough": rough_duration,
