@@ -13,6 +13,7 @@ from toolbus.bus.ledger.records import is_notable, sign_of
 from toolbus.errors import DecodeError
 from toolbus.history.descriptions import describe, describe_change, utc_time
 from toolbus.history.durations import duration_of
+from toolbus.history.message_history import NEVER_RAN
 from toolbus.messages.records import decode, encode
 from toolbus.settings.differences import differences
 
@@ -36,6 +37,10 @@ _MOST_COMPARED = 500
 _MOST_STEPS, _MOST_NAMES = 12, 3
 """The most steps of one strip, and the most names of a step without an effect."""
 
+MOST_CALLS = 40
+"""The most calls of one message in the timeline; further ones are counted."""
+
+
 _STATUS_WORDS = {
     "asked": "asked, no answer yet",
     "open": "no answer yet",
@@ -58,6 +63,13 @@ class Step(NamedTuple):
 
     status: str
     words: str
+
+
+class Bar(NamedTuple):
+    """The start and the width of a bar, in percent of its turn."""
+
+    x: float
+    width: float
 
 
 def excerpt(text: str, lines: int = 6, chars: int = 600) -> Excerpt:
@@ -87,6 +99,18 @@ def indented(call: ToolCall | None) -> str:
     if call is None or call.raw is not None:
         return "" if call is None else call.raw or ""
     return msgspec.json.format(encode(call.arguments), indent=2).decode()
+
+
+def request_note(asked: ToolCall | None) -> str:
+    """Return the tool that a model asked for, or a note on a call without a request."""
+    return asked.name if asked else "In no message: a call inside another call, or of a program."
+
+
+def execution_note(ran: ToolCall | None, status: str) -> str:
+    """Return the tool that ran, or a note on a call that did not run."""
+    if ran is not None:
+        return ran.name
+    return "It did not run." if status in NEVER_RAN else "Not known."
 
 
 def is_rewritten(call: CallEntry) -> bool:
@@ -205,6 +229,25 @@ def effect_of(handler: HandlerView) -> str:
     change = describe_change(handler.fields, handler.before.size, handler.after.size)
     is_kept = handler.before.has_value and handler.after.has_value
     return f"{status} {change}" + ("" if is_kept else "; not kept")
+
+
+def bars(turn: Turn) -> dict[tuple[int, int], Bar]:
+    """Return the bars of the calls of *turn*, by the message's number and the call's place."""
+    calls = {
+        (entry.seq, place): call
+        for entry in turn.messages
+        for place, call in enumerate(entry.calls)
+        if call.started_ns and call.duration_ns
+    }
+    start = min([call.started_ns for call in calls.values()], default=0)
+    end = max([call.started_ns + call.duration_ns for call in calls.values()], default=0)
+    share = 100 / max(1, end - start)
+    return {place: _bar(call, start, share) for place, call in calls.items()}
+
+
+def _bar(call: CallEntry, start: int, share: float) -> Bar:
+    width = max(0.5, call.duration_ns * share)
+    return Bar(round(min((call.started_ns - start) * share, 100 - width), 2), round(width, 2))
 
 
 class DiffRow(NamedTuple):

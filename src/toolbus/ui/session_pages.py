@@ -12,12 +12,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from toolbus.approvals.question_lookup import read_overview
-from toolbus.history.entry_texts import strip
+from toolbus.history.entry_texts import MOST_CALLS, strip
 from toolbus.history.lookup import find_match, find_session
 from toolbus.history.message_history import history_of
 from toolbus.history.timeline import MessageEntry, Timeline, read_timeline
 from toolbus.settings.usage_error import UsageError
-from toolbus.ui.filters import MOST_CALLS
 from toolbus.ui.question_views import views_of
 from toolbus.ui.responses import fragment, page
 

@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbus.history.entry_texts import bars
 from toolbus.history.timeline import CallEntry, MessageEntry, Timeline, Turn
 from toolbus.store.store_reader import SessionRow
-from toolbus.ui.filters import address, bars
+from toolbus.ui.filters import address
 from toolbus.ui.session_pages import shorten
 
 SESSION = SessionRow(1, "s", 9, 9, 0, 0, has_originals=False)
