@@ -13,6 +13,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.presence.answer_code import AnswerLock
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
 
 LINK_SECONDS = 300.0
 _LINK_TRIES = 100
-_CODE_TRIES = 5
-_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
-_RENEW = "press Enter at the terminal of `toolbus ui` for a new"
+_RENEW = "press Enter at the terminal of `toolbus ui` for a new link"
 
 
 class PageLogin(NamedTuple):
@@ -30,58 +30,6 @@ class PageLogin(NamedTuple):
 
     cookie: str
     host: str
-
-
-class CodeCheck(NamedTuple):
-    """The result of a typed answer code: the reason against it in *text*, "" if it is right."""
-
-    text: str = ""
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the code is right."""
-        return not self.text
-
-
-class AnswerLock:
-    """The code that each answer needs, shown at the terminal only; threads may share it.
-
-    *refusal* is the reason why no code is accepted, "" while one is.
-    """
-
-    def __init__(self, refusal: str = "") -> None:
-        self.refusal = refusal
-        self._is_possible, self._code, self._wrong = not refusal, "", 0
-        self._guard = threading.Lock()
-
-    def show(self) -> str:
-        """Return the code for the terminal, a new one after too many wrong tries; "" if none."""
-        with self._guard:
-            if self._is_possible and not self._code:
-                halves = ["".join([secrets.choice(_LETTERS) for _ in range(4)]) for _ in range(2)]
-                self._code, self._wrong, self.refusal = "-".join(halves), 0, ""
-            return self._code
-
-    def check(self, code: str) -> CodeCheck:
-        """Return whether *code* is right; after five wrong ones in a row no code is."""
-        typed = "".join(code.split()).replace("-", "").upper()
-        with self._guard:
-            if self.refusal:
-                return CodeCheck(self.refusal)
-            if not typed:
-                return CodeCheck(
-                    "the answer code is missing; the terminal of `toolbus ui` shows it"
-                )
-            if self._code and _are_equal(typed, self._code.replace("-", "")):
-                self._wrong = 0
-                return CodeCheck()
-            self._wrong += 1
-            if self._wrong < _CODE_TRIES:
-                rest = f"{_CODE_TRIES - self._wrong} of {_CODE_TRIES} tries remain"
-                return CodeCheck(f"the answer code is wrong; {rest}")
-            self._code = ""
-            self.refusal = f"answers are off after {_CODE_TRIES} wrong codes; {_RENEW} code"
-            return CodeCheck(self.refusal)
 
 
 class UiLocks:
@@ -128,7 +76,7 @@ class UiLocks:
             if self._code and self._wrong >= _LINK_TRIES:
                 self._end_link("too many wrong links were tried")
             reason = self._former.get(self._digest("link", code), "this link is unknown")
-            return f"{reason}; {_RENEW} link"
+            return f"{reason}; {_RENEW}"
 
     def find_login(self, cookie: str, host: str) -> PageLogin | None:
         """Return the login of *cookie* if it was made for *host*."""

@@ -29,17 +29,16 @@ def listen_on_loopback(port: int = 0) -> list[socket.socket]:
     """
     sockets: list[socket.socket] = []
     try:
-        sockets.append(listen_on("127.0.0.1", port))
-        port = sockets[0].getsockname()[1]
-        sockets.append(listen_on("::1", port))
+        for host in ("127.0.0.1", "::1"):
+            sockets.append(listen_on(host, port))
+            port = sockets[0].getsockname()[1]
     except OSError as error:
-        if sockets and error.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
-            return sockets
-        for bound in sockets:
-            bound.close()
-        if error.errno == errno.EADDRINUSE:
-            raise UsageError(f"port {port} is in use; give another --port, or none") from error
-        raise
+        if not sockets or error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+            for bound in sockets:
+                bound.close()
+            if error.errno == errno.EADDRINUSE:
+                raise UsageError(f"port {port} is in use; give another --port, or none") from error
+            raise
     return sockets
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.ui.locks import LINK_SECONDS, AnswerLock, PageLogin, UiLocks
+from toolbus.ui.locks import LINK_SECONDS, PageLogin, UiLocks
 
 
 class Clock:
@@ -86,36 +86,3 @@ def test_a_form_token_fits_one_subject(locks):
     assert not locks.check_form_token(token, login, "replay", "id", "digest")
     assert not locks.check_form_token("", login, "answer", "id", "digest")
     assert not UiLocks(8000).check_form_token(token, login, "answer", "id", "digest")
-
-
-def test_an_answer_needs_the_code():
-    lock = AnswerLock()
-    assert not lock.check("").accepted
-    code = lock.show()
-
-    assert lock.show() == code
-    assert lock.check(code).accepted
-    assert lock.check(f" {code.lower().replace('-', ' ')}").accepted
-    assert lock.check("").text.startswith("the answer code is missing")
-    assert lock.check("wrong").text == "the answer code is wrong; 4 of 5 tries remain"
-
-
-def test_five_wrong_codes_end_answers_until_enter():
-    lock = AnswerLock()
-    code = lock.show()
-    for _ in range(5):
-        assert not lock.check("wrong").accepted
-
-    assert "answers are off after 5 wrong codes" in lock.refusal
-    assert lock.check(code).text == lock.refusal
-    renewed = lock.show()
-    assert renewed != code
-    assert not lock.check(code).accepted
-    assert lock.check(renewed).accepted
-
-
-def test_without_a_person_no_code_is_right():
-    lock = AnswerLock("this process has no terminal")
-
-    assert lock.show() == ""
-    assert lock.check("").text == lock.check("A").text == "this process has no terminal"
