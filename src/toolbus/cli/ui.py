@@ -45,10 +45,8 @@ a terminal, and below an agent, the page only reads."""
 
 _LAST_PORT = 65_535
 _REDIRECT = """\
-<!doctype html>
-<meta charset="utf-8"><title>toolbus</title>
-<meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0; url={link}">
+<!doctype html><meta charset="utf-8"><title>toolbus</title>
+<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={link}">
 <p><a href="{link}">Open the sessions</a></p>
 """
 _SHOWN = """\
@@ -76,22 +74,12 @@ class _PageEntry(NamedTuple):
             code = self.locks.answer_lock.show()
             self.terminal.write(_SHOWN.format(link=link, numeric=numeric, code=code))
 
-    def open_browser(self) -> None:
-        """Open the file, but in no browser that would take the terminal over."""
-        displays = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-        if sys.platform == "darwin" or any(map(os.environ.get, displays)):
-            address = self.file.as_uri()
-            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-
     def read_line(self, terminal: PersonTerminal, stop: Callable[[], None]) -> None:
         """Renew the link at Enter; *stop* at the end of input."""
-        line = None
         with suppress(OSError):  # The terminal is gone.
-            line = terminal.read_line()
-        if line is None:
-            stop()
-        else:
-            self.renew()
+            if terminal.read_line() is not None:
+                return self.renew()
+        return stop()
 
 
 def command() -> Command:
@@ -149,6 +137,8 @@ def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> 
         output.write(f"the page only reads: {no_answers}\n")
     else:
         runner.get_loop().add_reader(terminal.fileno(), entry.read_line, terminal, stop)
-    if not parsed.no_open:
-        entry.open_browser()
+    # Without a display it would be a browser that takes the terminal over.
+    names = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+    if not parsed.no_open and (sys.platform == "darwin" or any(map(os.environ.get, names))):
+        threading.Thread(target=webbrowser.open, args=[entry.file.as_uri()], daemon=True).start()
     runner.run(page.serve(sockets=sockets))
