@@ -170,6 +170,8 @@ def test_without_a_login_nothing_is_shown(ui, store):
             assert (address, answer.status) == (address, 401)
             assert "private" not in answer.text
             assert "press Enter" in answer.text
+            # After a link on another page, a browser sends its cookie with this one.
+            assert '<a href="/">' in answer.text
 
 
 @pytest.mark.full
