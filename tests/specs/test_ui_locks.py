@@ -608,10 +608,13 @@ def test_other_users_reach_no_page(store, tmp_path):
 @pytest.mark.parametrize("number", ["\x03", "\x04", signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_page(store, tmp_path, number):
     with shown(store=store, tmp_path=tmp_path) as (terminal, printed):
-        port = int(NEW_LINK.search(printed)[3])
-        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        connection, headers, _ = logged_in(printed)
+        slow = [socket.create_connection((connection.host, connection.port)) for _ in range(8)]
         slow[0].sendall(b"GET / HTTP/1.1\r\n")
-        slow[1].sendall(f"GET /enter HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n".encode())
+        fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        for path, each in zip(("/", "/events", "/events", "/events"), slow[1:], strict=False):
+            each.sendall(f"GET {path} HTTP/1.1\r\n{fields}\r\n".encode())
+        assert slow[2].recv(12) == b"HTTP/1.1 200"
         begun = time.monotonic()
         if isinstance(number, str):
             terminal.type(number)
