@@ -44,6 +44,7 @@ FILES = (
     "hooks",
     "bridges",
     "approvals",
+    "ui",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

@@ -19,19 +19,26 @@ if TYPE_CHECKING:
 _DIGEST = "0123456789abcdef" * 2
 
 
-def make_archive(path: Path, size: int) -> None:
-    """Write a session "s" of *size* messages: calls and answers, a record beside each."""
+def make_archive(path: Path, size: int, sessions: int = 1) -> None:
+    """Write a session "s" of *size* messages: calls and answers, a record beside each.
+
+    Of several *sessions* the others are "s-2" and so on, the latest written last.
+    """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in schema.TABLES:
             connection.execute(statement)
         connection.execute("BEGIN")
-        connection.execute(schema.COUNT_UP, ("s", size, size, 1, 2))
-        for at, message in enumerate(messages(size), 1):
-            connection.execute(schema.ADD_MESSAGE, (1, at, *rows.message_row(message)))
-            calls = [(call_id, at) for call_id in rows.call_ids(message)]
-            connection.executemany(schema.ADD_CALL, calls)
-            batch = rows.batch_row([record(message.id, f"c-{(at + 1) // 2}", at)])
-            connection.execute(schema.ADD_BATCH, (at, 1, at, at, *batch))
+        for session in range(1, sessions + 1):
+            name = "s" if session == 1 else f"s-{session}"
+            connection.execute(schema.COUNT_UP, (name, size, size, 1, session + 1))
+            first = (session - 1) * size
+            for at, message in enumerate(messages(size), 1):
+                key = first + at
+                connection.execute(schema.ADD_MESSAGE, (session, at, *rows.message_row(message)))
+                calls = [(call_id, key) for call_id in rows.call_ids(message)]
+                connection.executemany(schema.ADD_CALL, calls)
+                batch = rows.batch_row([record(message.id, f"c-{(at + 1) // 2}", at)])
+                connection.execute(schema.ADD_BATCH, (key, session, at, at, *batch))
         connection.execute("COMMIT")
 
 

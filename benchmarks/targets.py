@@ -239,6 +239,14 @@ TARGETS: tuple[Target, ...] = (
             ("without a worker", "p50", 12.0),
         )
     ],
+    *[
+        Target(f"{name}, {row}: ms beyond the bare SELECT", "ui", (row, name), None, "≤", 300.0)
+        for row in (
+            *("1 sessions of 1,000,000", "1,000 sessions of 1,000", "100,000 sessions of 10"),
+            "PostgreSQL, 100,000 sessions",
+        )
+        for name in ("first list, added", "list while counting, added", "list, added")
+    ],
     Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )
 
