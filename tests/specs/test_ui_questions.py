@@ -168,7 +168,7 @@ def test_lines_of_a_text_are_marked(ui, path):
 
     (shown,) = questions_on(ui)
 
-    assert shown.quoted == ["│ echo safe\n│ \\u2502 rm -rf /", "a │ b"]
+    assert shown.quoted == ["│\xa0echo safe\n│\xa0\\u2502 rm -rf /", "a │ b"]
 
 
 def test_delegated_questions_have_no_buttons(ui, path):

@@ -170,7 +170,8 @@ def _blocks(question: Question) -> list[TextBlock]:
         if quoted:
             lines = [row.text.removeprefix(_MARK) for row in group]
             if len(lines) > 1:
-                lines = [_MARK + line.replace("│", "\\u2502") for line in lines]
+                # The mark and a long word stay on one line, hence the no-break space.
+                lines = ["│\N{NO-BREAK SPACE}" + line.replace("│", "\\u2502") for line in lines]
             blocks.append(TextBlock("\n".join(lines), quoted=True))
         else:
             blocks.extend([TextBlock(row.text, row.style) for row in group])
