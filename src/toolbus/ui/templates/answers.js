@@ -81,7 +81,7 @@
   }
   function change(old, fresh) {
     if (isBusy(old)) return plan();
-    const height = `${old.offsetHeight}px`;
+    const height = `${old.getBoundingClientRect().height}px`;
     if (fresh) old.replaceWith(fresh);
     else old.querySelector("form").replaceWith(ENDED);
     (fresh ?? old).style.minHeight = height;
