@@ -500,6 +500,24 @@ def test_the_code_is_on_the_terminal_alone(store, tmp_path):
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
+READERS = {"TMUX": ("/tmp/tmux-0/default,1,0", "tmux"), "TERM_PROGRAM": ("vscode", "the editor")}
+
+
+@pytest.mark.parametrize("variable", [*READERS, None])
+def test_a_terminal_that_others_read_is_named(store, tmp_path, monkeypatch, variable):
+    for name in (*READERS, "STY", "ZELLIJ", "KITTY_LISTEN_ON", "WEZTERM_UNIX_SOCKET"):
+        monkeypatch.delenv(name, raising=False)
+    variables = {} if variable is None else {variable: READERS[variable][0]}
+    with shown(store=store, tmp_path=tmp_path, **variables) as (_, printed):
+        before_code = printed.partition("The answer code")[0]
+
+    if variable is None:
+        assert "shell can read this terminal" not in printed
+    else:
+        warning = f"A model's shell can read this terminal by {READERS[variable][1]}"
+        assert before_code.startswith(warning)
+
+
 def test_enter_prints_a_new_link(store, tmp_path):
     with shown(store=store, tmp_path=tmp_path) as (terminal, first):
         terminal.type("\n")

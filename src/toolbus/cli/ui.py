@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.parser import make_parser, whole_number
 from toolbus.config.targets import load
+from toolbus.presence.answer_code import reader_of_terminal
 from toolbus.presence.person import NotInteractiveError, PersonTerminal, person_terminal
 from toolbus.settings.extras import needs_extra
 from toolbus.settings.private_files import write_private
@@ -49,6 +50,10 @@ _REDIRECT = """\
 <meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={link}">
 <p><a href="{link}">Open the sessions</a></p>
 """
+_WARNING = """\
+A model's shell can read this terminal by {reader}:
+to be sure of your answers, run this in another one.
+"""
 _SHOWN = """\
 The page:
   {link}
@@ -72,6 +77,8 @@ class _PageEntry(NamedTuple):
         write_private(self.file, _REDIRECT.format(link=link).encode())
         if self.terminal is not None:
             code = self.locks.answer_lock.show()
+            if reader := reader_of_terminal(os.environ):
+                self.terminal.write(_WARNING.format(reader=reader))
             self.terminal.write(_SHOWN.format(link=link, numeric=numeric, code=code))
 
     def read_line(self, terminal: PersonTerminal, stop: Callable[[], None]) -> None:

@@ -10,11 +10,29 @@ import hmac
 import secrets
 import threading
 from textwrap import wrap
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _TRIES, _LENGTH = 5, 8
 _RENEW = "press Enter at the terminal of `toolbus ui` for a new code"
 _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
+_READERS = {
+    "KITTY_LISTEN_ON": "kitty",
+    "STY": "screen",
+    "TMUX": "tmux",
+    "WEZTERM_UNIX_SOCKET": "wezterm",
+    "ZELLIJ": "zellij",
+}
+"""Variables of terminals whose text any program of the same user can read, with their programs."""
+
+
+def reader_of_terminal(environ: Mapping[str, str]) -> str:
+    """Return the program by which others read the text of this terminal, "" if none is known."""
+    if environ.get("TERM_PROGRAM") == "vscode":  # Cursor, too.
+        return "the editor, whose agent reads it"
+    return next((name for variable, name in _READERS.items() if environ.get(variable)), "")
 
 
 class CodeCheck(NamedTuple):

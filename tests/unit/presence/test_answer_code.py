@@ -1,6 +1,6 @@
 """The code for answers, apart from its page and terminal."""
 
-from toolbus.presence.answer_code import AnswerLock
+from toolbus.presence.answer_code import AnswerLock, reader_of_terminal
 
 
 def test_an_answer_needs_the_code():
@@ -34,3 +34,17 @@ def test_without_a_person_no_code_is_right():
 
     assert lock.show() == ""
     assert lock.check("").text == lock.check("A").text == "this process has no terminal"
+
+
+def test_terminals_that_others_read_are_known():
+    known = {
+        "KITTY_LISTEN_ON": "kitty",
+        "STY": "screen",
+        "TMUX": "tmux",
+        "WEZTERM_UNIX_SOCKET": "wezterm",
+        "ZELLIJ": "zellij",
+    }
+
+    assert {name: reader_of_terminal({name: "0"}) for name in known} == known
+    assert reader_of_terminal({"TERM_PROGRAM": "vscode"}).startswith("the editor")
+    assert reader_of_terminal({"TMUX": "", "TERM_PROGRAM": "Apple_Terminal"}) == ""
