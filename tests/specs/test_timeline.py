@@ -635,6 +635,23 @@ def test_the_file_holds_the_changes_of_handlers(work):
     assert "May it push?" in page.text
 
 
+def test_the_file_holds_whole_texts(tmp_path):
+    prompt, argument, result = [letter * 10_000 for letter in "xyz"]
+
+    async def work(store):
+        asked = asking("a", call("c", "read", path=argument))
+        answered = ToolMessage(
+            tool_call_id="c", tool_name="read", tool_response=ToolResponse(result)
+        )
+        before = (UserMessage(content=prompt), asked)
+        await store.append("s", AppendRequest(message=answered, before=before))
+
+    write(tmp_path / "s.db", work)
+    text = Elements(file_of(tmp_path / "s.db")).text
+
+    assert all(whole in text for whole in (prompt, argument, result))
+
+
 def test_every_text_can_be_redacted(work):
     change = TextMapper(lambda text: text.replace(SECRET, "[gone]").replace("work", "[name]"))
     hidden = file_of(work, lambda view: rewrite_view(view, change))
