@@ -228,8 +228,7 @@ class _EntryBuilder:
         answer = self.message_entry(slot.answer) if slot.answer and not slot.answer.calls else None
         dispatches, behind = self._views(slot), self._views(slot.answer)
         status = _call_status(message, (*dispatches, *behind))
-        by, reason = _reason_of((*dispatches, *behind), has_ended=status in _EXPLAINED)
-        reason = reason or (message.text if message and status in _EXPLAINED else "")
+        by, reason = _reason_of(message, status, (*dispatches, *behind))
         started_ns, duration_ns = _times_of(message, dispatches, behind)
         return CallEntry(
             id=slot.id,
@@ -265,17 +264,18 @@ def _call_status(message: ToolMessage | None, dispatches: tuple[DispatchView, ..
     return outcome if outcome in {"denied", "answered", "asked"} else "open"
 
 
-def _reason_of(dispatches: Sequence[DispatchView], *, has_ended: bool) -> tuple[str, str]:
-    """Return the handlers that denied or asked, and why; a call that *has_ended* was not approved.
-
-    Both may be "".
-    """
+def _reason_of(
+    message: ToolMessage | None, status: str, dispatches: Sequence[DispatchView]
+) -> tuple[str, str]:
+    """Return the handlers that denied or asked, and why; both may be ""."""
+    answer = message.text if message and status in _EXPLAINED else ""
     for dispatch in reversed(dispatches):
         if dispatch.outcome in {"denied", "rejected", "asked"}:
             ends = [each.name for each in dispatch.handlers if each.status in _ENDS]
-            is_refusal = has_ended and dispatch.outcome == "asked"
-            return ", ".join(dict.fromkeys(ends)), "" if is_refusal else dispatch.reason or ""
-    return "", ""
+            # The prompt of a question is not the reason of its refusal.
+            reason = answer if dispatch.outcome == "asked" else ""
+            return ", ".join(dict.fromkeys(ends)), reason or dispatch.reason or answer
+    return "", answer
 
 
 def _times_of(
@@ -284,15 +284,14 @@ def _times_of(
     """Return the start of a call, and its duration: the stored one, or the time to its answer."""
     response = message.tool_response if message else None
     duration_ns = (response.duration_ns if response else None) or 0
-    judged = [each for each in dispatches if each.event == TOOL_CALL_BEFORE.name]
+    starts = [each.started_ns for each in dispatches if each.event == TOOL_CALL_BEFORE.name]
     ends = [each.started_ns for each in behind if each.event == MESSAGE_APPEND_BEFORE.name]
-    if not (judged and ends):
-        return judged[0].started_ns if judged else 0, duration_ns
-    if not judged[0].run_id:
+    if not (starts and ends):
+        return next(iter(starts), 0), duration_ns
+    if not dispatches[0].run_id:
         # A coding agent runs the tool itself, and the stored duration is only that of handlers.
-        return judged[0].started_ns, max(0, ends[0] - judged[0].started_ns)
+        return starts[0], max(0, ends[0] - starts[0])
     # A call that waited for a person was judged several times.
-    starts = [each.started_ns for each in judged]
     return min(starts, key=lambda start: abs(start + duration_ns - ends[0])), duration_ns
 
 
