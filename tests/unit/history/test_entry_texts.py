@@ -2,12 +2,15 @@
 
 import pytest
 
+from toolbus import ToolCall
 from toolbus.history.entry_texts import (
     beginning,
     diff_rows,
     effect_of,
     entry_facts,
     excerpt,
+    execution_note,
+    is_together,
     outcome_words,
     short,
     status_words,
@@ -16,7 +19,7 @@ from toolbus.history.entry_texts import (
     value_text,
 )
 from toolbus.history.message_history import DispatchView, HandlerView, ValueView
-from toolbus.history.timeline import MessageEntry
+from toolbus.history.timeline import CallEntry, MessageEntry, Turn
 
 
 def view(value):
@@ -151,3 +154,21 @@ def test_facts_are_those_that_are_known():
 def test_each_status_has_words():
     assert status_words("unknown_tool") == "unknown tool"
     assert status_words("open") == "no answer yet"
+
+
+def test_calls_of_a_client_at_the_same_time_are_together():
+    def entry(*calls):
+        return MessageEntry(seq=1, id="a", message=None, calls=calls)
+
+    call = CallEntry(id="c", tool="t", requested=None, executed=None, status="ok")
+    several = (entry(call), entry(call))
+
+    assert is_together(Turn(run_id="", number=0, messages=several))
+    assert not is_together(Turn(run_id="", number=0, messages=several[:1]))
+    assert not is_together(Turn(run_id="r", number=1, messages=several))
+
+
+def test_a_call_that_did_not_run_says_so():
+    assert execution_note(None, "denied") == "It did not run."
+    assert execution_note(None, "ok") == execution_note(None, "") == "Not known."
+    assert execution_note(ToolCall(id="c", name="read"), "ok") == "read"
