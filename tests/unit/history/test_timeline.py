@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolbus import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
@@ -239,3 +241,49 @@ def test_it_is_the_same_in_postgres(tmp_path, database):
 
     assert timelines[0] == timelines[1]
     assert [len(entries) for entries in timelines[0]] == [1, 0, 0]
+
+
+@st.composite
+def appends(draw):
+    """Return appends of messages whose calls share few ids, each with some records."""
+    made, names = [], st.sampled_from(["c1", "c2", "c3"])
+    for place in range(draw(st.integers(1, 25))):
+        message = draw(
+            st.one_of(
+                st.builds(lambda place=place: UserMessage(id=f"m{place}", content="go")),
+                st.lists(names, max_size=3).map(lambda ids, place=place: asking(f"m{place}", *ids)),
+                names.map(lambda call_id, place=place: answering(f"m{place}", call_id)),
+            )
+        )
+        calls = [judged(call_id, place) for call_id in draw(st.lists(names, max_size=2))]
+        subjects = draw(st.lists(st.integers(0, 30), max_size=2))
+        refused = [
+            admitted(f"m{other}", place, outcome="denied", entries=(guard("denied"),))
+            for other in subjects
+        ]
+        made.append(((message,), (*calls, *refused)))
+    return made
+
+
+def seqs_of(part):
+    """Return the numbers of all messages that *part* shows, also as answers of calls."""
+    shown = [entry.seq for entry in entries_of(part) if entry.message is not None]
+    calls = [call for entry in entries_of(part) for call in entry.calls]
+    return shown + [call.answer.seq for call in calls if call.answer is not None]
+
+
+@settings(max_examples=30)
+@given(appends(), st.integers(1, 8))
+def test_any_session_shows_each_message_once(tmp_path_factory, made, limit):
+    path = tmp_path_factory.mktemp("any") / "s.db"
+    whole = session_of(path, *made)
+    parts, after, has_more = [], 0, True
+    with open_reader(path) as reader:
+        session = reader.session("s")
+        while has_more:
+            parts.append(read_timeline(reader, session, after, limit))
+            after, has_more = parts[-1].end, parts[-1].has_more
+
+    numbers = list(range(1, len(made) + 1))
+    assert sorted(seqs_of(whole)) == numbers
+    assert sorted([seq for part in parts for seq in seqs_of(part)]) == numbers
