@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
@@ -13,6 +14,10 @@ from benchmarks.archives import make_archive
 from benchmarks.harness import Rig, table
 from toolbus.cli.command_line import command_of
 from toolbus.cli.output.stream import Output
+from toolbus.history.timeline import read_timeline
+from toolbus.store.store_factory import open_reader
+from toolbus.ui.rendering import render
+from toolbus.ui.session_pages import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +29,7 @@ ROUNDS = 100
 
 @table("ns", ours="", baseline=None)
 def bench_reading(rig: Rig) -> None:
-    """`explain`, and `show` of 20 messages, take the same in a session of any length."""
+    """`explain`, `show` of 20 messages and a part of a page take the same time at any length."""
     for size in (SMALL,) if rig.once else SIZES:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "store.db")
@@ -47,6 +52,8 @@ def _read(rig: Rig, path: Path, size: int) -> None:
             "explain a message": work_of("explain", f"m-{middle}"),
             "explain a call": work_of("explain", "--call", f"c-{middle // 2}"),
         }
+        for place, after in (("first", 0), ("middle", middle), ("last", max(0, size - 200))):
+            works[f"page, {place} part"] = partial(_render, path, after)
         took: dict[str, list[float]] = {}
         # In turns, so that what disturbs one disturbs all.
         for _ in range(1 if rig.once else ROUNDS):
@@ -56,3 +63,11 @@ def _read(rig: Rig, path: Path, size: int) -> None:
                 took.setdefault(name, []).append(perf_counter_ns() - start)
     for name, times in took.items():
         rig.put(f"{size:,} messages", name, None if rig.once else median(times))
+
+
+def _render(path: Path, after: int) -> None:
+    """Read the part of the session behind message *after*, and render it as the page does."""
+    with open_reader(path, live=True) as reader:
+        (session,) = reader.sessions()
+        part = shorten(read_timeline(reader, session, after))
+        render("part.html", parts=[part], live=True)

@@ -148,7 +148,10 @@ TARGETS: tuple[Target, ...] = (
             f"{verb}: 1,000,000 messages against 10,000",
             *("reading", ("1,000,000 messages", verb), ("10,000 messages", verb), "≤", 2.0),
         )
-        for verb in ("show --last 20", "show --from", "explain a message", "explain a call")
+        for verb in (
+            *("show --last 20", "show --from", "explain a message", "explain a call"),
+            *("page, first part", "page, middle part", "page, last part"),
+        )
     ],
     *[
         Target(
