@@ -4,6 +4,7 @@ import asyncio
 import html
 import json
 import re
+import shutil
 import sqlite3
 import sys
 import threading
@@ -16,7 +17,7 @@ import pytest
 from benchmarks.archives import make_archive
 
 from postgres_server import Forwarder
-from seen_sessions import fill_hostile_store
+from seen_sessions import fill_hostile_store, in_a_thread
 from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolResponse, UserMessage, tool
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
@@ -633,3 +634,29 @@ def test_each_plot_has_its_numbers(path):
         # A bar of height 0 is in the table only.
         assert {*re.findall(r'<text x="0" y="\d+">(.*?)</text>', plot)} <= {*labels}
         assert 'style="' not in plot
+
+
+# --- in a browser: last, for its driver keeps the event loop of this thread -----------------------
+
+
+async def append_later(path):
+    async with SqliteStore(path) as store:
+        await store.append("later", AppendRequest(message=UserMessage(content="hello again")))
+
+
+@pytest.mark.full
+def test_an_open_list_is_counted_on(large_store, tmp_path, open_page):
+    path = shutil.copy(large_store, tmp_path / "copy.db")
+    with running_ui(path) as ui:
+        page = open_page()
+        page.goto(ui.locks.new_links()[0])
+        page.get_by_role("button").click()
+        page.locator("tr", has_text="30,000").get_by_text("counting …").wait_for()
+        page.evaluate("document.title = 'the same page'")
+
+        page.locator("tr", has_text="30,000").get_by_text("open").wait_for()
+        in_a_thread(append_later, path)
+
+        page.locator("tr", has_text="hello again").get_by_text("open").wait_for()
+        assert page.title() == "the same page"
+        page.close()  # Before the server ends, which its stream would complain about.

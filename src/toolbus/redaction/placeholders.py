@@ -171,6 +171,11 @@ def placeholders_in(text: str) -> list[str]:
     return [match[0] for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
 
 
+def kinds_in(text: str) -> list[tuple[str, str]]:
+    """Return the texts in *text* that look like a placeholder, each after its kind."""
+    return [(kind_of(placeholder), placeholder) for placeholder in placeholders_in(text)]
+
+
 def placeholder_spans(data: bytes) -> list[tuple[int, int]]:
     """Return the spans of *data*, UTF-8, that look like a placeholder."""
     return [match.span() for match in _IN_BYTES.finditer(data)]

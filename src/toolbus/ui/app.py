@@ -15,9 +15,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
+from toolbus.approvals.question_lookup import read_times
 from toolbus.errors import ToolbusError
+from toolbus.history.index_thread import following
+from toolbus.history.session_index import SessionIndex
+from toolbus.redaction.placeholders import kinds_in
 from toolbus.ui import figure_pages, list_pages, live_pages, question_views, session_pages
-from toolbus.ui.index_thread import following, make_index
 from toolbus.ui.locks import form_of
 from toolbus.ui.responses import page
 
@@ -54,7 +57,7 @@ def make_app(state: UiState) -> LockedApp:
     routes += live_pages.routes(state)
     routes += session_pages.routes(state)
     routes += question_views.routes(state)
-    index = make_index()
+    index = SessionIndex(kinds_in, read_times)
     routes += [*list_pages.routes(state, index), *figure_pages.routes(index)]
 
     @asynccontextmanager

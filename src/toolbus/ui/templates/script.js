@@ -92,6 +92,7 @@ function reread() {
     const fresh = answer.ok && parse(await answer.text()).querySelector("[data-events]");
     if (fresh) waiting.set("[data-events]", fresh);
     updateWaiting();
+    if (fresh && fresh.dataset.counting) reread();
   }, 1000);
 }
 
@@ -134,6 +135,7 @@ function connect() {
   }
 }
 if (stream) {
+  if (region().dataset.counting) reread();
   setInterval(updateWaiting, 500);
   addEventListener("scroll", () => isAtEnd() && !further() && showBelow(0), { passive: true });
   document.addEventListener("visibilitychange", () => document.hidden ? source?.close() : connect());

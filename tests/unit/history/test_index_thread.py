@@ -10,15 +10,20 @@ from contextlib import closing
 import pytest
 
 from toolbus import UserMessage
+from toolbus.history import index_thread
+from toolbus.history.index_thread import following
+from toolbus.history.session_index import SessionIndex
 from toolbus.store import AppendRequest, SqliteStore
-from toolbus.ui import index_thread
-from toolbus.ui.index_thread import following, make_index
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.setattr(index_thread, "_RETRY", 0.05)
     return tmp_path / "store.db"
+
+
+def make_index():
+    return SessionIndex(lambda text: (), lambda reader, key: ())
 
 
 def append(path, name="s"):

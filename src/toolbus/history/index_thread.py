@@ -1,4 +1,4 @@
-"""The thread that keeps the index of a store's sessions up to date while the page runs."""
+"""A thread that keeps the index of a store's sessions up to date."""
 
 from __future__ import annotations
 
@@ -8,30 +8,19 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.question_lookup import read_times
 from toolbus.errors import ToolbusError
-from toolbus.history.session_index import SessionIndex
-from toolbus.redaction.placeholders import kind_of, placeholders_in
 from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.history.session_index import SessionIndex
     from toolbus.store.sql_reader import SqlReader
 
 logger = logging.getLogger("toolbus")
 
 _PAUSE, _RETRY = 0.25, 2.0
 """Seconds between looks at the store, and after a failure."""
-
-
-def make_index() -> SessionIndex:
-    """Return an empty index, for `following`."""
-
-    def find_placeholders(text: str) -> list[tuple[str, str]]:
-        return [(kind_of(placeholder), placeholder) for placeholder in placeholders_in(text)]
-
-    return SessionIndex(find_placeholders, read_times)
 
 
 @contextmanager
