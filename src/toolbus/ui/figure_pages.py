@@ -65,9 +65,10 @@ def _plot_handlers(figures: Figures) -> tuple[BarPlot, ...]:
 def _plot_questions(view: IndexView) -> tuple[BarPlot, BarPlot]:
     """Return the plots of the questions by state, and of the time until their answers."""
     states, waited = Counter[str](), Durations()
-    for entry in view.entries.values():
-        states.update(entry.questions.states)
-        waited.merge(entry.questions.waited)
+    for questions in [entry.questions for entry in view.entries.values()]:
+        if questions.states:
+            states.update(questions.states)
+            waited.merge(questions.waited)
     waits, below = {}, 0
     for text, seconds in _WAITS.items():
         count = waited.count_below(seconds * 10**9)

@@ -202,6 +202,20 @@ def test_a_damaged_row_of_a_session_is_passed_over(path):
     assert view.figures.damaged == 1
 
 
+def test_a_session_that_grew_is_not_current(path):
+    append(path, "a")
+    with SqliteReader(path, live=True) as reader:
+        view = read_all(make_index(), reader)
+        append(path, "a")
+        (row,) = reader.recent_sessions(2)
+
+    entry = view.entry_of(row)
+
+    assert (entry.session.messages, entry.summary.messages) == (2, 1)
+    assert not entry.is_current
+    assert view.entry_of(view.entries[1].session).is_current
+
+
 def test_a_filter_is_an_intersection(path):
     names = [f"{first}{second}" for first in "xyz" for second in "xyz"]
     append(path, *random.Random(1).sample(names, len(names)))

@@ -5,7 +5,17 @@ from contextlib import closing
 
 import pytest
 
-from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolResponse, UserMessage, tool
+from toolbus import (
+    Agent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+    tool,
+)
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import MessageDenied
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
@@ -197,3 +207,25 @@ async def test_a_session_without_an_answer_is_open(path):
     summary = summarize(path)
 
     assert (summary.state, len(summary.prompt), summary.cost) == ("open", 200, None)
+
+
+async def test_a_request_of_calls_is_not_a_final_answer(path):
+    async with SqliteStore(path) as store:
+        message = AssistantMessage(content="I look.", tool_calls=calls("read"))
+        await store.append("s", AppendRequest(message=message))
+
+    assert summarize(path).state == "open"
+
+
+async def test_many_denials_are_counted_once_each(path, monkeypatch):
+    monkeypatch.setattr(session_summaries, "SLICE", 10)
+    refusal = ToolResponse.from_text("no", is_error=True, error_type="denied")
+    async with SqliteStore(path) as store:
+        for number in range(250):
+            message = ToolMessage(
+                tool_call_id=f"c{number}", tool_name="read", tool_response=refusal
+            )
+            request = AppendRequest(message=message, records=(denial(f"c{number}"),))
+            await store.append("s", request)
+
+    assert summarize(path).denied == 250
