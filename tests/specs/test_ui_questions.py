@@ -273,7 +273,11 @@ async def test_a_grant_covers_later_calls(ui, path):
     paid = []
 
     result, _, kept = await answer_run(
-        ui, path, [1, 2], paid, lambda shown: send_answer(ui, shown, "grant", span="1h")
+        ui,
+        path,
+        [1, 2],
+        paid,
+        lambda shown: send_answer(ui, shown, "grant", span="an hour from now"),
     )
 
     assert paid == [1, 2]
@@ -433,7 +437,7 @@ def test_long_questions_have_no_approve_button(ui, path, text):
     (shown,) = questions_on(ui)
 
     yes = send_answer(ui, shown, "approve")
-    grant = send_answer(ui, shown, "grant", span="session")
+    grant = send_answer(ui, shown, "grant", span="the session ends")
     before = read(path).state
     no = send_answer(ui, shown, "deny")
 

@@ -7,6 +7,7 @@ question that a page shows whole.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,11 +17,11 @@ from toolbus.approvals.grants import granting_session
 from toolbus.approvals.questions import is_delegated
 from toolbus.approvals.records import find_question, matches_digest
 from toolbus.approvals.steps import answer
-from toolbus.errors import DecodeError, FreezeError
+from toolbus.errors import DecodeError, FreezeError, StoreError
 from toolbus.messages.codec import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from toolbus.approvals.grants import GrantSpan
     from toolbus.approvals.questions import Question
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 CHANNEL = "page"
 MOST_CHARACTERS, MOST_LINES = 20_000, 400
 """The size of the largest question that is approved on a page: a person must have read it."""
+
+GRANT_SPANS: Mapping[str, GrantSpan] = {
+    "15 minutes from now": 900.0,
+    "an hour from now": 3_600.0,
+    "8 hours from now": 28_800.0,
+    "the session ends": "session",
+}
+"""The ends of a grant on a page, by their words."""
 
 _WIDE, _MARK = 10**9, "│ "
 _CHANGED = "its digest is not that of its call: the store was changed"
@@ -48,29 +57,33 @@ class TextBlock(NamedTuple):
 
 
 class PageQuestion(NamedTuple):
-    """A *question* on a page: its *heading*, the *blocks* of its text, and its *state* in words.
+    """A *question* on a page: its *heading*, and the *blocks* of its text.
 
     *closed* is the reason why it has no answer, and *too_long* the reason why it has only a no.
-    A yes to later calls covers *session*. *name* and *version* are those of its element.
+    A yes to later calls covers *session*, until one of *spans*. *name* is the id of its element.
+    *subject* names the question in a form, in ASCII without line breaks: browsers change them.
     """
 
     question: Question
     heading: str
     blocks: tuple[TextBlock, ...]
-    state: str
     closed: str
     too_long: str
     session: str
     name: str
-    version: str
+    subject: str
+    spans: tuple[str, ...] = tuple(GRANT_SPANS)
 
 
-class PageSubject(NamedTuple):
-    """A question as it was shown."""
+class PageAnswer(NamedTuple):
+    """An answer to a question as it was shown; *grant* comes with a yes, *reason* with a no."""
 
     session_id: str
     id: str
     digest: str
+    approve: bool
+    reason: str = ""
+    grant: GrantSpan | None = None
 
 
 class PageReply(NamedTuple):
@@ -83,55 +96,63 @@ class PageReply(NamedTuple):
 def page_question(question: Question) -> PageQuestion:
     """Return *question* as a page shows it."""
     heading, *blocks = _blocks(question)
-    name, version = (
-        hashlib.sha256(encode(part)).hexdigest()[:16]
-        for part in ([question.session_id, question.id], question)
-    )
+    # An id may be any text, such as the id of another element.
+    name = hashlib.sha256(encode([question.session_id, question.id])).hexdigest()[:16]
     return PageQuestion(
         question=question,
         heading=heading.text,
         blocks=tuple(blocks),
-        state=state_words(question),
         closed=_reason_closed(question),
         too_long=_reason_too_long(blocks),
         session=granting_session(question),
         name=f"question-{name}",
-        version=version,
+        subject=json.dumps([question.session_id, question.id, question.digest]),
     )
 
 
+def read_page_answer(fields: Mapping[str, str]) -> PageAnswer | None:
+    """Return the answer in the *fields* of a form with a proved `subject`; None without one."""
+    session_id, name, digest = json.loads(fields["subject"])
+    subject = session_id, name, digest
+    match fields.get("decision"), fields.get("span", ""):
+        case "approve", _:
+            return PageAnswer(*subject, approve=True)
+        case "grant", span if span in GRANT_SPANS:
+            return PageAnswer(*subject, approve=True, grant=GRANT_SPANS[span])
+        case "deny", _:
+            reason = fields.get("reason", "").replace("\r\n", "\n")
+            return PageAnswer(*subject, approve=False, reason=reason)
+    return None
+
+
 async def answer_from_page(
-    store: Store,
-    subject: PageSubject,
-    *,
-    approve: bool,
-    by: str,
-    reason: str = "",
-    grant: GrantSpan | None = None,
-    clock: Callable[[], int] = time.time_ns,
+    store: Store, sent: PageAnswer, *, by: str, clock: Callable[[], int] = time.time_ns
 ) -> PageReply:
-    """Answer the question of *subject* for the person *by*; the caller has proved the person."""
+    """Give the answer *sent* by the person *by*, whose identity the caller has proved."""
     try:
-        question = await find_question(store, subject.id, subject.session_id)
-        if question is not None and question.digest == subject.digest:
-            shown = page_question(question)
+        question = await find_question(store, sent.id, sent.session_id)
+        if question is not None and question.digest == sent.digest:
             problem = "" if matches_digest(question) else _CHANGED
-            if problem := problem or (shown.too_long if approve else ""):
+            if sent.approve:
+                problem = problem or page_question(question).too_long
+            if problem:
                 return PageReply(f"nothing was answered: {problem}")
         result = await answer(
             store,
-            subject.id,
-            subject.digest,
-            approve=approve,
+            sent.id,
+            sent.digest,
+            approve=sent.approve,
             by=by,
             channel=CHANNEL,
-            reason=reason,
-            grant=grant,
-            session_id=subject.session_id,
+            reason=sent.reason,
+            grant=sent.grant,
+            session_id=sent.session_id,
             clock=clock,
         )
     except (DecodeError, FreezeError) as error:
         return PageReply(f"nothing was answered: {error}")
+    except StoreError as error:
+        return PageReply(f"load the page again to see whether the answer counts: {error}")
     return PageReply(_words(result), result.status in {"accepted", "granted"})
 
 

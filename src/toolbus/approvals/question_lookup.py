@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import suppress
 from functools import partial
 from heapq import heappush, heappushpop
@@ -25,6 +27,7 @@ from toolbus.store.sql_reader import FEW, SqlReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from toolbus.approvals.questions import Question
     from toolbus.store.store_reader import SessionRow, StateRow
@@ -45,6 +48,8 @@ _WAITING = frozenset({"pending", "hosted"})
 MOST_WAITING, MOST_CLOSED = 20, 50
 """The most questions of an overview."""
 
+_COUNT_SECONDS = 1.0
+
 
 class Damaged(NamedTuple):
     """The *problem* of a question or grant that cannot be read."""
@@ -55,15 +60,13 @@ class Damaged(NamedTuple):
 class QuestionOverview(NamedTuple):
     """Whole questions without an answer, the oldest first, and the latest others without arguments.
 
-    *behind* is the number of further questions without an answer, and *pending* the number of all
-    that wait for one here.
+    *behind* is the number of further questions without an answer.
     """
 
     waiting: tuple[Question, ...]
     closed: tuple[Question, ...]
     damaged: tuple[Damaged, ...]
     behind: int
-    pending: int
 
 
 class QuestionTimes(Struct):
@@ -128,7 +131,6 @@ def read_overview(
         tuple([question for *_, question in sorted(others, reverse=True)]),
         tuple(damaged),
         len(unanswered[MOST_WAITING:]),
-        sum([question.state == "pending" for question in unanswered]),
     )
 
 
@@ -172,6 +174,27 @@ def read_times(reader: SqlReader, session: int) -> Iterator[QuestionTimes]:
         if row.body is not None and row.name.startswith(PREFIX):
             with suppress(DecodeError):
                 yield _decode_times(row.body)
+
+
+class PendingCount:
+    """The number of pending questions in the store of *reading*, counted at most once a second."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[SqlReader]]) -> None:
+        self._reading, self._guard = reading, threading.Lock()
+        self._count, self._until = 0, 0.0
+
+    def __call__(self) -> int:
+        """Return the number; threads may share it."""
+        with self._guard:
+            if time.monotonic() >= self._until:
+                with self._reading() as reader:
+                    self._count = count_pending(reader, time.time_ns())
+                self._until = time.monotonic() + _COUNT_SECONDS
+            return self._count
+
+    def forget(self) -> None:
+        """Count again at the next call."""
+        self._until = 0.0
 
 
 def read_grants(reader: SqlReader, prefix: str = "") -> Iterator[Grant | Damaged]:

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from toolbus.approvals.question_lookup import read_times
+from toolbus.approvals.question_lookup import PendingCount, read_times
 from toolbus.errors import ToolbusError
 from toolbus.history.index_thread import following
 from toolbus.history.session_index import SessionIndex
@@ -69,7 +69,7 @@ def make_app(state: UiState) -> LockedApp:
     handlers: Any = dict.fromkeys(errors, _show_error)
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=follow_store)
     app.router.redirect_slashes = False
-    app.state.count_pending = question_views.PendingCount(state)
+    app.state.count_pending = PendingCount(state.reading)
     return LockedApp(app, state.locks)
 
 

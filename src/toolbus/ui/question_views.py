@@ -7,9 +7,7 @@ code that is only on the terminal. The rules for updates are at the head of `que
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
-import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,10 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
-from toolbus.approvals.page_answers import PageSubject, answer_from_page, page_question
-from toolbus.approvals.question_lookup import count_pending, read_overview
-from toolbus.history.durations import seconds_in
-from toolbus.messages.codec import decoder
+from toolbus.approvals.page_answers import answer_from_page, page_question, read_page_answer
+from toolbus.approvals.question_lookup import read_overview
 from toolbus.presence.person import person_name
 from toolbus.store.store_factory import open_store
 from toolbus.ui.locks import form_of, login_of
@@ -33,27 +29,20 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
-    from toolbus.approvals.grants import GrantSpan
     from toolbus.approvals.page_answers import PageQuestion
     from toolbus.approvals.question_lookup import QuestionOverview
-    from toolbus.approvals.questions import Question
     from toolbus.ui.locks import PageLogin
     from toolbus.ui.state import UiState
 
 _PURPOSE = "answer"
-_decode_subject = decoder(PageSubject)
-_MOST_RESULTS, _COUNT_SECONDS = 100, 1.0
+_MOST_RESULTS = 100
 
 
 class QuestionView(NamedTuple):
-    """A question *shown* at *now_ns*, and the *subject* and *token* of its form.
-
-    *closed* is the reason why it has no form. The subject is JSON: browsers change line breaks.
-    """
+    """A question *shown* at *now_ns*, and the *token* of its form; *closed*: why it has no form."""
 
     shown: PageQuestion
     closed: str
-    subject: str
     token: str
     now_ns: int
 
@@ -79,12 +68,12 @@ def routes(state: UiState) -> list[BaseRoute]:
             session=session,
             overview=overview,
             views=views,
-            count_pending=lambda: overview.pending,
             result=results.get(request.query_params.get("result", ""), ""),
         )
 
     async def take_answer(request: Request) -> Response:
         status, text = await _answer(state, login_of(request), form_of(request))
+        request.app.state.count_pending.forget()
         if request.headers.get("accept") == "text/plain":
             return PlainTextResponse(text, status)
         key = secrets.token_urlsafe(16)
@@ -101,33 +90,17 @@ def routes(state: UiState) -> list[BaseRoute]:
 
 def views_of(state: UiState, request: Request, overview: QuestionOverview) -> list[QuestionView]:
     """Return the unanswered questions for the login of *request*, with forms if it may answer."""
-    login = login_of(request)
-    reason = state.locks.reason_not_to_answer(login)
-
-    def view(question: Question) -> QuestionView:
-        shown = page_question(question)
-        subject = json.dumps([question.session_id, question.id, question.digest])
-        token = state.locks.form_token(login, _PURPOSE, subject)
-        return QuestionView(shown, shown.closed or reason, subject, token, time.time_ns())
-
-    return [view(question) for question in overview.waiting]
-
-
-class PendingCount:
-    """The number of questions that wait for a person, counted at most once a second."""
-
-    def __init__(self, state: UiState) -> None:
-        self._state, self._guard = state, threading.Lock()
-        self._count, self._until = 0, 0.0
-
-    def __call__(self) -> int:
-        """Return the number; threads may share it."""
-        with self._guard:
-            if time.monotonic() >= self._until:
-                with self._state.reading() as reader:
-                    self._count = count_pending(reader, time.time_ns())
-                self._until = time.monotonic() + _COUNT_SECONDS
-            return self._count
+    login, locks, now_ns = login_of(request), state.locks, time.time_ns()
+    reason = locks.reason_not_to_answer(login)
+    return [
+        QuestionView(
+            shown,
+            shown.closed or reason,
+            locks.form_token(login, _PURPOSE, shown.subject),
+            now_ns,
+        )
+        for shown in map(page_question, overview.waiting)
+    ]
 
 
 async def _answer(state: UiState, login: PageLogin, fields: Mapping[str, str]) -> tuple[int, str]:
@@ -135,20 +108,12 @@ async def _answer(state: UiState, login: PageLogin, fields: Mapping[str, str]) -
     token, subject = fields.get("token", ""), fields.get("subject", "")
     if not state.locks.check_form_token(token, login, _PURPOSE, subject):
         return 409, "this form is not of this login; load the page again"
-    decision, span = fields.get("decision"), fields.get("span", "")
-    grant: GrantSpan | None = "session" if span == "session" else seconds_in(span)
-    if decision not in {"approve", "grant", "deny"} or (decision == "grant" and grant is None):
+    sent = read_page_answer(fields)
+    if sent is None:
         return 400, "this is not an answer; load the page again"
     check = state.locks.answer_lock.check(fields.get("code", ""))
     if not check.accepted:
         return 403, check.text
     async with await asyncio.to_thread(open_store, state.address) as store:
-        reply = await answer_from_page(
-            store,
-            _decode_subject(subject),
-            approve=decision != "deny",
-            by=person_name(),
-            reason=fields.get("reason", "") if decision == "deny" else "",
-            grant=grant if decision == "grant" else None,
-        )
+        reply = await answer_from_page(store, sent, by=person_name())
     return 200 if reply.counts else 409, reply.text
