@@ -26,6 +26,7 @@ GROUP = "toolbus.components"
 
 SHIPPED = {
     "files": "toolbus.workspace.file_tools:FileTools",
+    "opentelemetry": "toolbus.otel.component:OpenTelemetry",
     "pins": "toolbus.policy.pins.pin_tools:PinTools",
     "policy": "toolbus.policy.policy:Policy",
     "redact-personal-data": "toolbus.redaction.redact_personal_data:RedactPersonalData",

@@ -1,1 +1,1 @@
-"""Spans and metrics of OpenTelemetry from the ledger's tap."""
+"""OpenTelemetry: spans and metrics of runs, model calls and tool calls, from the bus."""
