@@ -618,7 +618,7 @@ async def test_an_unknown_key_names_the_nearest(mistake):
     )
     assert mistake("colour = 1") == (
         1,
-        "unknown key 'colour'; known: approvals, component, price, server, store",
+        "unknown key 'colour'; known: approvals, component, otel, price, server, store",
     )
     assert mistake('[[component]]\nuse = "x"\nprioritty = 3') == (
         3,
@@ -953,7 +953,7 @@ async def test_a_bad_configuration_ends_with_2(write, command):
     write("fails.toml", '[[component]]\nuse = "policy.py"')
     told = {
         "bad.toml": (
-            "bad.toml:1: unknown key 'x'; known: approvals, component, price, server, store"
+            "bad.toml:1: unknown key 'x'; known: approvals, component, otel, price, server, store"
         ),
         "no.toml": "no.toml: there is no such file; write one, or name another",
         "fails.toml": "fails.toml cannot be installed: OSError: [Errno 5] no",

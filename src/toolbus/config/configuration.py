@@ -11,7 +11,8 @@ priority = 300                  # a higher one comes first; by default 100
 name = "policy"                 # to use one class twice
 enabled = false                 # then it is not even imported
 
-The other tables are in `toolbus.config.servers`, `.prices` and `.approvals`.
+The other tables are in `toolbus.config.servers`, `.prices` and `.approvals`; `[otel]` is in
+`toolbus.config.entries`.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
         servers += read_servers(layer.document, servers)
         prices += read_prices(layer.document)
         approvals = read_approvals(layer.document, approvals, is_project=bool(layer.modules))
-        entries = read_entries(layer.document)
+        entries = read_entries(layer.document, is_project=bool(layer.modules))
         importing = layer.modules.importing() if layer.modules else nullcontext()
         making = component_source(layer.document, layer.digests)
         with LOADING, redirect_stdout(sys.stderr), importing, making:
@@ -254,7 +255,7 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
 def _made(layer: _Layer, entry: Entry) -> AgentComponent:
     """Return the component that *entry* describes."""
     document = layer.document
-    place, folder = (COMPONENT, entry.index), document.file.parent
+    place, folder = entry.place, document.file.parent
     try:
         maker = find_maker(entry.use, folder, layer.modules)
     except LoadError as error:
@@ -265,8 +266,8 @@ def _made(layer: _Layer, entry: Entry) -> AgentComponent:
         component = make_component(maker, entry.settings, folder)
     except MisfitError as error:
         reason = f"component {entry.name!r}: {error.reason}"
-        path = ("settings", *error.path) if error.path else ()
-        raise document.error(reason, *place, *path) from error
+        path = (*entry.settings_place, *error.path) if error.path else place
+        raise document.error(reason, *path) from error
     key = "use"
     try:
         if (entry.tools, entry.priority) != (("*",), None):
@@ -297,7 +298,7 @@ def _refuse_personal(document: Document, entry: Entry, maker: object) -> None:
                 raise document.error(f"{reason}; {way_out}", *path, key)
             search(value, *path, key)
 
-    search(entry.settings, COMPONENT, entry.index, "settings")
+    search(entry.settings, *entry.settings_place)
 
 
 def _in_order(
@@ -318,7 +319,7 @@ def _in_order(
             if not others and not any(isinstance(each.component, wanted) for each in before):
                 reason = f"component {configured.entry.name!r} requires {wanted.__name__}"
                 way_out = f"add a [[{COMPONENT}]] for that"
-                raise document.error(f"{reason}; {way_out}", COMPONENT, configured.entry.index)
+                raise document.error(f"{reason}; {way_out}", *configured.entry.place)
             for other in others:
                 place(other)
         placed.append(configured)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from toolbus.config.documents import Document
 
 COMPONENT, SERVER, PRICE, APPROVALS, STORE = "component", "server", "price", "approvals", "store"
+OTEL = "otel"
 """The names of the tables."""
 
 _Tokens: TypeAlias = Annotated[float, Meta(description="the price of a million tokens")]
@@ -81,6 +82,17 @@ class StoreTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key: Annotated[str, Meta(description='"env:NAME", or a file beside your own one')] = ""
 
 
+class OtelTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of the component `opentelemetry`, which sends spans and metrics."""
+
+    endpoint: Annotated[str, Meta(description="the collector's address for OTLP over HTTP")] = ""
+    headers: Annotated[dict[str, str], Meta(description=f"HTTP headers; {_NAMES}")] = {}
+    service_name: Annotated[str, Meta(description="by default that of `OTEL_SERVICE_NAME`")] = ""
+    texts: Annotated[bool, Meta(description="true: send texts, as redacted for the store")] = False
+    metrics: bool = True
+    enabled: bool = True
+
+
 class ConfigurationTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A `toolbus.toml`, or `[tool.toolbus]` of a `pyproject.toml`."""
 
@@ -89,6 +101,7 @@ class ConfigurationTable(Struct, frozen=True, kw_only=True, forbid_unknown_field
     price: tuple[PriceTable, ...] = ()
     approvals: ApprovalTable | None = None
     store: StoreTable | None = None
+    otel: OtelTable | None = None
 
 
 def read_array(document: Document, name: str) -> list[dict[str, Any]]:
