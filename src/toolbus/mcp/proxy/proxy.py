@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toolbus.bus.bus import EventBus
 from toolbus.components.participants import Participant
 from toolbus.events.catalogue import CATALOGUE, Scope
+from toolbus.mcp.session.trace_context import SpanMaker
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Proxy(Participant):
         self._versions: list[object] = []
         self._is_handled = False
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id="proxy"), tuple(components))
+        self.makes_spans = any(isinstance(each, SpanMaker) for each in self.components)
         if store is not None:
             self.keep_in(store)
 

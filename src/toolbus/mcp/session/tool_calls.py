@@ -39,6 +39,7 @@ from toolbus.mcp.session.server_messages import (
     is_withheld,
 )
 from toolbus.mcp.session.server_tools import ServerTools
+from toolbus.mcp.session.trace_context import enter_trace, with_trace
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import AssistantMessage, ToolCall
@@ -179,6 +180,8 @@ class ProxiedCall:
 
     async def _run(self, approvals: CallApprovals | None) -> None:
         session = self._session
+        if session.proxy.makes_spans:
+            enter_trace(self.params)
         advertised = await session.tool_list.advertise(self, session.pending.ask_list)
         try:
             if approvals is not None:
@@ -234,10 +237,13 @@ class ProxiedCall:
 
     def _line_for(self, request_id: Any, name: str, arguments: JsonObject) -> bytes:
         """Return the request line for *name* with *arguments* and *request_id*."""
-        call = self.call
-        if request_id is self.id and name == call.name and arguments is call.arguments:
+        call, params = self.call, self.params
+        if self._session.proxy.makes_spans:
+            params = with_trace(params)
+        is_same_call = name == call.name and arguments is call.arguments
+        if request_id is self.id and is_same_call and params is self.params:
             return self._line
-        params = {**self.params, "name": name, "arguments": thaw(arguments)}
+        params = {**params, "name": name, "arguments": thaw(arguments)}
         return write_frame(id=request_id, method=CALL, params=params)
 
     def _line_with(self, result: dict[str, Any]) -> bytes:
