@@ -3,10 +3,13 @@
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import time
+from textwrap import dedent
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import trace as otel_trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -33,7 +36,13 @@ from toolbus import (
 )
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
-from toolbus.errors import MessageDenied, RegistrationError
+from toolbus.config import configuration
+from toolbus.config.snapshots import take_snapshot
+from toolbus.config.trust import trust
+from toolbus.errors import ConfigurationError, MessageDenied, RegistrationError
+from toolbus.hosts.run.event_answer import answer as answer_event
+from toolbus.hosts.run.requests import HookSettings
+from toolbus.mcp.client.toolset import tools as mcp_tools
 from toolbus.models import ScriptedModel
 from toolbus.otel.component import OpenTelemetry, SessionIds
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -231,7 +240,7 @@ async def test_the_spans_of_tools_lie_below_their_call():
             return "seen"
 
     await run(component, [calling(call("look", where="x")), "ok"], tools=[look])
-    outside = trace.get_current_span().get_span_context().is_valid
+    outside = otel_trace.get_current_span().get_span_context().is_valid
 
     assert component.parent_of("my query") == "execute_tool look"
     assert not outside
@@ -258,7 +267,7 @@ async def test_a_denied_call_names_its_rule():
     span = component.spans["execute_tool delete"]
     assert span.attributes["security_rule.name"] == "NoDeletion.never"
     assert span.attributes["toolbus.status"] == span.attributes["error.type"] == "denied"
-    assert span.status.status_code is trace.StatusCode.ERROR
+    assert span.status.status_code is otel_trace.StatusCode.ERROR
     assert span.status.description is None
 
 
@@ -503,7 +512,7 @@ async def test_a_resumed_call_stays_in_its_trace(tmp_path):
     before, after = first.spans["execute_tool add"], second.spans["execute_tool add"]
     assert before.attributes["toolbus.status"] == "pending"
     assert before.attributes["security_rule.name"] == "AsksFirst.ask"
-    assert before.status.status_code is trace.StatusCode.UNSET
+    assert before.status.status_code is otel_trace.StatusCode.UNSET
     assert after.attributes["toolbus.status"] == "ok"
     assert after.context.trace_id == before.context.trace_id
     assert after.attributes["gen_ai.tool.call.id"] == before.attributes["gen_ai.tool.call.id"]
@@ -575,3 +584,189 @@ async def test_a_dead_collector_holds_nothing_up(port, monkeypatch):
     assert result.status == "ok"
     assert ran < 1
     assert ended < 1.5
+
+
+# --- configurations and hosts --------------------------------------------------------------------
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "tools/list":
+        tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
+        result = {"tools": tools}
+    elif m.get("method") == "tools/call":
+        result = {"content": [{"type": "text", "text": json.dumps(m["params"].get("_meta"))}]}
+    else:
+        result = {}
+    if "id" in m:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}), flush=True)
+"""
+SERVER_WITH_SDK = """
+from mcp.server.mcpserver import Context, MCPServer
+server = MCPServer("echo")
+@server.tool()
+def echo(ctx: Context) -> str:
+    return repr(ctx.request_context.meta)
+server.run()
+"""
+POLICY = """
+[[component]]
+use = "policy"
+[component.settings]
+default = "allow"
+[[component.settings.rule]]
+name = "no-removal"
+verdict = "deny"
+command = "rm"
+"""
+
+
+def test_a_project_sends_nothing_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    file = project / "toolbus.toml"
+    file.write_text('[otel]\nendpoint = "http://example.com"\n')
+    monkeypatch.chdir(project)
+    trust(take_snapshot(file))
+
+    with pytest.raises(ConfigurationError, match=r"toolbus.toml:1: \[otel\] may not be set"):
+        configuration.read()
+    file.write_text(
+        '[[component]]\nuse = "opentelemetry"\nsettings = { endpoint = "http://example.com" }\n'
+    )
+    trust(take_snapshot(file))
+    with pytest.raises(ConfigurationError, match="setting 'endpoint' may not be set by a project"):
+        configuration.read()
+
+    (component,) = configuration.read(file).components
+    assert isinstance(component, OpenTelemetry)
+
+
+def test_a_wrong_setting_names_its_line(tmp_path):
+    file = tmp_path / "toolbus.toml"
+    told = {
+        "endpont = 'x'": "toolbus.toml:2: unknown key 'endpont'; did you mean 'endpoint'?",
+        "headers = { k = 'v' }": "toolbus.toml:1: .*header 'k': expected 'env:NAME'",
+    }
+
+    for line, reason in told.items():
+        file.write_text(f"[otel]\n{line}\n")
+        with pytest.raises(ConfigurationError, match=reason):
+            configuration.read(file)
+
+
+def test_the_proxy_passes_the_trace_context_on(tmp_path, environment):
+    (tmp_path / "server.py").write_text(SERVER)
+    params = {"name": "echo", "arguments": {}, "_meta": {"traceparent": PARENT, "mine": 1}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    proxy = ["proxy", "--config", "toolbus.toml", "--", sys.executable, "server.py"]
+    with otlp_receiver() as (address, received):
+        (tmp_path / "toolbus.toml").write_text(f'[otel]\nendpoint = "{address}"\n')
+        done = subprocess.run(
+            [sys.executable, "-m", "toolbus", *proxy],
+            input=f"{line}\n",
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        span = received.wait_for("execute_tool echo")
+
+    assert done.stderr == ""
+    answered = json.loads(done.stdout)
+    meta = json.loads(answered["result"]["content"][0]["text"])
+    assert span.trace_id.hex() == TRACE
+    assert span.parent_span_id.hex() == "b7ad6b7169203331"
+    assert meta["traceparent"] == f"00-{TRACE}-{span.span_id.hex()}-01"
+    assert meta["mine"] == 1
+
+
+async def test_tools_of_servers_get_the_trace_context(tmp_path):
+    (tmp_path / "server.py").write_text(SERVER_WITH_SDK)
+    component = Recorded()
+
+    async with mcp_tools(sys.executable, [str(tmp_path / "server.py")]) as tools:
+        answers = [calling(call("echo")), "ok"]
+        result = await run(component, answers, tools=[tools])
+
+    span = component.spans["execute_tool echo"]
+    assert f"{span.context.trace_id:032x}" in result.messages[2].text
+
+
+def test_a_hook_event_becomes_a_span(tmp_path, as_person):
+    config = tmp_path / "toolbus.toml"
+    settings = HookSettings(config=str(config), store=tmp_path / "hooks.db")
+
+    def tell(event, **facts):
+        shell = {"tool_name": "run_shell_command", "session_id": "s1", "cwd": str(tmp_path)}
+        data = json.dumps(shell | facts).encode()
+        return json.loads(answer_event("gemini-cli", event, data, settings).stdout or b"{}")
+
+    with otlp_receiver() as (address, received):
+        config.write_text(f'{POLICY}[otel]\nendpoint = "{address}"\n')
+        denied = tell("BeforeTool", tool_input={"command": "rm -rf x"})
+        tell("BeforeTool", tool_input={"command": "ls"})
+        tell("AfterTool", tool_input={"command": "ls"}, tool_response={"llmContent": "a b"})
+
+    assert denied["decision"] == "deny"
+    by_status = {attributes_of(span)["toolbus.status"]: span for span in received.spans}
+    assert set(by_status) == {"denied", "cut", "ok"}
+    assert attributes_of(by_status["denied"])["security_rule.name"] == "rule 'no-removal'"
+    assert {span.name for span in received.spans} == {"execute_tool run_shell_command"}
+    assert len({span.trace_id for span in received.spans}) == 1
+    assert all(b"rm -rf" not in data for data in received.raw)
+
+
+def test_another_program_is_above_a_run(tmp_path, environment):
+    program = """
+        from toolbus import Agent, AgentComponent
+        from toolbus.models import ScriptedModel
+        from toolbus.otel.component import OpenTelemetry
+        agent = Agent(ScriptedModel(["done"]), agent_id="sums", components=[OpenTelemetry()])
+        print(agent.run_sync("go").text)
+    """
+    with otlp_receiver() as (address, received):
+        variables = {"TRACEPARENT": PARENT, "OTEL_EXPORTER_OTLP_ENDPOINT": address}
+        done = subprocess.run(
+            [sys.executable, "-c", dedent(program)],
+            env=environment | variables | {"OTEL_SERVICE_NAME": "from-variable"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        span = received.wait_for("invoke_agent sums")
+
+    assert (done.stdout, done.stderr) == ("done\n", "")
+    assert span.trace_id.hex() == TRACE
+    assert received.services == ["from-variable"]
+
+
+def test_nothing_is_loaded_without_it(tmp_path, environment):
+    program = """
+        import sys
+        from toolbus import Agent, tool
+        from toolbus.config.configuration import read
+        from toolbus.models import ScriptedModel
+        open("toolbus.toml", "w").write('[[component]]\\nuse = "policy"\\n')
+        components = read("toolbus.toml").components
+        print(Agent(ScriptedModel(["done"])).run_sync("go").text)
+        print([name for name in sys.modules if "opentelemetry" in name or "otel" in name])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(program)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.stdout, done.stderr) == ("done\n[]\n", "")

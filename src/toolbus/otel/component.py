@@ -29,7 +29,7 @@ except ImportError as error:
     msg = needs_extra("spans and metrics need the OpenTelemetry SDK", "otel")
     raise ImportError(msg, name=error.name) from error
 
-FLUSH_SECONDS = 2.0  # For the last spans, and the last metrics; then they are lost.
+FLUSH_SECONDS = 1.0  # For the last spans, and the last metrics; then they are lost.
 _PERSIST = (events.TOOL_CALL_PERSIST_BEFORE, events.TOOL_CALL_PERSIST_AFTER)
 
 

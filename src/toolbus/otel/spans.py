@@ -201,11 +201,12 @@ class SpanSink(msgspec.Struct, eq=False):
         for each in [entry for entry in notable if not entry.composite] or notable:
             labels = {names.EVENT: record.event, names.NAME: each.name, names.DID: each.status}
             self.instruments[names.INTERVENTIONS].add(1, labels)
-            if each.status in {"denied", "asked"}:
-                opened.span.set_attributes({names.RULE: each.name, names.RULESET: notable[-1].name})
             facts: Any = {names.PRIORITY: each.priority, names.SECONDS: each.duration_ns / 1e9}
             facts |= {names.FIELDS: each.fields, names.BYTES: [each.size_before, each.size_after]}
             opened.span.add_event(names.HANDLER, labels | facts, ended_ns)
+        end = notable[-1].status
+        if refusing := [each.name for each in notable if each.status == end in {"denied", "asked"}]:
+            opened.span.set_attributes({names.RULE: refusing[0], names.RULESET: refusing[-1]})
         if _ALONE in self._open:
             self._finish(self._open[_ALONE], ended_ns, record.outcome)
             self._end(_ALONE)
