@@ -332,8 +332,10 @@ def test_a_file_makes_no_request(look, team_store, open_page, screenshot):
 
     assert requests == [address] * 2
     assert texts[0] == texts[1]
+    last_line = "04:58:07 INFO  import: batch 298 of 2,000 rows sent"
     for words in ("GitManners.rewrite", "git push --force-with-lease", "rule 'work is kept'"):
         assert words in texts[0]
+    assert last_line in texts[0]
     page = open_page(look)
     page.goto(address)
     screenshot(page, "file", look)
