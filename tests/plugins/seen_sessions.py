@@ -217,6 +217,13 @@ async def fill_waiting_session(store):
     assert result.status == "pending", result
 
 
+async def fill_waiting_store(path):
+    """Fill a store with one session, which waits."""
+    store = open_store(path)
+    await fill_waiting_session(store)
+    await store.close()
+
+
 async def fill_small_sessions(store):
     """Add sessions of other days, for lists and figures."""
     for number, (agent, command) in enumerate(
