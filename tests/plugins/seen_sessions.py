@@ -35,15 +35,15 @@ RULES = [
     },
 ]
 LOG = "\n".join(
-    f"{hour:02}:{minute:02}:07 INFO  import: batch {hour * 60 + minute} of 2,000 rows sent"
+    f"{hour:02}:{minute:02} INFO  sent batch {hour * 60 + minute} of 2,000 rows"
     for hour in range(2, 5)
     for minute in range(0, 60, 2)
 )
 FILES = {
     "logs/nightly.log": LOG.replace(
-        "02:34:07 INFO  import: batch 154 of 2,000 rows sent",
-        f"02:34:07 WARN  db: lost postgres://ferry:{PASSWORD}@db.ferry.example/rows, trying again\n"
-        "02:34:09 ERROR import: refused a batch of 6,200 rows; the limit is 2,000",
+        "02:34 INFO  sent batch 154 of 2,000 rows",
+        f"02:34 WARN  lost postgres://ferry:{PASSWORD}@db.ferry.example/rows, trying again\n"
+        "02:34 ERROR refused a batch of 6,200 rows; the limit is 2,000",
     ),
     "config/nightly.env": f"IMPORT_LIMIT=2000\nGITHUB_TOKEN={TOKEN}\nREGION=eu-west-1\n",
     "scripts/nightly.sh": "set -eu\n. config/nightly.env\nexec import-rows --batch 6200\n",

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, urlsplit
@@ -41,6 +41,13 @@ def team(team_store):
     """Return the running page of the team's store."""
     with running_ui(team_store) as ui:
         yield ui
+
+
+@pytest.fixture
+def serve():
+    """Return what runs the page of a store; stands before `open_page`, to end after its pages."""
+    with ExitStack() as servers:
+        yield lambda store: servers.enter_context(running_ui(store))
 
 
 def visit(page, ui, path):
@@ -211,20 +218,21 @@ def test_each_screen_reads_with_scripts_off(team, screens, open_page):
     for path in screens.values():
         texts = [visit(page, team, path).locator("main").inner_text() for page in (dead, alive)]
 
-        assert texts[0] == texts[1] != ""
+        first, second = [re.sub(r"\d+ (h|min|s)\b", "a while", text) for text in texts]
+        assert first == second != ""
 
 
-def test_a_long_session_begins_with_few_nodes(tmp_path, open_page):
+def test_a_long_session_begins_with_few_nodes(tmp_path, serve, open_page):
     in_a_thread(fill_long_store, tmp_path / "long.db")
-    with running_ui(tmp_path / "long.db") as ui:
-        page = visit(open_page(), ui, "/sessions/long")
+    ui = serve(tmp_path / "long.db")
+    page = visit(open_page(scripts=False), ui, "/sessions/long")
 
-        assert page.locator("*").count() <= 2000
-        first = page.locator(".message").count()
-        assert first <= 200
-        page.locator("a[data-part]").click()
-        page.wait_for_url("**after=**")
-        assert page.locator(".message").count() > 1
+    assert page.locator("*").count() <= 2000
+    first = page.locator(".message").count()
+    assert first <= 200
+    page.locator("a[data-part]").click()
+    page.wait_for_url("**after=**")
+    assert page.locator(".message").count() > 1
 
 
 # --- the keyboard ---------------------------------------------------------------------------------
@@ -259,26 +267,26 @@ def test_the_keyboard_leads_to_a_reason(team, open_page):
     assert "it deletes work that git cannot restore" in page.inner_text("main")
 
 
-def test_the_keyboard_leads_to_an_answer(tmp_path, open_page):
+def test_the_keyboard_leads_to_an_answer(tmp_path, serve, open_page):
     store = tmp_path / "waiting.db"
     in_a_thread(fill_waiting_store, store)
-    with running_ui(store) as ui:
-        page = visit(open_page(), ui, "/")
+    ui = serve(store)
+    page = visit(open_page(), ui, "/")
 
-        walk_to(page, lambda words: words.startswith("Questions"))
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/questions")
-        walk_to(page, lambda words: words == "code")
-        page.keyboard.type(ui.code)
-        walk_to(page, lambda words: words == "reason")
-        page.keyboard.type("not today")
-        walk_to(page, lambda words: words == "Deny this call")
-        page.wait_for_selector("button[value=deny][aria-disabled=false]")
-        page.keyboard.press("Enter")
+    walk_to(page, lambda words: words.startswith("Questions"))
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/questions")
+    walk_to(page, lambda words: words == "code")
+    page.keyboard.type(ui.code)
+    walk_to(page, lambda words: words == "reason")
+    page.keyboard.type("not today")
+    walk_to(page, lambda words: words == "Deny this call")
+    page.wait_for_selector("button[value=deny][aria-disabled=false]")
+    page.keyboard.press("Enter")
 
-        page.wait_for_selector(".answered output")
-        visit(page, ui, "/questions")
-        assert "not today" in page.inner_text("table")
+    page.wait_for_selector(".answered output")
+    visit(page, ui, "/questions")
+    assert "not today" in page.inner_text("table")
 
 
 # --- hostile texts --------------------------------------------------------------------------------
@@ -308,20 +316,20 @@ def hostile_store(tmp_path_factory):
     return path
 
 
-def test_hostile_texts_stay_texts(hostile_store, open_page):
+def test_hostile_texts_stay_texts(hostile_store, serve, open_page):
     names = session_names(hostile_store)
-    with running_ui(hostile_store) as ui:
-        page = open_page(LOOKS[0])
-        todo, done = ["/", "/figures"], []
+    ui = serve(hostile_store)
+    page = open_page(LOOKS[0])
+    todo, done = ["/", "/figures"], []
 
-        while todo:
-            visit(page, ui, todo.pop())
-            check_texts(page)
-            done.append(urlsplit(page.url)._replace(scheme="", netloc="").geturl())
-            for link in page.locator("main a[href]").evaluate_all("all => all.map(a => a.href)"):
-                assert link.startswith(ui.url + "/"), link
-                path = link.removeprefix(ui.url).partition("#")[0]
-                todo += [path] * (path not in [*done, *todo])
+    while todo:
+        visit(page, ui, todo.pop())
+        check_texts(page)
+        done.append(urlsplit(page.url)._replace(scheme="", netloc="").geturl())
+        for link in page.locator("main a[href]").evaluate_all("all => all.map(a => a.href)"):
+            assert link.startswith(ui.url + "/"), link
+            path = link.removeprefix(ui.url).partition("#")[0]
+            todo += [path] * (path not in [*done, *todo])
 
     assert len([path for path in done if path.startswith("/calls/")]) == 5 * len(names)
 
@@ -361,7 +369,7 @@ def test_a_file_makes_no_request(look, team_store, open_page, screenshot):
 
     assert requests == [address] * 2
     assert texts[0] == texts[1]
-    last_line = "04:58:07 INFO  import: batch 298 of 2,000 rows sent"
+    last_line = "04:58 INFO  sent batch 298 of 2,000 rows"
     for words in ("GitManners.rewrite", "git push --force-with-lease", "rule 'work is kept'"):
         assert words in texts[0]
     assert last_line in texts[0]
