@@ -2,6 +2,7 @@
 
 import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from browsers import LOOKS, axe_violations, every_look, public_copy
+from guide_pictures import FOLDER, MOST_BYTES, PICTURES, take
 from seen_sessions import (
     fill_hostile_store,
     fill_long_store,
@@ -407,3 +409,22 @@ def test_a_file_obeys_its_policy(team_store, open_page):
         listener.setblocking(False)  # noqa: FBT003 - that is its signature
         with pytest.raises(BlockingIOError):
             listener.accept()
+
+
+# --- the guide ------------------------------------------------------------------------------------
+
+
+def size_of(picture):
+    """Return the width and height of a PNG."""
+    return struct.unpack(">II", picture.read_bytes()[16:24])
+
+
+def test_the_pictures_are_those_of_today(team, chromium, tmp_path):
+    for picture in PICTURES:
+        take(chromium, team, picture, tmp_path)
+
+    kept, taken = [sorted(folder.glob("*.png")) for folder in (FOLDER, tmp_path)]
+    assert [(each.name, size_of(each)) for each in kept] == [
+        (each.name, size_of(each)) for each in taken
+    ]
+    assert max(each.stat().st_size for each in [*kept, *taken]) <= MOST_BYTES
