@@ -20,7 +20,14 @@ from toolbus.errors import ToolbusError
 from toolbus.history.index_thread import following
 from toolbus.history.session_index import SessionIndex
 from toolbus.redaction.placeholders import kinds_in
-from toolbus.ui import figure_pages, list_pages, live_pages, question_views, session_pages
+from toolbus.ui import (
+    figure_pages,
+    list_pages,
+    live_pages,
+    question_views,
+    replay_pages,
+    session_pages,
+)
 from toolbus.ui.locks import form_of
 from toolbus.ui.responses import page
 
@@ -55,6 +62,7 @@ def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
     routes: list[BaseRoute] = _entry_routes(state.locks)
     routes += live_pages.routes(state)
+    routes += replay_pages.routes(state)
     routes += session_pages.routes(state)
     routes += question_views.routes(state)
     index = SessionIndex(kinds_in, read_times)

@@ -54,7 +54,7 @@ def routes(state: UiState) -> list[BaseRoute]:
         news: News = _tell_change
         if session_id := query.get("session"):
             resumed = request.headers.get("last-event-id", query.get("after", ""))
-            session = SessionNews(session_id, _number(query.get("from", "")), _number(resumed))
+            session = SessionNews(session_id, number_of(query.get("from", "")), number_of(resumed))
             news = partial(_tell_turns, session)
         return NewsStream(state.address, news, streams)
 
@@ -67,7 +67,8 @@ def encode_event(name: str, data: object, number: int | None = None) -> str:
     return f"event: {name}\n{place}data: {json.dumps(data)}\n\n"
 
 
-def _number(text: str) -> int:
+def number_of(text: str) -> int:
+    """Return the number in the query *text*, 0 for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
 
 

@@ -1,0 +1,216 @@
+"""The recorded verdicts of a session beside those of other handlers, call by call."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct, field
+
+from toolbus.bus.ledger.records import FAILURES
+from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.formats.items import MessageItem, Problem
+from toolbus.history.timeline import read_timeline
+from toolbus.messages.records import AssistantMessage, ToolMessage, encode
+from toolbus.replay.findings import ReplayTotals
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Iterator
+
+    from toolbus.history.timeline import CallEntry
+    from toolbus.messages.records import Message
+    from toolbus.replay.findings import ReplayFinding
+    from toolbus.replay.sources import SourceBatch
+    from toolbus.store.sql_reader import SqlReader
+    from toolbus.store.store_reader import SessionRow
+
+ALLOWED = "allowed"
+MOST_ROWS = 20_000
+"""The most calls and messages of a comparison; at more it stops."""
+
+_MOST_PROBLEMS, _MOST_CHARS, _MOST_CHANGES = 20, 2_000, 20
+_STEP = 0.01
+"""The part of a session after which the progress is reported."""
+
+_UNCHANGED = {"unchanged", "observed"}
+
+
+class Recorded(Struct, frozen=True):
+    """The *verdict* of the recording on a call, its *reason* and the handlers in *by*."""
+
+    verdict: str = ALLOWED
+    reason: str = ""
+    by: str = ""
+
+
+class ComparedRow(Struct, kw_only=True):
+    """A call of message *seq*, or with another *role* than "call" a message that handlers affect.
+
+    *verdict* is that of the replay, with its *reason*, the handlers in *by*, and its *changes*: a
+    path, the text before and the text after. *result* is the effect on the call's result. *note*
+    says why the verdicts cannot be compared.
+    """
+
+    seq: int
+    id: str
+    role: str = "call"
+    tool: str = ""
+    arguments: str = ""
+    recorded: Recorded = Recorded()
+    verdict: str = ALLOWED
+    reason: str = ""
+    by: str = ""
+    changes: tuple[tuple[str, str, str], ...] = ()
+    result: str = ""
+    note: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the verdicts on a call differ."""
+        is_comparable = self.role == "call" and not self.note
+        return is_comparable and self.verdict != self.recorded.verdict
+
+
+class Comparison(Struct, kw_only=True):
+    """The *rows* of a session in order.
+
+    *cut* is the reason if the end of the session was not replayed, *failure* the reason if nothing
+    was. *idle* are events whose handlers do not run in a replay.
+    """
+
+    rows: list[ComparedRow] = field(default_factory=list)
+    idle: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list)
+    cut: str = ""
+    failure: str = ""
+
+
+class ComparisonListener:
+    """The receiver of the findings on one session; it stops the replay after *seconds*.
+
+    *report* gets the part of the session that was replayed, from 0 to 1.
+    """
+
+    def __init__(self, seconds: float, report: Callable[[float], object]) -> None:
+        self.comparison, self.totals = Comparison(), ReplayTotals()
+        self._seconds, self._end, self._report = seconds, monotonic() + seconds, report
+        self._seq, self._done = 0, 0.0
+        self._calls: dict[str, ComparedRow] = {}
+        self._answered: ComparedRow | None = None
+
+    @property
+    def progress(self) -> ComparisonListener:
+        """The display of the progress: this object."""
+        return self
+
+    def show(self, text: str, done: float | None = None) -> None:
+        """Report the part *done*."""
+        del text
+        # A message a batch, and each report is a write.
+        if done is not None and done >= self._done + _STEP:
+            self._done = done
+            self._report(done)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the replay stops before the end of the session."""
+        if monotonic() > self._end:
+            self.comparison.cut = f"it took more than {self._seconds:g} s"
+        elif len(self.comparison.rows) >= MOST_ROWS:
+            self.comparison.cut = f"it has more than {MOST_ROWS:,} calls"
+        return bool(self.comparison.cut)
+
+    def follow(
+        self, batches: Iterable[SourceBatch], recorded: Iterator[tuple[int, list[Recorded]]]
+    ) -> Iterator[SourceBatch]:
+        """Yield the items of *batches* one by one, and note the *recorded* verdicts on calls."""
+        upcoming = next(recorded, None)
+        for batch in batches:
+            for item in batch.items:
+                # A damaged message has a number as well.
+                self._seq += isinstance(item, MessageItem | Problem)
+                self._answered = None
+                if isinstance(item, MessageItem):
+                    while upcoming and upcoming[0] < self._seq:
+                        upcoming = next(recorded, None)
+                    is_it = upcoming and upcoming[0] == self._seq
+                    self._note(item.message, upcoming[1] if upcoming and is_it else [])
+                yield batch._replace(items=[item])
+
+    def _note(self, message: Message, recorded: list[Recorded]) -> None:
+        match message:
+            case AssistantMessage(tool_calls=calls):
+                verdicts = [*recorded, *[Recorded()] * len(calls)]
+                for call, verdict in zip(calls, verdicts, strict=False):
+                    arguments = encode(call.arguments).decode()[:_MOST_CHARS]
+                    row = ComparedRow(seq=self._seq, id=call.id, tool=call.name)
+                    row.arguments, row.recorded = arguments, verdict
+                    self._calls[call.id] = row
+                    self.comparison.rows.append(row)
+            case ToolMessage(tool_call_id=call_id):
+                self._answered = self._calls.pop(call_id, None)
+
+    def add(self, finding: ReplayFinding) -> None:
+        """Add *finding* to the row of its call or message."""
+        if finding.role == "tool" and self._answered is not None:
+            by = f" by {', '.join(finding.by)}" if finding.by else ""
+            self._answered.result = f"{finding.outcome}{by}"
+            return
+        row = self._answered or self._calls.get(finding.subject)
+        if row is None:
+            row = ComparedRow(
+                seq=self._seq, id=finding.subject, role=finding.role, tool=finding.tool
+            )
+            self.comparison.rows.append(row)
+        reason = (finding.reason or "")[:_MOST_CHARS]
+        if finding.outcome in {"refused", "unjudged"}:
+            row.note = reason
+        elif finding.outcome != "permitted":
+            row.verdict, row.reason, row.by = finding.outcome, reason, ", ".join(finding.by)
+            changes = finding.changes[:_MOST_CHANGES]
+            row.changes = tuple(
+                [(each.path, _text(each.before), _text(each.after)) for each in changes]
+            )
+
+    def end_session(self, session: str, outcomes: Counter[str]) -> None:
+        """Take the end of the session."""
+
+    def problem(self, source: str, line: int, reason: str) -> None:
+        """Take an unreadable message."""
+        del source, line
+        if len(self.comparison.problems) < _MOST_PROBLEMS:
+            self.comparison.problems.append(reason)
+
+    def skip(self, kind: str) -> None:
+        """Take a line without a message, which no store has."""
+
+
+def _text(value: object) -> str:
+    """Return *value* as a text, "" for a missing one."""
+    text = "" if value is UNSET else value if isinstance(value, str) else encode(value).decode()
+    return text[:_MOST_CHARS]
+
+
+def recorded_verdicts(
+    reader: SqlReader, session: SessionRow
+) -> Iterator[tuple[int, list[Recorded]]]:
+    """Yield the number of each message with calls, and the recorded verdicts on them."""
+    after, has_more = 0, True
+    while has_more:
+        timeline = read_timeline(reader, session, after)
+        after, has_more = timeline.end, timeline.has_more
+        for turn in timeline.turns:
+            for entry in turn.messages:
+                if isinstance(entry.message, AssistantMessage) and entry.calls:
+                    yield entry.seq, [_recorded(call) for call in entry.calls]
+
+
+def _recorded(call: CallEntry) -> Recorded:
+    outcome = "denied" if call.status == "denied" else ALLOWED
+    for dispatch in call.dispatches:
+        if dispatch.event == TOOL_CALL_BEFORE.name:
+            outcome = ALLOWED if dispatch.outcome in _UNCHANGED else dispatch.outcome
+            if any(handler.status in FAILURES for handler in dispatch.handlers):
+                outcome = "failed" if outcome == ALLOWED else outcome
+    return Recorded(outcome, call.reason[:_MOST_CHARS], call.by)
