@@ -149,7 +149,7 @@ def test_a_call_that_is_now_denied_differs(any_address, write):
     ]
     assert "3 calls, 3 with another verdict." in page
     counts = re.findall(
-        r'">(\w+)</span></th><td class="number">(\d)</td><td class="number">(\d)', page
+        r'">(\w+)</span>\s*</th><td class="number">(\d)</td><td class="number">(\d)', page
     )
     assert counts == [("allowed", "1", "2"), ("changed", "1", "0"), ("denied", "1", "1")]
 

@@ -179,7 +179,7 @@ def test_a_page_at_its_end_drops_its_beginning(address, session):
     shown = numbers(page)
     assert shown == list(range(shown[0], 1003))
     page.get_by_role("link", name="Earlier messages").click()
-    assert numbers(page)[0] == 1
+    page.wait_for_selector("#m1")
 
 
 def test_a_page_elsewhere_takes_no_more_than_fits(address, session):

@@ -30,6 +30,9 @@ MOST_ROWS = 20_000
 """The most calls and messages of a comparison; at more it stops."""
 
 _MOST_PROBLEMS, _MOST_CHARS, _MOST_CHANGES = 20, 2_000, 20
+_UNJUDGED = {"unknown_tool", "invalid_arguments"}
+"""The statuses of calls that failed by themselves: a replay does not tell that."""
+
 _STEP = 0.01
 """The part of a session after which the progress is reported."""
 
@@ -68,8 +71,9 @@ class ComparedRow(Struct, kw_only=True):
     @property
     def differs(self) -> bool:
         """Whether the verdicts on a call differ."""
-        is_comparable = self.role == "call" and not self.note
-        return is_comparable and self.verdict != self.recorded.verdict
+        recorded = self.recorded.verdict
+        is_comparable = self.role == "call" and not self.note and recorded not in _UNJUDGED
+        return is_comparable and self.verdict != recorded
 
 
 class Comparison(Struct, kw_only=True):
@@ -213,4 +217,6 @@ def _recorded(call: CallEntry) -> Recorded:
             outcome = ALLOWED if dispatch.outcome in _UNCHANGED else dispatch.outcome
             if any(handler.status in FAILURES for handler in dispatch.handlers):
                 outcome = "failed" if outcome == ALLOWED else outcome
+    if outcome == ALLOWED and call.status in _UNJUDGED:
+        outcome = call.status
     return Recorded(outcome, call.reason[:_MOST_CHARS], call.by)
