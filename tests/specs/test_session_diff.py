@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
+from html.parser import HTMLParser
 
 import pytest
 
@@ -24,6 +26,7 @@ from toolbus.cli.command_line import main
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
+from ui_server import running_ui
 
 
 @pytest.fixture(autouse=True)
@@ -212,7 +215,13 @@ def test_tokens_and_calls_are_counted(diff):
     _, report = diff("agent.db", "left", "right")
 
     table = [" ".join(line.split()) for line in report.out.splitlines()]
-    assert {"calls 2 2", "ok 2 1", "error 0 1", "tokens in 1,200 0", "tokens out 34 0"} <= {*table}
+    assert {
+        "calls 2 2",
+        "calls ok 2 1",
+        "calls error 0 1",
+        "tokens in 1,200 0",
+        "tokens out 34 0",
+    } <= {*table}
 
 
 def test_a_long_session_is_compared_whole(diff):
@@ -301,3 +310,88 @@ def test_control_characters_stay_off_the_terminal(diff):
     _, report = diff("agent.db", "left", "right")
 
     assert all(char.isprintable() or char == "\n" for char in report.out)
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and its texts."""
+
+    def __init__(self, response):
+        assert response.status == 200, response.text
+        super().__init__()
+        self.tags, self.links, self.text = [], [], ""
+        self.feed(response.text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, [name for name, _ in attributes]))
+        self.links += [value for name, value in attributes if name == "href"]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_two_sessions_stand_on_a_page():
+    same, other = ("read", {"path": "same"}), ("stop", {"now": "tomorrow"})
+    store(
+        left=calls_of(same, ("read", {"path": "oranges"}), other),
+        right=calls_of(same, ("read", {"path": "lemons"})),
+    )
+
+    with running_ui("agent.db") as ui:
+        form = ui.get("/diff")
+        page = Elements(ui.get("/diff?left=le&right=ri"))
+
+    assert re.findall('name="(left|right)"', form.text) == ["left", "right"]
+    for text in ("oranges", "lemons", "arguments.path", "tomorrow", "calls ok", "2 equal steps"):
+        assert text in page.text
+    assert {"/sessions/left", "/sessions/right", "/calls/left/c1", "/calls/right/c1"} <= {
+        *page.links
+    }
+
+
+def test_a_long_comparison_has_several_pages():
+    store(
+        **{
+            side: calls_of(*[("read", {"path": f"{side} {number:03}"}) for number in range(100)])
+            for side in ("left", "right")
+        }
+    )
+
+    pages, links = [], ["/diff?left=left&right=right"]
+    with running_ui("agent.db") as ui:
+        while links:
+            pages.append(Elements(ui.get(links[0])))
+            links = [link for link in pages[-1].links if link.startswith("/diff?")]
+
+    assert len(pages) > 2
+    assert max(len(page.tags) for page in pages) < 2_000
+    shown = re.findall(r"(?:left|right) \d{3}", "".join(page.text for page in pages))
+    assert len(shown) == len({*shown}) == 200
+
+
+def test_unknown_sessions_are_a_plain_answer():
+    store(alpha=calls_of(), beta=calls_of())
+
+    with running_ui("agent.db") as ui:
+        answer = ui.get("/diff?left=alpha&right=betta%3Cimg%3E")
+
+    assert answer.status == 404
+    assert "beta" in answer.text
+    assert "<img" not in answer.text
+
+
+def test_hostile_texts_stay_text_beside_each_other():
+    evil = "</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'"
+    harmless = re.sub("[^a-z]", "x", evil)
+    for words, name in ((harmless, "good"), (evil, "bad")):
+        for side in ("left", "right"):
+            calls = [(words, {words: f"{words} {side}"}, f"{words} {side}"), (f"{words}{side}", {})]
+            store(**{f"{name} {side} {words}": calls_of(*calls, prompt=f"{words} {side}")})
+
+    with running_ui("agent.db") as ui:
+        good, bad = (
+            Elements(ui.get(f"/diff?left={name}%20left&right={name}%20right"))
+            for name in ("good", "bad")
+        )
+
+    assert good.tags == bad.tags
+    assert evil in bad.text

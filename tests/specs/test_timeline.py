@@ -33,7 +33,7 @@ from toolbus.approvals import StoredApprovals
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.errors import MessageDenied
 from toolbus.events import Scope
-from toolbus.history.timeline import read_timeline
+from toolbus.history.timeline import read_parts, read_timeline
 from toolbus.history.view_walker import rewrite_view
 from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
@@ -42,7 +42,7 @@ from toolbus.models import ScriptedModel
 from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_factory import open_reader
-from toolbus.ui.export_page import read_parts, write_session
+from toolbus.ui.export_page import write_session
 from ui_server import running_ui
 
 SECRET = "sk-canary-4242"
@@ -601,7 +601,7 @@ def test_a_file_needs_no_server(work, command, tmp_path):
     made = command("export", "--html", work, "work", "-o", tmp_path / "work.html")
 
     assert (made.returncode, made.stdout) == (0, "")
-    assert made.stderr == f"toolbus: 9 messages written to {tmp_path / 'work.html'}\n"
+    assert made.stderr.startswith(f"toolbus: 9 messages written to {tmp_path / 'work.html'}")
     text = (tmp_path / "work.html").read_text()
     page = Elements(text)
     assert {tag for tag, _ in page.elements}.isdisjoint({"form", "link", "img", "iframe", "base"})
@@ -620,7 +620,8 @@ def file_of(path, redact=lambda view: view):
     stream = io.BytesIO()
     with open_reader(path) as reader:
         (session,) = reader.sessions()
-        write_session(stream, read_parts(reader, session), session, redact)
+        parts = map(redact, read_parts(reader, session, values=True))
+        write_session(stream, redact(session), parts, hidden={})
     return stream.getvalue().decode()
 
 

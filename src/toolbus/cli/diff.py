@@ -9,22 +9,21 @@ from toolbus.cli.output.blocks import count_things, json_text, print_json, write
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
-from toolbus.history.durations import duration_of
+from toolbus.history.entry_texts import compare_figures
 from toolbus.history.lookup import find_session
 from toolbus.history.session_differences import compare_sessions
-from toolbus.history.timeline import read_whole_timeline
+from toolbus.history.timeline import join_parts, read_parts
 from toolbus.redaction.placeholders import evened
 from toolbus.settings.spans import Span
 from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
 
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.history.session_differences import ComparedSession, SessionComparison, StepPair
+    from toolbus.history.session_differences import SessionComparison, StepPair
     from toolbus.history.timeline import Timeline
 
 _EPILOG = """\
@@ -74,14 +73,15 @@ def command() -> Command:
 
 def _timeline(store: str | None, session: str) -> Timeline:
     with open_reader(store_address(store), live=True) as reader:
-        return read_whole_timeline(reader, find_session(reader, session))
+        return join_parts(read_parts(reader, find_session(reader, session)))
 
 
 def _write(screen: Screen, comparison: SessionComparison) -> None:
     screen.line(Span("- ", "bad"), "session ", Span(comparison.first.id, "strong"))
     screen.line(Span("+ ", "good"), "session ", Span(comparison.second.id, "strong"))
     screen.line()
-    screen.table(list(_figures(comparison.first, comparison.second)), indent=2, numbers=True)
+    rows = [("", "-", "+"), *compare_figures(comparison.first, comparison.second)]
+    screen.table(rows, indent=2, numbers=True)
     screen.line()
     equal = 0
     for pair in comparison.pairs:
@@ -95,20 +95,6 @@ def _write(screen: Screen, comparison: SessionComparison) -> None:
         screen.line(Span("no step differs", "good"))
     else:
         _write_equal(screen, equal)
-
-
-def _figures(first: ComparedSession, second: ComparedSession) -> Iterable[tuple[str, str, str]]:
-    """Yield the rows of the table of figures, those of statuses indented."""
-    yield "", "-", "+"
-    yield "messages", f"{first.messages:,}", f"{second.messages:,}"
-    yield "calls", f"{first.calls:,}", f"{second.calls:,}"
-    for status in {**first.statuses, **second.statuses}:
-        counts = first.statuses.get(status, 0), second.statuses.get(status, 0)
-        yield f"  {status}", f"{counts[0]:,}", f"{counts[1]:,}"
-    yield "tokens in", f"{first.tokens_in:,}", f"{second.tokens_in:,}"
-    yield "tokens out", f"{first.tokens_out:,}", f"{second.tokens_out:,}"
-    yield "time of the model", duration_of(first.model_ns), duration_of(second.model_ns)
-    yield "time of tools", duration_of(first.tools_ns), duration_of(second.tools_ns)
 
 
 def _write_equal(screen: Screen, count: int) -> None:

@@ -1,4 +1,4 @@
-"""`toolbus export`: sessions of a store as JSON Lines, or one as a page of HTML."""
+"""`toolbus export`: sessions of a store as JSON Lines, or one or two as a page of HTML."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from toolbus.formats.native import (
     encode_line,
 )
 from toolbus.history.lookup import find_session
+from toolbus.history.session_differences import compare_sessions
+from toolbus.history.timeline import join_parts
+from toolbus.redaction.placeholders import evened
 from toolbus.settings.files import replacing
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
@@ -40,12 +43,17 @@ examples:
   toolbus export agent.db s-17 | less            one session, to read
   toolbus export agent.db -o all.jsonl --force   replace the file
   toolbus export --html agent.db s-17            one session, as s-17.html
+  toolbus export --html agent.db s-17 s-18 -o d.html   two, side by side
 
 A line opens each session; its messages follow, then its ledger records (digests
 without values), and a line with their counts. `toolbus replay` reads the file
 without loss. The state of components is left out: it may be secret.
 
-A page of HTML needs no server and makes no request. It needs `toolbus[ui]`."""
+A page of HTML needs no server and makes no request. It is redacted whatever the
+store holds: credentials, personal data and home folders, in every text. It has
+the number of hidden values by kind. Read it before you send it: names and more
+are not found (`toolbus guide redaction-limits`). With --as-stored nothing is
+hidden, and the page says so. It needs the extras `ui`, `redact` and `personal`."""
 
 _LONGEST_NAME = 80
 
@@ -58,13 +66,18 @@ def command() -> Command:
         "sessions", metavar="SESSION", nargs="*", help="its id, or the beginning; default: all"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written atomically")
-    parser.add_argument("--html", action="store_true", help="write one session as a page of HTML")
+    parser.add_argument(
+        "--html", action="store_true", help="write one session, or two side by side, as a page"
+    )
+    parser.add_argument("--as-stored", action="store_true", help="do not redact the page")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         store, sessions = parsed.store, parsed.sessions
         if store is not None and not is_store(store):
             store, sessions = None, [store, *sessions]
+        if parsed.as_stored and not parsed.html:
+            parser.error("--as-stored needs --html; JSON Lines are as stored")
         if parsed.html:
             return _export_page(store_address(store), sessions, parsed)
         return _export(output, _lines(store_address(store), sessions), parsed)
@@ -94,18 +107,30 @@ def _export(output: Output, lines: Generator[Line], parsed: argparse.Namespace) 
 
 
 def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespace) -> int:
-    """Write one session to a new file of HTML, and the counts to standard error; return 0."""
-    from toolbus.ui.export_page import read_parts, write_session  # noqa: PLC0415 - an extra
+    """Write one session, or two side by side, to a new file of HTML; return 0."""
+    from toolbus.cli.output.redacted_views import PageViews  # noqa: PLC0415 - slow, for few
+    from toolbus.ui.export_page import (  # noqa: PLC0415 - an extra
+        describe_hidden,
+        write_comparison,
+        write_session,
+    )
 
-    if len(sessions) != 1:
-        raise UsageError("give one session to --html; see `toolbus sessions`")
+    if len(sessions) not in {1, 2} or parsed.output == "-":
+        raise UsageError("give --html one session or two, and a file; see `toolbus sessions`")
     with open_reader(address, live=True) as reader:
-        session = find_session(reader, sessions[0])
-        file = Path(parsed.output or f"{file_name(session.id)}.html")
+        rows = [find_session(reader, name) for name in sessions]
+        views = PageViews(reader, rows, as_stored=parsed.as_stored)
+        name = "-".join([file_name(row.id) for row in views.sessions])
+        file = Path(parsed.output or f"{name}.html")
         with replacing(file, force=parsed.force) as stream:
-            write_session(stream, read_parts(reader, session), session)
-    count = count_things(session.messages, "message")
-    Output(sys.stderr).write(f"toolbus: {count} written to {file}\n")
+            if len(rows) == 1:
+                write_session(stream, views.sessions[0], views.parts(rows[0]), views.hidden)
+            else:
+                first, second = (join_parts(views.parts(row)) for row in rows)
+                write_comparison(stream, compare_sessions(first, second, evened), views.hidden)
+    count = count_things(sum([row.messages for row in rows]), "message")
+    what = "as stored" if views.hidden is None else describe_hidden(views.hidden)
+    Output(sys.stderr).write(f"toolbus: {count} written to {file}; {what}\n")
     return 0
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     Keys: TypeAlias = Sequence[Hashable]
     Gap: TypeAlias = tuple[int, int, int, int]
@@ -33,17 +33,23 @@ def align(*keys: Sequence[Keys]) -> Iterator[tuple[int | None, int | None]]:
     ends = len(keys[0][0]), len(keys[0][1])
     for olds, news in keys:
         for _ in range(_ROUNDS):
+            gaps = list(_gaps(pairs, ends))
+            new_pairs = chain.from_iterable([_matches(olds, news, gap) for gap in gaps])
             count = len(pairs)
-            for (old, new), (old_end, new_end) in pairwise([(-1, -1), *sorted(pairs), ends]):
-                if old + 1 < old_end and new + 1 < new_end:
-                    pairs += _matches(olds, news, (old + 1, old_end, new + 1, new_end))
+            pairs += new_pairs
             if len(pairs) == count:
                 break
-    for (old, new), (old_end, new_end) in pairwise([(-1, -1), *sorted(pairs), ends]):
-        yield from [(place, None) for place in range(old + 1, old_end)]
-        yield from [(None, place) for place in range(new + 1, new_end)]
+    for old, old_end, new, new_end in _gaps(pairs, ends):
+        yield from zip_longest(range(old, old_end), ())
+        yield from [(None, place) for place in range(new, new_end)]
         if (old_end, new_end) != ends:
             yield old_end, new_end
+
+
+def _gaps(pairs: Iterable[tuple[int, int]], ends: tuple[int, int]) -> Iterator[Gap]:
+    """Yield the gap before each of *pairs*, in order, and the one behind them."""
+    for (old, new), (old_end, new_end) in pairwise([(-1, -1), *sorted(pairs), ends]):
+        yield old + 1, old_end, new + 1, new_end
 
 
 def _matches(olds: Keys, news: Keys, gap: Gap) -> Iterator[tuple[int, int]]:
@@ -55,7 +61,8 @@ def _matches(olds: Keys, news: Keys, gap: Gap) -> Iterator[tuple[int, int]]:
     while old < old_end and new < new_end and olds[old_end - 1] == news[new_end - 1]:
         old_end, new_end = old_end - 1, new_end - 1
         yield old_end, new_end
-    yield from _chain(_numbered(olds, old, old_end), _numbered(news, new, new_end))
+    between = _common(_numbered(olds, old, old_end), _numbered(news, new, new_end))
+    yield from _longest_increasing(between)
 
 
 def _numbered(keys: Keys, start: int, end: int) -> Places:
@@ -68,16 +75,22 @@ def _numbered(keys: Keys, start: int, end: int) -> Places:
     return places
 
 
-def _chain(olds: Places, news: Places) -> list[tuple[int, int]]:
-    """Return places with equal keys that increase on both sides, as many as possible.
+def _common(olds: Places, news: Places) -> list[tuple[int, int]]:
+    """Return the places of the keys of both sides, in the order of the first.
 
-    Keys that occur once on both sides come first: other items have a place between them.
+    If keys occur once on both sides, only these: other items have a place between them.
     """
-    common = [key for key in olds if key in news]
-    repeated = {key for places in (olds, news) for key, number in places if number}
-    unique = [key for key in common if key[0] not in repeated]
-    pairs = [(olds[key], news[key]) for key in unique or common]
-    # Patience sorting: the top of each pile, and for each pair the one that it continues.
+    repeated = {key for key, number in chain(olds, news) if number}
+    pairs = [(key, (old, news[key])) for key, old in olds.items() if key in news]
+    unique = [places for key, places in pairs if key[0] not in repeated]
+    return unique or [places for _, places in pairs]
+
+
+def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the longest sequence of *pairs* that increases on both sides, from its end.
+
+    *Pairs* increase on the first side. This is patience sorting.
+    """
     tops: list[int] = []
     top_pairs: list[int] = []
     previous: list[int] = []
@@ -85,8 +98,7 @@ def _chain(olds: Places, news: Places) -> list[tuple[int, int]]:
         pile = bisect_left(tops, new)
         previous.append(top_pairs[pile - 1] if pile else -1)
         tops[pile : pile + 1], top_pairs[pile : pile + 1] = [new], [index]
-    chain, index = list[tuple[int, int]](), top_pairs[-1] if top_pairs else -1
+    index = top_pairs[-1] if top_pairs else -1
     while index >= 0:
-        chain.append(pairs[index])
+        yield pairs[index]
         index = previous[index]
-    return chain

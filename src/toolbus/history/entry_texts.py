@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.history.message_history import DispatchView, HandlerView, ValueView
+    from toolbus.history.session_differences import ComparedSession
     from toolbus.history.timeline import CallEntry, MessageEntry, Timeline, Turn
     from toolbus.messages.records import ToolCall
+    from toolbus.settings.differences import Difference
 
 _LONG, _LONGEST_NAME = 200_000, 200
 """The most characters of a text on a page of its own, and of a name."""
@@ -262,16 +264,21 @@ def diff_rows(before: ValueView, after: ValueView) -> Iterator[tuple[str, list[D
     if not (before.has_value and after.has_value):
         return
     for difference in differences(before.value, after.value):
-        old = _json_text(difference.before).splitlines()
-        new = _json_text(difference.after).splitlines()
-        if max(len(old), len(new)) <= _MOST_COMPARED:
-            yield difference.path, list(_compared(old, new))
-            continue
-        title = f"{difference.path}: {len(old):,} lines became {len(new):,}"
-        yield title, list(_rows(old[:_MOST_LINES], new[:_MOST_LINES]))
+        yield field_rows(difference)
 
 
-def _json_text(value: Any) -> str:
+def field_rows(difference: Difference) -> tuple[str, list[DiffRow]]:
+    """Return the title and the changed lines of a field, of a long text its first lines."""
+    old = json_text(difference.before).splitlines()
+    new = json_text(difference.after).splitlines()
+    if max(len(old), len(new)) <= _MOST_COMPARED:
+        return difference.path, list(_compared(old, new))
+    title = f"{difference.path}: {len(old):,} lines became {len(new):,}"
+    return title, list(_rows(old[:_MOST_LINES], new[:_MOST_LINES]))
+
+
+def json_text(value: Any) -> str:
+    """Return a JSON value as text, "" for an absent one."""
     if value is UNSET:
         return ""
     return value if isinstance(value, str) else encode(value).decode()
@@ -297,3 +304,18 @@ def _common_length(before: str, after: str) -> int:
     pairs = enumerate(zip(before, after, strict=False))
     shorter = min(len(before), len(after))
     return next((place for place, (old, new) in pairs if old != new), shorter)
+
+
+def compare_figures(
+    first: ComparedSession, second: ComparedSession
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of a table of two sessions: a name, and the figure of each."""
+    yield "messages", f"{first.messages:,}", f"{second.messages:,}"
+    yield "calls", f"{first.calls:,}", f"{second.calls:,}"
+    for status in {**first.statuses, **second.statuses}:
+        counts = first.statuses.get(status, 0), second.statuses.get(status, 0)
+        yield f"calls {status}", f"{counts[0]:,}", f"{counts[1]:,}"
+    yield "tokens in", f"{first.tokens_in:,}", f"{second.tokens_in:,}"
+    yield "tokens out", f"{first.tokens_out:,}", f"{second.tokens_out:,}"
+    yield "time of the model", duration_of(first.model_ns), duration_of(second.model_ns)
+    yield "time of tools", duration_of(first.tools_ns), duration_of(second.tools_ns)

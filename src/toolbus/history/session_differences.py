@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct, json
@@ -82,11 +84,11 @@ def compare_sessions(
 
     *even* makes texts alike that differ in any two sessions, such as placeholders.
     """
-    sides = olds, news = [list(_steps(first, even)), list(_steps(second, even))]
-    exact = [[_key(step) for step in side] for side in sides]
+    sides = olds, news = [list(_steps(first)), list(_steps(second))]
+    exact = [[_key(step, even) for step in side] for side in sides]
     loose = [[(step.kind, step.facts.get("tool")) for step in side] for side in sides]
     pairs = [
-        _pair(None if old is None else olds[old], None if new is None else news[new])
+        _pair(None if old is None else olds[old], None if new is None else news[new], even)
         for old, new in align(exact, loose)
     ]
     return SessionComparison(
@@ -97,7 +99,7 @@ def compare_sessions(
     )
 
 
-def _steps(timeline: Timeline, even: Callable[[str], str]) -> Iterator[SessionStep]:
+def _steps(timeline: Timeline) -> Iterator[SessionStep]:
     """Yield the steps of a session in order: each message with text, then its calls."""
     for turn in timeline.turns:
         for entry in turn.messages:
@@ -107,9 +109,8 @@ def _steps(timeline: Timeline, even: Callable[[str], str]) -> Iterator[SessionSt
                 ("call", each.id, _call_facts(each), each.duration_ns) for each in entry.calls
             ]
             for kind, name, facts, took_ns in steps:
-                evened = json.decode(even(json.encode(facts).decode()))
                 yield SessionStep(
-                    kind=kind, id=name, turn=turn.number, facts=evened, duration_ns=took_ns
+                    kind=kind, id=name, turn=turn.number, facts=facts, duration_ns=took_ns
                 )
 
 
@@ -138,23 +139,28 @@ def _call_facts(call: CallEntry) -> dict[str, Any]:
         facts["executed"] = executed.arguments
     facts |= {"status": call.status, "reason": call.reason, "by": call.by}
     answer = call.answer.message if call.answer else None
-    response = answer.tool_response if isinstance(answer, ToolMessage) else None
-    if response is not None and response.structured is not None:
-        facts["structured"] = response.structured
-        answer = answer if response.content else None
-    if answer is not None and answer.text != call.reason:
-        facts["result"] = answer.text
-    return facts
+    return facts | _result_facts(answer, call.reason) if isinstance(answer, ToolMessage) else facts
 
 
-def _pair(first: SessionStep | None, second: SessionStep | None) -> StepPair:
+def _result_facts(answer: ToolMessage, reason: str) -> dict[str, Any]:
+    """Return the compared values of the result of a call; its *reason* is compared already."""
+    response = answer.tool_response
+    if response is None or response.structured is None:
+        return {} if answer.text == reason else {"result": answer.text}
+    text = {"result": answer.text} if response.content else {}
+    return {"structured": response.structured, **text}
+
+
+def _pair(
+    first: SessionStep | None, second: SessionStep | None, even: Callable[[str], str]
+) -> StepPair:
     """Return the pair of two aligned steps, or of a step of one session."""
     if first is None or second is None:
         return StepPair(outcome="second" if first is None else "first", first=first, second=second)
     aspects, changes = dict[str, None](), list[Difference]()
     for name in {**first.facts, **second.facts}:
         old, new = first.facts.get(name, UNSET), second.facts.get(name, UNSET)
-        if inner := list(differences(old, new, name)):
+        if inner := [each for each in differences(old, new, name) if _counts(each, even)]:
             aspects[_ASPECTS.get(name, name)] = None
             changes += inner
     return StepPair(
@@ -166,25 +172,33 @@ def _pair(first: SessionStep | None, second: SessionStep | None) -> StepPair:
     )
 
 
-def _key(step: SessionStep) -> tuple[str, bytes]:
+def _counts(difference: Difference, even: Callable[[str], str]) -> bool:
+    """Return whether the values of *difference* differ after *even*."""
+    if difference.before is UNSET or difference.after is UNSET:
+        return True
+    old, new = (json.encode(each).decode() for each in (difference.before, difference.after))
+    return even(old) != even(new)
+
+
+def _key(step: SessionStep, even: Callable[[str], str]) -> tuple[str, str]:
     """Return the key that steps share whose texts, or tools and arguments, are equal."""
     names = ("tool", "arguments") if step.kind == "call" else tuple(step.facts)
     compared = [step.facts.get(name) for name in names]
-    return step.kind, json.encode(compared, order="sorted")
+    return step.kind, even(json.encode(compared, order="sorted").decode())
 
 
 def _figures(timeline: Timeline) -> ComparedSession:
-    entries = [entry for turn in timeline.turns for entry in turn.messages]
-    calls = [call for entry in entries for call in entry.calls]
+    entries = list(chain.from_iterable([turn.messages for turn in timeline.turns]))
+    calls = list(chain.from_iterable([entry.calls for entry in entries]))
     costs = [entry.cost for entry in entries if entry.cost is not None]
     return ComparedSession(
         id=timeline.session.id,
         messages=timeline.session.messages,
         calls=len(calls),
-        statuses=dict(Counter([call.status for call in calls]).most_common()),
-        tokens_in=sum([entry.tokens_in for entry in entries]),
-        tokens_out=sum([entry.tokens_out for entry in entries]),
+        statuses=dict(Counter(map(attrgetter("status"), calls)).most_common()),
+        tokens_in=sum(map(attrgetter("tokens_in"), entries)),
+        tokens_out=sum(map(attrgetter("tokens_out"), entries)),
         cost=sum(costs) if costs else None,
-        model_ns=sum([entry.duration_ns for entry in entries]),
-        tools_ns=sum([call.duration_ns for call in calls]),
+        model_ns=sum(map(attrgetter("duration_ns"), entries)),
+        tools_ns=sum(map(attrgetter("duration_ns"), calls)),
     )

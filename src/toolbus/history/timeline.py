@@ -156,21 +156,28 @@ def read_timeline(
     )
 
 
-def read_whole_timeline(
+def read_parts(
     reader: SqlReader, session: SessionRow, *, values: bool = False
-) -> Timeline:
-    """Return the timeline of all messages of *session*, with *values* as `read_timeline` does."""
-    part = read_timeline(reader, session, values=values)
-    turns, damage = list(part.turns), list(part.damage)
-    while part.has_more:
-        part = read_timeline(reader, session, part.end, values=values)
-        damage += part.damage
+) -> Iterator[Timeline]:
+    """Yield the timeline of *session* part by part; *values* as for `read_timeline`."""
+    after, has_more = 0, True
+    while has_more:
+        part = read_timeline(reader, session, after, values=values)
+        yield part
+        after, has_more = part.end, part.has_more
+
+
+def join_parts(parts: Iterable[Timeline]) -> Timeline:
+    """Return the timeline of all *parts*, which follow each other."""
+    turns, damage, is_cut = list[Turn](), list[str](), False
+    for part in parts:
+        damage, is_cut = [*damage, *part.damage], is_cut or part.is_cut
         for turn in part.turns:
             if turns and turn.run_id and _is_same_turn(turns[-1], turn):
                 turns[-1] = replace(turns[-1], messages=(*turns[-1].messages, *turn.messages))
             else:
                 turns.append(turn)
-    return replace(part, turns=tuple(turns), after=0, damage=tuple(damage))
+    return replace(part, turns=tuple(turns), after=0, damage=tuple(damage), is_cut=is_cut)
 
 
 def _is_same_turn(before: Turn, after: Turn) -> bool:

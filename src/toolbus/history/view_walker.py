@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct, UnsetType, to_builtins
 
 from toolbus.errors import DecodeError
-from toolbus.history.message_history import ValueView
 from toolbus.messages.immutable import freeze
 from toolbus.messages.records import (
     AssistantMessage,
@@ -42,27 +41,32 @@ def rewrite_view(view: V, visitor: TextVisitor) -> V:
     new: Any = view
     match view:
         case str():
-            (new,) = visitor.texts((view,)) if view else ("",)
+            (new,) = visitor.texts((view,))
         case SystemMessage() | UserMessage() | AssistantMessage() | ToolMessage():
             new = _rewrite_message(view, visitor)
         case ToolCall():
             new = _rewrite_names(rewrite_call(view, visitor), visitor)
-        case ValueView(value=value):
-            fields = {"digest": rewrite_view(view.digest, visitor)}
-            new = updated(view, **fields, value=_rewrite_value(value, visitor))
         case tuple():  # Also a row of a store, which is a named tuple.
             make = getattr(type(view), "_make", tuple)
             new = make([rewrite_view(item, visitor) for item in view])
         case dict() | list():
             new = visitor.json(freeze(view))
         case Struct():
-            fields = {name: getattr(view, name) for name in view.__struct_fields__}
-            new = updated(view, **{name: rewrite_view(fields[name], visitor) for name in fields})
+            new = _rewrite_fields(view, visitor)
         case None | int() | float() | UnsetType():
             pass
         case _:
             raise TypeError(f"a view holds a {type(view).__name__}")
     return new  # type: ignore[no-any-return]  # of the type of what was rewritten
+
+
+def _rewrite_fields(view: S, visitor: TextVisitor) -> S:
+    """Return the struct *view* with its fields rewritten; a kept value may be a message."""
+    fields = {name: getattr(view, name) for name in view.__struct_fields__}
+    new = {name: rewrite_view(value, visitor) for name, value in fields.items() if name != "value"}
+    if "value" in fields:
+        new["value"] = _rewrite_value(fields["value"], visitor)
+    return updated(view, **new)
 
 
 def _rewrite_message(message: Message, visitor: TextVisitor) -> Message:

@@ -21,6 +21,7 @@ from toolbus.history.index_thread import following
 from toolbus.history.session_index import SessionIndex
 from toolbus.redaction.placeholders import kinds_in
 from toolbus.ui import (
+    diff_pages,
     figure_pages,
     list_pages,
     live_pages,
@@ -65,6 +66,7 @@ def make_app(state: UiState) -> LockedApp:
     routes += replay_pages.routes(state)
     routes += session_pages.routes(state)
     routes += question_views.routes(state)
+    routes += diff_pages.routes(state)
     index = SessionIndex(kinds_in, read_times)
     routes += [*list_pages.routes(state, index), *figure_pages.routes(index)]
 

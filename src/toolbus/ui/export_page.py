@@ -1,4 +1,4 @@
-"""One session as one HTML file that needs no server and makes no request."""
+"""Sessions as one HTML file that needs no server and makes no request."""
 
 from __future__ import annotations
 
@@ -6,51 +6,60 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from toolbus.history.timeline import read_timeline
 from toolbus.ui.rendering import read_asset, render_lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Mapping
     from typing import BinaryIO
 
+    from toolbus.history.session_differences import SessionComparison
     from toolbus.history.timeline import Timeline
-    from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import SessionRow
 
 
 def write_session(
     stream: BinaryIO,
-    parts: Iterator[Timeline],
     session: SessionRow,
-    redact: Callable[[Any], Any] = lambda view: view,
+    parts: Iterable[Timeline],
+    hidden: Mapping[str, int] | None,
 ) -> None:
     """Write the timeline of *session*, whose *parts* follow each other, as one page of HTML.
 
-    *redact* returns a part, or the row of the session, without the texts to hide. At most one part
-    is in memory at a time.
+    The page says at its top what is *hidden* in it, the number of values by kind, or for None
+    that it is as stored. At most one part is in memory at a time.
     """
+    _write(stream, "session.html", hidden, session=session, parts=parts)
+
+
+def write_comparison(
+    stream: BinaryIO, comparison: SessionComparison, hidden: Mapping[str, int] | None
+) -> None:
+    """Write two sessions side by side as `write_session` does."""
+    pairs = comparison.pairs
+    _write(stream, "diff.html", hidden, comparison=comparison, pairs=pairs)
+
+
+def describe_hidden(hidden: Mapping[str, int]) -> str:
+    """Return the number of hidden values by kind, in words."""
+    kinds = [f"{count:,} {kind}" for kind, count in hidden.items()]
+    return f"hidden values: {', '.join(kinds) or 'none'}"
+
+
+def _write(
+    stream: BinaryIO, template: str, hidden: Mapping[str, int] | None, **values: Any
+) -> None:
     style, script = read_asset("style.css"), read_asset("script.js")
     chunks = render_lazily(
-        "session.html",
-        session=redact(session),
-        parts=map(redact, parts),
+        template,
+        hidden=None if hidden is None else describe_hidden(hidden),
         style=style,
         script=script,
         policy=_policy(style, script),
         nonce="",
-        waiting=(),
         live=False,
+        **values,
     )
     stream.writelines(chunk.encode() for chunk in chunks)
-
-
-def read_parts(reader: SqlReader, session: SessionRow) -> Iterator[Timeline]:
-    """Yield the timeline of *session* in parts, with the values that it keeps."""
-    after, has_more = 0, True
-    while has_more:
-        part = read_timeline(reader, session, after, values=True)
-        yield part
-        after, has_more = part.end, part.has_more
 
 
 def _policy(style: str, script: str) -> str:

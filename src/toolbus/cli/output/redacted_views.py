@@ -6,11 +6,14 @@ import asyncio
 import re
 from collections import Counter
 from functools import partial
+from itertools import chain
 from secrets import token_bytes
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from toolbus.errors import LoadError, ToolbusError
+from toolbus.history.timeline import read_parts
 from toolbus.history.view_walker import rewrite_view
 from toolbus.messages.records import (
     AssistantMessage,
@@ -29,7 +32,15 @@ from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.settings.extras import needs_extra
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from toolbus.history.timeline import Timeline
+    from toolbus.store.sql_reader import SqlReader
+    from toolbus.store.store_reader import SessionRow
+
 V = TypeVar("V")
+R = TypeVar("R")
 
 _WHOLE = (str, dict, list, ToolCall, SystemMessage, UserMessage, AssistantMessage, ToolMessage)
 """The types of values that are withheld as a whole."""
@@ -129,6 +140,51 @@ class ViewRedaction:
             return "~"
 
         return _HOME.sub(home, text)
+
+
+class PageViews:
+    """The views of *rows* for a file, redacted unless *as_stored*.
+
+    *hidden* is the number of hidden values by kind, None for views as stored; *sessions* are the
+    rows as the file shows them. Raises `LoadError` without the extras, and `ToolbusError` if the
+    redaction fails: then nothing may be written.
+    """
+
+    def __init__(self, reader: SqlReader, rows: Sequence[SessionRow], *, as_stored: bool) -> None:
+        self._reader, self._values = reader, len(rows) == 1
+        self._redaction = None if as_stored else _redaction()
+        if self._redaction is not None:
+            for part in chain.from_iterable(map(self._parts, rows)):
+                _guarded(self._redaction.learn, part)
+        self.sessions = self._shown(tuple(rows))
+        self.hidden = None if self._redaction is None else self._redaction.counts
+
+    def parts(self, row: SessionRow) -> Iterator[Timeline]:
+        """Yield the parts of the timeline of a session; of a single one with the kept values."""
+        return map(self._shown, self._parts(row))
+
+    def _parts(self, row: SessionRow) -> Iterator[Timeline]:
+        return read_parts(self._reader, row, values=self._values)
+
+    def _shown(self, view: V) -> V:
+        return view if self._redaction is None else _guarded(self._redaction.redacted, view)
+
+
+def _redaction() -> ViewRedaction:
+    try:
+        return ViewRedaction()
+    except ImportError as error:
+        reason = f"a page is redacted, and {error}"
+        raise LoadError(f"{reason}; or add --as-stored to write all texts as they are") from error
+
+
+def _guarded(work: Callable[[V], R], view: V) -> R:
+    """Return the result of *work*; the text of an error may have the values that it is to hide."""
+    try:
+        return work(view)
+    except Exception as error:  # noqa: BLE001 - after any failure nothing may be written
+        name = type(error).__name__
+        raise ToolbusError(f"the redaction failed with {name}, so no page was written") from None
 
 
 class _CountedPlaceholders(SessionPlaceholders):

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from toolbus.cli.output import redacted_views
+from toolbus.cli.output.redacted_views import ViewRedaction
 from toolbus.history.message_history import ValueView
 from toolbus.messages.records import (
     AssistantMessage,
@@ -15,8 +17,6 @@ from toolbus.messages.records import (
     UserMessage,
     encode,
 )
-from toolbus.ui import redacted_views
-from toolbus.ui.redacted_views import ViewRedaction
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5"
 PASSWORD = "Tr0ub4dor-and-3"
