@@ -36,8 +36,8 @@ difference: those before the first one are left out, but for a few."""
 _MOST_COMPARED = 500
 """The most lines of a text that are compared with each other."""
 
-_MOST_STEPS, _MOST_NAMES = 12, 3
-"""The most steps of one strip, and the most names of a step without an effect."""
+_FIRST_STEPS, _LAST_STEPS, _MOST_NAMES = 8, 4, 3
+"""The shown steps of a long strip, and the most names of a step without an effect."""
 
 MOST_CALLS = 40
 """The most calls of one message in the timeline; further ones are counted."""
@@ -200,8 +200,11 @@ def strip(dispatches: Iterable[DispatchView]) -> list[Step]:
             steps.append(Step("ran", _idle_words([each.name for _, each in group])))
     if len(steps) == 1 and steps[0].status == "ran":
         return [Step("ran", f"{_counted(len(ran))} without an effect")]
-    rest = len(steps) - _MOST_STEPS
-    return [*steps[:_MOST_STEPS], *([Step("ran", f"and {rest} more")] if rest > 0 else [])]
+    rest = len(steps) - _FIRST_STEPS - _LAST_STEPS
+    if rest > 0:
+        # Guards, which deny and ask, are the last of a chain.
+        steps[_FIRST_STEPS:-_LAST_STEPS] = [Step("ran", f"{rest} more")]
+    return steps
 
 
 def _effect_words(event: str, handler: HandlerView) -> str:

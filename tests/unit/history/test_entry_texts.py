@@ -83,11 +83,13 @@ def test_a_strip_names_effects_and_joins_the_other_handlers():
     assert strip([]) == []
 
 
-def test_a_long_strip_is_counted():
-    steps = strip([dispatch(*[handler(f"h{place}", "changed") for place in range(20)])])
+def test_a_long_strip_keeps_its_ends():
+    changing = [handler(f"h{place}", "changed") for place in range(20)]
+    steps = strip([dispatch(*changing, handler("guard", "denied"))])
 
     assert len(steps) == 13
-    assert steps[-1] == ("ran", "and 8 more")
+    assert steps[8] == ("ran", "9 more")
+    assert steps[-1] == ("denied", "✗ guard denied the call")
 
 
 def test_an_outcome_names_its_handlers():
