@@ -1,20 +1,27 @@
-"""The index of a store's sessions: their summaries in memory, brought up to date step by step."""
+"""The index of a store's sessions: their summaries in memory, kept up to date by a thread."""
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from toolbus.errors import ToolbusError
 from toolbus.history.figures import Durations, Figures
 from toolbus.history.session_summaries import SessionSummary, read_on
+from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import SessionRow
+
+logger = logging.getLogger("toolbus")
 
 MOST_SESSIONS = 100_000
 """The most sessions in memory, about 100 MB: the latest written ones."""
@@ -24,6 +31,9 @@ _FEW = 1_000
 
 _SHARE, _WHOLE = 1.0, 60.0
 """Seconds between views while sessions are read, and between whole lists of many sessions."""
+
+_PAUSE, _RETRY = 0.25, 2.0
+"""Seconds between looks at the store, and after a failure."""
 
 
 class QuestionFacts(Protocol):
@@ -104,22 +114,20 @@ class SessionFilter(NamedTuple):
     def select(self, view: IndexView, now_ns: int) -> list[IndexEntry]:
         """Return the sessions that meet all conditions, the latest written first."""
         words = self.q.casefold().split()
-        entries = [each for each in view.entries.values() if self._admits(each, words, now_ns)]
+        tests: dict[str, Callable[[IndexEntry], bool]] = {
+            "q": lambda entry: _has_words(entry, words),
+            "agent": lambda entry: self.agent in entry.summary.agents,
+            "state": lambda entry: self.state == entry.state(now_ns),
+            "tool": lambda entry: self.tool in entry.summary.calls,
+            "denied": lambda entry: entry.summary.denied > 0,
+            "asked": lambda entry: entry.summary.asked > 0,
+        }
+        entries = list(view.entries.values())
+        for name, value in self._asdict().items():
+            if value:
+                entries = list(filter(tests[name], entries))
         entries.sort(key=lambda entry: (entry.session.updated_ns, entry.session.key), reverse=True)
         return entries
-
-    def _admits(self, entry: IndexEntry, words: list[str], now_ns: int) -> bool:
-        summary = entry.summary
-        if (self.denied and not summary.denied) or (self.asked and not summary.asked):
-            return False
-        if self.agent and self.agent not in summary.agents:
-            return False
-        if self.tool and self.tool not in summary.calls:
-            return False
-        if self.state and self.state != entry.state(now_ns):
-            return False
-        text = f"{entry.session.id} {summary.prompt}".casefold() if words else ""
-        return all(word in text for word in words)
 
 
 class SessionIndex:
@@ -174,15 +182,18 @@ class SessionIndex:
                 self._has_news = True
             self._whole_at = time.monotonic() + _WHOLE
         for row in rows:
-            entry = self._entries.get(row.key)
-            if entry is None or not _continues(row, entry):
-                entry = IndexEntry(row)
-            elif row == entry.session:
-                continue
-            self._entries[row.key] = entry._replace(session=row, is_current=False)
-            self._has_news = True
+            self._add(row)
         unread = [entry.session for entry in self._entries.values() if not entry.is_current]
         self._unread = [row.key for row in sorted(unread, key=lambda row: row.updated_ns)]
+
+    def _add(self, row: SessionRow) -> None:
+        entry = self._entries.get(row.key)
+        if entry is None or not _continues(row, entry):
+            entry = IndexEntry(row)
+        elif row == entry.session:
+            return
+        self._entries[row.key] = entry._replace(session=row, is_current=False)
+        self._has_news = True
 
     def _written(self, reader: SqlReader) -> list[SessionRow]:
         """Return the sessions that were written since the previous list."""
@@ -206,6 +217,11 @@ class SessionIndex:
         self._entries[key], self._has_news = entry, True
 
 
+def _has_words(entry: IndexEntry, words: list[str]) -> bool:
+    text = f"{entry.session.id} {entry.summary.prompt}".casefold()
+    return all(word in text for word in words)
+
+
 def _continues(row: SessionRow, entry: IndexEntry) -> bool:
     """Return whether *row* is the session of *entry*: a store may use a key again."""
     before, summary = entry.session, entry.summary
@@ -222,3 +238,39 @@ def _sum_up(questions: Iterable[QuestionFacts]) -> SessionQuestions:
         elif question.answered_ns and not question.grant:
             waited.add(question.answered_ns - question.asked_ns)
     return SessionQuestions(states, waited, open_ns) if states else _NO_QUESTIONS
+
+
+@contextmanager
+def following(address: str, index: SessionIndex) -> Iterator[None]:
+    """Keep *index* up to date with the store at *address*, by a thread, within the context.
+
+    The end waits for the thread a second at most.
+    """
+    stopping, name = threading.Event(), "toolbus session index"
+    thread = threading.Thread(target=_run, args=(address, index, stopping), name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(1.0)
+
+
+def _run(address: str, index: SessionIndex, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        try:
+            with open_reader(address, live=True) as reader:
+                _follow(reader, index, stopping)
+        except Exception as error:
+            if not isinstance(error, ToolbusError):
+                logger.exception("the index of sessions failed")
+            index.resume(f"sessions cannot be counted at the moment: {error}")
+            stopping.wait(_RETRY)
+
+
+def _follow(reader: SqlReader, index: SessionIndex, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        started = time.monotonic()
+        if index.read_on(reader, started + _PAUSE):
+            # At most half of the time is spent on a store that changes all the time.
+            stopping.wait(max(_PAUSE, time.monotonic() - started))

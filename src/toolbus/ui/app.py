@@ -17,8 +17,7 @@ from starlette.routing import Route
 
 from toolbus.approvals.question_lookup import PendingCount, read_times
 from toolbus.errors import ToolbusError
-from toolbus.history.index_thread import following
-from toolbus.history.session_index import SessionIndex
+from toolbus.history.session_index import SessionIndex, following
 from toolbus.redaction.placeholders import kinds_in
 from toolbus.ui import (
     diff_pages,

@@ -13,6 +13,8 @@ from toolbus.ui.plots import plot_bars
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
@@ -49,16 +51,16 @@ def _plot_handlers(figures: Figures) -> tuple[BarPlot, ...]:
     values = {kind: {"values": figures.values[kind]} for kind in messages}
     note = "Counted are placeholders in stored messages, and texts that look like them."
     return (
-        plot_bars("Calls by tool and status", figures.calls),
+        plot_bars("Calls by tool and status", _by_height(figures.calls)),
         plot_bars(
             "Time of handlers",
-            times,
+            _by_height(times),
             text_of=duration_of,
             facts=facts,
             note="The median and 95 % are within 4 %.",
         ),
-        plot_bars("Effects of handlers", effects),
-        plot_bars("Hidden values by kind", values, facts=messages, note=note),
+        plot_bars("Effects of handlers", _by_height(effects)),
+        plot_bars("Hidden values by kind", _by_height(values), facts=messages, note=note),
     )
 
 
@@ -77,6 +79,14 @@ def _plot_questions(view: IndexView) -> tuple[BarPlot, BarPlot]:
     median, late = (rough_duration(waited.quantile(share)) for share in (0.5, 0.95))
     note = f"Median {median}, 95 % {late}; answers by a grant are left out."
     return (
-        plot_bars("Questions by state", {state: {"questions": n} for state, n in states.items()}),
-        plot_bars("Time until an answer", waits if waited.count else {}, note=note, is_sorted=True),
+        plot_bars(
+            "Questions by state", {state: {"questions": n} for state, n in states.most_common()}
+        ),
+        plot_bars("Time until an answer", waits if waited.count else {}, note=note),
     )
+
+
+def _by_height(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """Return *counts* with the highest bar first, without bars of no height."""
+    ordered = sorted(counts.items(), key=lambda item: -sum(item[1].values()))
+    return {label: parts for label, parts in ordered if any(parts.values())}

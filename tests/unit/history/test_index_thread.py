@@ -10,15 +10,14 @@ from contextlib import closing
 import pytest
 
 from toolbus import UserMessage
-from toolbus.history import index_thread
-from toolbus.history.index_thread import following
-from toolbus.history.session_index import SessionIndex
+from toolbus.history import session_index
+from toolbus.history.session_index import SessionIndex, following
 from toolbus.store import AppendRequest, SqliteStore
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(index_thread, "_RETRY", 0.05)
+    monkeypatch.setattr(session_index, "_RETRY", 0.05)
     return tmp_path / "store.db"
 
 
