@@ -111,23 +111,25 @@ class SessionFilter(NamedTuple):
     denied: bool = False
     asked: bool = False
 
-    def select(self, view: IndexView, now_ns: int) -> list[IndexEntry]:
-        """Return the sessions that meet all conditions, the latest written first."""
+    def select(self, view: IndexView, limit: int, now_ns: int) -> list[IndexEntry]:
+        """Return the first sessions that meet all conditions, the latest written first."""
         words = self.q.casefold().split()
+        # The slowest test is the last.
         tests: dict[str, Callable[[IndexEntry], bool]] = {
-            "q": lambda entry: _has_words(entry, words),
-            "agent": lambda entry: self.agent in entry.summary.agents,
-            "state": lambda entry: self.state == entry.state(now_ns),
-            "tool": lambda entry: self.tool in entry.summary.calls,
             "denied": lambda entry: entry.summary.denied > 0,
             "asked": lambda entry: entry.summary.asked > 0,
+            "agent": lambda entry: self.agent in entry.summary.agents,
+            "tool": lambda entry: self.tool in entry.summary.calls,
+            "state": lambda entry: self.state == entry.state(now_ns),
+            "q": lambda entry: _has_words(entry, words),
         }
-        entries = list(view.entries.values())
-        for name, value in self._asdict().items():
-            if value:
-                entries = list(filter(tests[name], entries))
-        entries.sort(key=lambda entry: (entry.session.updated_ns, entry.session.key), reverse=True)
-        return entries
+        entries: Iterable[IndexEntry] = view.entries.values()
+        for name, test in tests.items():
+            if getattr(self, name):
+                entries = filter(test, entries)
+        return nlargest(
+            limit, entries, key=lambda entry: (entry.session.updated_ns, entry.session.key)
+        )
 
 
 class SessionIndex:

@@ -40,7 +40,7 @@ def routes(state: UiState, index: SessionIndex) -> list[BaseRoute]:
                 rows = reader.recent_sessions(_PAGE + 1, start)
             entries = [view.entry_of(row) for row in rows]
         else:
-            entries = wanted.select(view, now_ns)[start : start + _PAGE + 1]
+            entries = wanted.select(view, start + _PAGE + 1, now_ns)[start:]
         return page(
             request,
             "list.html",

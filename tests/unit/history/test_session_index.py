@@ -222,9 +222,9 @@ def test_a_filter_is_an_intersection(path):
     with SqliteReader(path, live=True) as reader:
         view = read_all(make_index(), reader)
 
-    rows = [entry.session.id for entry in SessionFilter(q="x AM").select(view, 0)]
+    rows = [entry.session.id for entry in SessionFilter(q="x AM").select(view, 10, 0)]
 
     assert {*rows} == {name for name in names if "x" in name}
-    assert SessionFilter(q="x", state="done").select(view, 0) == []
+    assert SessionFilter(q="x", state="done").select(view, 10, 0) == []
     newest = max(view.entries.values(), key=lambda entry: entry.session.updated_ns)
-    assert SessionFilter().select(view, 0)[0] == newest
+    assert SessionFilter().select(view, 1, 0) == [newest]
