@@ -7,9 +7,13 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from toolbus import Agent, Ask, AssistantMessage, ToolCall, tool
+from toolbus.approvals import StoredApprovals
 from toolbus.approvals.questions import PREFIX, Question
 from toolbus.approvals.records import digest_of, questions_of
+from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.messages.codec import encode
+from toolbus.models.scripted import ScriptedModel
 from toolbus.store import open_store
 
 NOW = time.time_ns()
@@ -160,3 +164,25 @@ def read(path, name="1", session="s"):
             return {each.id: each for each in await questions_of(store, session)}[name]
 
     return in_a_loop(run)
+
+
+def waiting_agent(store, amounts, paid):
+    """Return an agent that pays each of *amounts*, one after the other, with a person's yes."""
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    calls = [
+        AssistantMessage(
+            content="", tool_calls=(ToolCall(id=f"c{n}", name="pay", arguments={"amount": n}),)
+        )
+        for n in amounts
+    ]
+    model = ScriptedModel([*calls, "ready"])
+    approver = StoredApprovals(wait=30)
+    agent = Agent(model, tools=[pay], store=store, session_id="s", approver=approver)
+    agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("pay it?"), name="till")
+    return agent

@@ -9,11 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from postgres_server import database, postgres
-from toolbus import Agent, Ask, AssistantMessage, ToolCall, tool
-from toolbus.approvals import StoredApprovals, answer
+from toolbus.approvals import answer
 from toolbus.approvals.records import digest_of, questions_of
-from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.models.scripted import ScriptedModel
 from toolbus.store import open_store
 from toolbus.ui.locks import PageLogin
 from ui_questions import (
@@ -26,6 +23,7 @@ from ui_questions import (
     questions_on,
     read,
     send_answer,
+    waiting_agent,
     write,
 )
 from ui_server import running_ui
@@ -49,28 +47,6 @@ def ui(path):
     write(path)
     with running_ui(path) as running:
         yield running
-
-
-def waiting_agent(store, amounts, paid, **options):
-    """Return an agent that pays each of *amounts*, one after the other, with a person's yes."""
-
-    @tool
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return "paid"
-
-    calls = [
-        AssistantMessage(
-            content="", tool_calls=(ToolCall(id=f"c{n}", name="pay", arguments={"amount": n}),)
-        )
-        for n in amounts
-    ]
-    model = ScriptedModel([*calls, "ready"])
-    approver = StoredApprovals(wait=30, **options)
-    agent = Agent(model, tools=[pay], store=store, session_id="s", approver=approver)
-    agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("pay it?"), name="till")
-    return agent
 
 
 async def in_page(ui, act):

@@ -80,10 +80,12 @@ def _refuse(reason: str) -> Response:
 
 def _tell_turns(news: SessionNews, reader: SqlReader) -> list[str]:
     part = news.read_on(reader)
+    # A question may be new where no turn is.
+    states = encode_event("states", None)
     if not part:
-        return []
+        return [states]
     html = render("turns.html", timeline=part.timeline, skipped=part.skipped, live=True)
-    return [encode_event("turns", html, part.timeline.end)]
+    return [encode_event("turns", html, part.timeline.end), states]
 
 
 def _tell_change(reader: SqlReader) -> list[str]:

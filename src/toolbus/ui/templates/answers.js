@@ -59,8 +59,7 @@
     planned = 0;
     const reply = await fetch(list.dataset.source);
     if (!reply.ok) return;
-    const other = new DOMParser().parseFromString(await reply.text(), "text/html");
-    const fresh = [...other.querySelectorAll("article")];
+    const fresh = [...parse(await reply.text()).querySelectorAll("article")];
     const versions = new Set(fresh.map((each) => each.id + each.dataset.version));
     for (const form of list.querySelectorAll("form.answer:not(.ended)")) {
       const article = form.closest("article");
@@ -71,5 +70,5 @@
     if (fresh.length) list.querySelector(".none")?.remove();
     list.append(...fresh.filter((each) => !document.getElementById(each.id)));
   }
-  if (list) document.addEventListener("toolbus-news", () => { planned ||= setTimeout(refresh, 500); });
+  if (list) document.addEventListener("toolbus-news", () => { planned ||= setTimeout(refresh, 1000); });
 }

@@ -133,6 +133,8 @@ function connect() {
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handle(JSON.parse(event.data), event.lastEventId));
   }
+  const tellNews = () => document.dispatchEvent(new Event("toolbus-news"));
+  for (const name of ["changed", "states"]) source.addEventListener(name, tellNews);
 }
 if (stream) {
   if (region().dataset.counting) reread();
