@@ -80,13 +80,13 @@ def test_pending_questions_stand_oldest_first(ui, path):
     assert first.heading == "the model calls pay waits for a person"
     assert first.rows[:3] == ["amount (a number)", "why asked", "asked by till, by the rule money"]
     assert first.quoted == ["1", "pay it?"]
-    assert first.links == ["/sessions/s"]
+    assert first.links == ["/sessions/s", "/calls/s/call-1"]
     text = " ".join(first.text.split())
     assert re.search(r"agent main .*asked \S+ \S+ UTC, 1 min \d+ s ago", text)
     assert re.search(r"expires \S+ \S+ UTC, in 59 min", text)
     assert f"host agent question 1 digest {older.digest}" in text
     assert second.heading == "the model calls sell waits for a person"
-    assert second.links == ["/sessions/a%20b%2Fc"]
+    assert second.links == ["/sessions/a%20b%2Fc", "/calls/a%20b%2Fc/call-2"]
 
 
 def test_changes_to_a_call_are_shown(ui, path):
@@ -216,6 +216,17 @@ def test_a_session_shows_its_questions(ui, path):
     assert ui.get("/questions?session=nobody").status == 404
     assert send_answer(ui, within[0], "deny").status == 200
     assert read(path, "2", "t/../<b>").state == "denied"
+
+
+async def test_a_call_leads_to_its_question(ui, path):
+    def look(shown):
+        return ui.get("/sessions/s").text, shown, send_answer(ui, shown, "approve")
+
+    (html, shown, _), _, _ = await answer_run(ui, path, [1], [], look)
+
+    assert f'<a href="#{shown.element}">waits for a person</a></h4>' in html
+    assert f'<article class="question asked" id="{shown.element}"' in html
+    assert shown.links[1] == "/calls/s/c1"
 
 
 async def test_an_approved_call_goes_on(ui, path):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_NODES = 1_800
 """The most nodes of the turns on the first screen; the frame of the page has some more."""
 
-_MOST_MESSAGES, _MOST_DIGITS = 200, 15
+_MOST_MESSAGES, _MOST_FORMS, _MOST_DIGITS = 200, 3, 15
 
 
 def routes(state: UiState) -> list[BaseRoute]:
@@ -55,6 +55,7 @@ def routes(state: UiState) -> list[BaseRoute]:
             session=session,
             parts=[timeline],
             waiting=waiting,
+            asked={view.shown.question.call_id: view.shown.name for view in waiting[:_MOST_FORMS]},
             latest=latest,
         )
 
