@@ -72,7 +72,7 @@ async def answer_run(ui, address, amounts, paid, act):
 
 
 def test_pending_questions_stand_oldest_first(ui, path):
-    older = question("1", guard="till", rule="money", agent_id="main", asked_ns=NOW - 90 * SECOND)
+    older = question("9", guard="till", rule="money", agent_id="main", asked_ns=NOW - 90 * SECOND)
     write(path, question("2", session_id="a b/c", tool="sell"), older)
 
     first, second = questions_on(ui)
@@ -80,11 +80,11 @@ def test_pending_questions_stand_oldest_first(ui, path):
     assert first.heading == "the model calls pay waits for a person"
     assert first.rows[:3] == ["amount (a number)", "why asked", "asked by till, by the rule money"]
     assert first.quoted == ["1", "pay it?"]
-    assert first.links == ["/sessions/s", "/calls/s/call-1"]
+    assert first.links == ["/sessions/s", "/calls/s/call-9"]
     text = " ".join(first.text.split())
     assert re.search(r"agent main .*asked \S+ \S+ UTC, 1 min \d+ s ago", text)
     assert re.search(r"expires \S+ \S+ UTC, in 59 min", text)
-    assert f"host agent question 1 digest {older.digest}" in text
+    assert f"host agent question 9 digest {older.digest}" in text
     assert second.heading == "the model calls sell waits for a person"
     assert second.links == ["/sessions/a%20b%2Fc", "/calls/a%20b%2Fc/call-2"]
 
