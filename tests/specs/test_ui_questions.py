@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from postgres_server import database, postgres
+from seen_sessions import fill_long_store
 from toolbus.approvals import answer
 from toolbus.approvals.records import digest_of, questions_of
 from toolbus.store import open_store
@@ -18,6 +19,7 @@ from ui_questions import (
     NOW,
     SECOND,
     QuestionParser,
+    in_a_loop,
     press,
     question,
     questions_on,
@@ -216,6 +218,19 @@ def test_a_session_shows_its_questions(ui, path):
     assert ui.get("/questions?session=nobody").status == 404
     assert send_answer(ui, within[0], "deny").status == 200
     assert read(path, "2", "t/../<b>").state == "denied"
+
+
+def test_a_long_session_with_questions_stays_small(ui, path):
+    in_a_loop(lambda: fill_long_store(path, 300))
+    write(path, *[question(str(number), session_id="long") for number in range(5)])
+
+    parser = QuestionParser(ui.get("/sessions/long").text)
+
+    assert 800 < len(parser.tags) <= 2_000
+    assert len(parser.questions) == 3
+    assert '<a href="/questions?session=long&amp;">2 more wait for an answer' in (
+        ui.get("/sessions/long").text
+    )
 
 
 async def test_a_call_leads_to_its_question(ui, path):

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 MOST_NODES = 1_800
 """The most nodes of the turns on the first screen; the frame of the page has some more."""
 
-_MOST_MESSAGES, _MOST_FORMS, _MOST_DIGITS = 200, 3, 15
+_MOST_MESSAGES, _MOST_DIGITS = 200, 15
+_MOST_FORMS, _FORM_NODES = 3, 50
 
 
 def routes(state: UiState) -> list[BaseRoute]:
@@ -44,18 +45,20 @@ def routes(state: UiState) -> list[BaseRoute]:
             session = reader.session(name)
             if session is None:
                 raise HTTPException(404, f"no session {name!r}")
-            timeline = shorten(read_timeline(reader, session, after, _MOST_MESSAGES))
+            timeline = read_timeline(reader, session, after, _MOST_MESSAGES)
             if request.query_params.get("part"):
-                return fragment("part.html", parts=[timeline])
+                return fragment("part.html", parts=[shorten(timeline)])
             waiting = views_of(state, request, read_overview(reader, time_ns(), session))
+        forms = [view.shown for view in waiting[:_MOST_FORMS]]
+        nodes = sum([_FORM_NODES + len(shown.blocks) for shown in forms])
         latest = max(0, session.messages - _MOST_MESSAGES // 4)
         return page(
             request,
             "session.html",
             session=session,
-            parts=[timeline],
+            parts=[shorten(timeline, MOST_NODES - nodes)],
             waiting=waiting,
-            asked={view.shown.question.call_id: view.shown.name for view in waiting[:_MOST_FORMS]},
+            asked={shown.question.call_id: shown.name for shown in forms},
             latest=latest,
         )
 
