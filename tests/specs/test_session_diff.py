@@ -5,10 +5,13 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from browsers import axe_violations, every_look, public_copy
 from toolbus import (
     Agent,
     AgentComponent,
@@ -395,3 +398,30 @@ def test_hostile_texts_stay_text_beside_each_other():
 
     assert good.tags == bad.tags
     assert evil in bad.text
+
+
+@pytest.mark.full
+@every_look
+def test_a_comparison_suits_every_window(look, open_page, screenshot):
+    long, failed = "a long line of text " * 200, ToolResponse("no such file", is_error=True)
+    calls = [("read", {"path": "a"}), ("read", {"path": "b"}, failed), ("write", {"text": long})]
+    sessions = {"left": calls_of(*calls), "right": calls_of(calls[0], ("read", {"path": long}))}
+    words = ["export", "--html", "agent.db", "left", "right", "-o", "two.html"]
+    # The driver of the browser has an event loop in this thread.
+    with ThreadPoolExecutor() as threads:
+        threads.submit(store, **sessions).result()
+        assert threads.submit(main, words).result() == 0
+    file, requests = public_copy(Path("two.html")), []
+
+    with running_ui("agent.db") as ui:
+        page = open_page(look)
+        name, _, value = ui.cookie.partition("=")
+        page.context.add_cookies([{"name": name, "value": value, "url": ui.url}])
+        for address in (f"{ui.url}/diff?left=left&right=right", file):
+            page.goto(address)
+            screenshot(page, f"diff-{'file' if address == file else 'page'}", look)
+            assert axe_violations(page) == []
+            assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            page.on("request", lambda request: requests.append(request.url))
+
+    assert requests == [file]
