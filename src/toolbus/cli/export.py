@@ -123,6 +123,7 @@ def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespa
         name = "-".join([file_name(row.id) for row in views.sessions])
         file = Path(parsed.output or f"{name}.html")
         with replacing(file, force=parsed.force) as stream:
+            views.learn()
             if len(rows) == 1:
                 write_session(stream, views.sessions[0], views.parts(rows[0]), views.hidden)
             else:

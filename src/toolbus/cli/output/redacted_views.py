@@ -143,28 +143,38 @@ class ViewRedaction:
 
 
 class PageViews:
-    """The views of *rows* for a file, redacted unless *as_stored*.
+    """The views of the sessions *rows* for a file, redacted unless *as_stored*.
 
-    *hidden* is the number of hidden values by kind, None for views as stored; *sessions* are the
-    rows as the file shows them. Raises `LoadError` without the extras, and `ToolbusError` if the
-    redaction fails: then nothing may be written.
+    Raises `LoadError` without the extras, and `ToolbusError` if the redaction fails: then nothing
+    may be written.
     """
 
     def __init__(self, reader: SqlReader, rows: Sequence[SessionRow], *, as_stored: bool) -> None:
-        self._reader, self._values = reader, len(rows) == 1
+        self._reader, self._rows = reader, tuple(rows)
         self._redaction = None if as_stored else _redaction()
+
+    def learn(self) -> None:
+        """Find all values to hide: one that is found last may be in the first text, too."""
         if self._redaction is not None:
-            for part in chain.from_iterable(map(self._parts, rows)):
+            for part in chain.from_iterable(map(self._parts, self._rows)):
                 _guarded(self._redaction.learn, part)
-        self.sessions = self._shown(tuple(rows))
-        self.hidden = None if self._redaction is None else self._redaction.counts
+
+    @property
+    def sessions(self) -> tuple[SessionRow, ...]:
+        """The rows as the file shows them."""
+        return self._shown(self._rows)
+
+    @property
+    def hidden(self) -> dict[str, int] | None:
+        """The number of hidden values by kind, None for views as stored."""
+        return None if self._redaction is None else self._redaction.counts
 
     def parts(self, row: SessionRow) -> Iterator[Timeline]:
         """Yield the parts of the timeline of a session; of a single one with the kept values."""
         return map(self._shown, self._parts(row))
 
     def _parts(self, row: SessionRow) -> Iterator[Timeline]:
-        return read_parts(self._reader, row, values=self._values)
+        return read_parts(self._reader, row, values=len(self._rows) == 1)
 
     def _shown(self, view: V) -> V:
         return view if self._redaction is None else _guarded(self._redaction.redacted, view)
