@@ -31,6 +31,7 @@ from toolbus import (
 )
 from toolbus.approvals import StoredApprovals
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+from toolbus.cli.output.page_file import write_session
 from toolbus.errors import MessageDenied
 from toolbus.events import Scope
 from toolbus.history.timeline import read_parts, read_timeline
@@ -42,7 +43,6 @@ from toolbus.models import ScriptedModel
 from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_factory import open_reader
-from toolbus.ui.export_page import write_session
 from ui_server import running_ui
 
 SECRET = "sk-canary-4242"

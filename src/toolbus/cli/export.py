@@ -108,12 +108,12 @@ def _export(output: Output, lines: Generator[Line], parsed: argparse.Namespace) 
 
 def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespace) -> int:
     """Write one session, or two side by side, to a new file of HTML; return 0."""
-    from toolbus.cli.output.redacted_views import PageViews  # noqa: PLC0415 - slow, for few
-    from toolbus.ui.export_page import (  # noqa: PLC0415 - an extra
+    from toolbus.cli.output.page_file import (  # noqa: PLC0415 - an extra
         describe_hidden,
         write_comparison,
         write_session,
     )
+    from toolbus.cli.output.redacted_views import PageViews  # noqa: PLC0415 - slow, for few
 
     if len(sessions) not in {1, 2} or parsed.output == "-":
         raise UsageError("give --html one session or two, and a file; see `toolbus sessions`")
