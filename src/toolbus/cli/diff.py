@@ -9,9 +9,9 @@ from toolbus.cli.output.blocks import count_things, json_text, print_json, write
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
-from toolbus.history.entry_texts import compare_figures
 from toolbus.history.lookup import find_session
 from toolbus.history.session_differences import compare_sessions
+from toolbus.history.session_figures import compare_figures
 from toolbus.history.timeline import join_parts, read_parts
 from toolbus.redaction.placeholders import evened
 from toolbus.settings.spans import Span

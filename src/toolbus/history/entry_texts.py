@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.history.message_history import DispatchView, HandlerView, ValueView
-    from toolbus.history.session_differences import ComparedSession
     from toolbus.history.timeline import CallEntry, MessageEntry, Timeline, Turn
     from toolbus.messages.records import ToolCall
     from toolbus.settings.differences import Difference
@@ -307,18 +306,3 @@ def _common_length(before: str, after: str) -> int:
     pairs = enumerate(zip(before, after, strict=False))
     shorter = min(len(before), len(after))
     return next((place for place, (old, new) in pairs if old != new), shorter)
-
-
-def compare_figures(
-    first: ComparedSession, second: ComparedSession
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the rows of a table of two sessions: a name, and the figure of each."""
-    yield "messages", f"{first.messages:,}", f"{second.messages:,}"
-    yield "calls", f"{first.calls:,}", f"{second.calls:,}"
-    for status in {**first.statuses, **second.statuses}:
-        counts = first.statuses.get(status, 0), second.statuses.get(status, 0)
-        yield f"calls {status}", f"{counts[0]:,}", f"{counts[1]:,}"
-    yield "tokens in", f"{first.tokens_in:,}", f"{second.tokens_in:,}"
-    yield "tokens out", f"{first.tokens_out:,}", f"{second.tokens_out:,}"
-    yield "time of the model", duration_of(first.model_ns), duration_of(second.model_ns)
-    yield "time of tools", duration_of(first.tools_ns), duration_of(second.tools_ns)

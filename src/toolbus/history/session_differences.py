@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct, json
 
 from toolbus.history.alignment import align
+from toolbus.history.session_figures import ComparedSession, figures_of
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.settings.differences import Difference, differences
 
@@ -49,20 +48,6 @@ class StepPair(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
 
 
-class ComparedSession(Struct, frozen=True, kw_only=True):
-    """The figures of one session; *statuses* counts its calls, the times are nanoseconds."""
-
-    id: str
-    messages: int
-    calls: int
-    statuses: dict[str, int]
-    tokens_in: int
-    tokens_out: int
-    cost: float | None
-    model_ns: int
-    tools_ns: int
-
-
 class SessionComparison(Struct, frozen=True, kw_only=True):
     """Two sessions side by side; *counts* are the numbers of pairs by outcome."""
 
@@ -92,8 +77,8 @@ def compare_sessions(
         for old, new in align(exact, loose)
     ]
     return SessionComparison(
-        first=_figures(first),
-        second=_figures(second),
+        first=figures_of(first),
+        second=figures_of(second),
         counts=dict(Counter[str]([pair.outcome for pair in pairs])),
         pairs=tuple(pairs),
     )
@@ -185,20 +170,3 @@ def _key(step: SessionStep, even: Callable[[str], str]) -> tuple[str, str]:
     names = ("tool", "arguments") if step.kind == "call" else tuple(step.facts)
     compared = [step.facts.get(name) for name in names]
     return step.kind, even(json.encode(compared, order="sorted").decode())
-
-
-def _figures(timeline: Timeline) -> ComparedSession:
-    entries = list(chain.from_iterable([turn.messages for turn in timeline.turns]))
-    calls = list(chain.from_iterable([entry.calls for entry in entries]))
-    costs = [entry.cost for entry in entries if entry.cost is not None]
-    return ComparedSession(
-        id=timeline.session.id,
-        messages=timeline.session.messages,
-        calls=len(calls),
-        statuses=dict(Counter(map(attrgetter("status"), calls)).most_common()),
-        tokens_in=sum(map(attrgetter("tokens_in"), entries)),
-        tokens_out=sum(map(attrgetter("tokens_out"), entries)),
-        cost=sum(costs) if costs else None,
-        model_ns=sum(map(attrgetter("duration_ns"), entries)),
-        tools_ns=sum(map(attrgetter("duration_ns"), calls)),
-    )

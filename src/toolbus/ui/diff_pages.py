@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from toolbus.history.lookup import find_session
 from toolbus.history.session_differences import compare_sessions
+from toolbus.history.session_figures import compare_figures
 from toolbus.history.timeline import join_parts, read_parts
 from toolbus.redaction.placeholders import evened
 from toolbus.settings.usage_error import UsageError
@@ -48,6 +49,7 @@ def routes(state: UiState) -> list[BaseRoute]:
             request,
             "diff.html",
             comparison=comparison,
+            figures=compare_figures(comparison.first, comparison.second),
             pairs=pairs[:end],
             further=f"/diff?{further}" if end else "",
             left=first,

@@ -6,6 +6,7 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from toolbus.history.session_figures import compare_figures
 from toolbus.ui.rendering import read_asset, render_lazily
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def write_comparison(
     stream: BinaryIO, comparison: SessionComparison, hidden: Mapping[str, int] | None
 ) -> None:
     """Write two sessions side by side as `write_session` does."""
-    pairs = comparison.pairs
-    _write(stream, "diff.html", hidden, comparison=comparison, pairs=pairs)
+    figures = compare_figures(comparison.first, comparison.second)
+    values = {"comparison": comparison, "figures": figures, "pairs": comparison.pairs}
+    _write(stream, "diff.html", hidden, **values)
 
 
 def describe_hidden(hidden: Mapping[str, int]) -> str:
