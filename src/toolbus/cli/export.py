@@ -122,8 +122,9 @@ def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespa
         views = PageViews(reader, rows, as_stored=parsed.as_stored)
         name = "-".join([file_name(row.id) for row in views.sessions])
         file = Path(parsed.output or f"{name}.html")
-        with replacing(file, force=parsed.force) as stream:
-            views.learn()
+        progress = ProgressLine(Output(sys.stderr))
+        with progress, replacing(file, force=parsed.force) as stream:
+            views.learn(progress)
             if len(rows) == 1:
                 write_session(stream, views.sessions[0], views.parts(rows[0]), views.hidden)
             else:

@@ -35,6 +35,7 @@ from toolbus.settings.extras import needs_extra
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from toolbus.cli.output.stream import ProgressLine
     from toolbus.history.timeline import Timeline
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import SessionRow
@@ -153,11 +154,12 @@ class PageViews:
         self._reader, self._rows = reader, tuple(rows)
         self._redaction = None if as_stored else _redaction()
 
-    def learn(self) -> None:
+    def learn(self, progress: ProgressLine) -> None:
         """Find all values to hide: one that is found last may be in the first text, too."""
         if self._redaction is not None:
             for part in chain.from_iterable(map(self._parts, self._rows)):
                 _guarded(self._redaction.learn, part)
+                progress.show(f"{part.end:,} messages examined")
 
     @property
     def sessions(self) -> tuple[SessionRow, ...]:

@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolbus.cli.output import redacted_views
 from toolbus.cli.output.redacted_views import ViewRedaction
@@ -10,6 +12,7 @@ from toolbus.history.message_history import ValueView
 from toolbus.messages.records import (
     AssistantMessage,
     ImagePart,
+    ReasoningPart,
     TextPart,
     ToolCall,
     ToolMessage,
@@ -130,6 +133,30 @@ def test_a_text_that_cannot_be_examined_is_withheld_alone(monkeypatch):
     assert shown[0].content.startswith("withheld because it could not be scanned")
     assert shown[1] == short
     assert redaction.counts == {"withheld": 1}
+
+
+WORDS = st.lists(
+    st.sampled_from(["hello", "key=", "a b", '"', "\n", "\\", "%20", "ü", TOKEN, f"x:{TOKEN}@h"])
+).map(" ".join)
+VALUES = st.recursive(
+    WORDS | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES, WORDS, WORDS)
+@settings(deadline=None)
+def test_no_text_keeps_a_credential(value, text, name):
+    call = ToolCall(id=f"c {name}", name=name, arguments={"value": value, name: text})
+    response = ToolResponse((TextPart(text),), structured=value, parameters={"value": value})
+    answer = ToolMessage(id="t", tool_call_id=f"c {name}", tool_name=name, tool_response=response)
+    kept = ValueView(digest="d", size=1, has_value=True, value=value)
+    message = AssistantMessage(id="a", content=text, reasoning=(ReasoningPart(name),))
+
+    shown = hidden(ViewRedaction(), (call, answer, kept, message, text))
+
+    assert TOKEN[10:] not in encode(shown).decode()
 
 
 def test_placeholders_of_two_files_have_nothing_in_common():
