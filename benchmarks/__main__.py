@@ -32,6 +32,7 @@ FILES = (
     "reading",
     "import",
     "tap",
+    "opentelemetry",
     "replay",
     "proxy",
     "relay",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / ".venv-benchmarks"
-OURS = f"{ROOT}[anthropic,openai,patterns,personal,policy,redact]"
+OURS = f"{ROOT}[anthropic,openai,otel,patterns,personal,policy,redact]"
 
 
 class Environment(NamedTuple):
