@@ -63,7 +63,7 @@ class SpanSink(msgspec.Struct, eq=False):
             self._add_handlers(record, opened)
             if (step := self._steps.get(record.event)) is not None:
                 step(self, record, key, opened)
-            if len(self._open) > MAX_OPEN:
+            while len(self._open) > MAX_OPEN:
                 self._end(next(iter(self._open)))
 
     def close(self) -> None:
@@ -93,6 +93,7 @@ class SpanSink(msgspec.Struct, eq=False):
         self.owner.ids.session = record.scope.root_session_id or record.scope.session_id
         labels = {names.OPERATION: operation} | {each: _name(named[each]) for each in named}
         facts = {names.AGENT: _name(record.scope.agent_id), names.CONVERSATION: key[1], **labels}
+        facts = {each: facts[each] for each in facts if facts[each]}
         kind = trace.SpanKind.CLIENT if operation == names.CHAT else trace.SpanKind.INTERNAL
         title, start_ns = " ".join(filter(None, labels.values())), record.started_ns
         span = self.tracer.start_span(title, around, kind, facts, start_time=start_ns)
@@ -141,7 +142,7 @@ class SpanSink(msgspec.Struct, eq=False):
         elif key[0] == "chat":
             self._count(chat, record.value.message.usage)
             reason = _name(record.value.message.stop_reason or "")
-            chat.span.set_attribute(names.FINISH_REASONS, [reason])
+            chat.span.set_attribute(names.FINISH_REASONS, [reason] if reason else [])
             self._finish(chat, record.started_ns, "ok")
 
     def _count(self, opened: OpenSpan, usage: Any) -> None:
