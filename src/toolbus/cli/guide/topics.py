@@ -26,7 +26,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Rules and secrets",
         ("policy", "policy-recipes", "policy-tools", "approvals", "redaction", "redaction-limits"),
     ),
-    ("Sessions", ("stores", "ui", "shutdown", "streaming")),
+    ("Sessions", ("stores", "ui", "shutdown", "streaming", "opentelemetry")),
     (
         "Tests",
         ("testing", "replay"),
