@@ -85,8 +85,8 @@ class OpenTelemetry(AgentComponent):
         """Tap the host's bus, for spans below the one in the environment, if any."""
         tracers, meters = self.providers()
         tracer = tracers.get_tracer("toolbus", attributes={"conventions": names.CONVENTIONS})
-        meter = meters.get_meter("toolbus")
-        sink = SpanSink(tracer, _instruments(meter), self, host.scope.agent_id)
+        instruments = _instruments(meters.get_meter("toolbus"))
+        sink = SpanSink(tracer, instruments, self, host.scope.agent_id)
         skipped = (events.MODEL_CALL_DELTA, *(() if self.texts else _PERSIST))
         self._undo.callback(sink.close)
         self._undo.callback(host.bus.tap(sink, values=True, digests=False, without=skipped))

@@ -61,7 +61,8 @@ class SpanSink(msgspec.Struct, eq=False):
                 self._begin_call(record)
             opened = self._open.get(key := self._key_of(record))
             self._add_handlers(record, opened)
-            if (step := self._steps.get(record.event)) is not None:
+            step = self._steps.get(record.event)
+            if step is not None and (opened or record.event == events.TOOL_CALL_AFTER.name):
                 step(self, record, key, opened)
             while len(self._open) > MAX_OPEN:
                 self._end(next(iter(self._open)))
@@ -167,19 +168,17 @@ class SpanSink(msgspec.Struct, eq=False):
             facts = {"started_ns": record.started_ns - outcome.duration_ns}
             facts["value"] = outcome.requested
             opened = self._begin_call(msgspec.structs.replace(record, **facts))
-        ran = outcome.executed or outcome.requested
-        name = opened.labels[names.TOOL] = (
-            "" if outcome.status == "unknown_tool" else _name(ran.name)
-        )
+        ran, is_known = outcome.executed or outcome.requested, outcome.status != "unknown_tool"
+        name = opened.labels[names.TOOL] = _name(ran.name) if is_known else ""
         opened.span.update_name(f"{names.EXECUTE_TOOL} {name}".strip())
         error = outcome.response.error_type if outcome.status == "error" else ""
         self._finish(opened, record.started_ns, outcome.status, error)
         if not record.scope.session_id:  # No transcript follows.
             self._end(key)
 
-    def _add_texts(self, record: DispatchRecord, _: Key, opened: OpenSpan | None) -> None:
+    def _add_texts(self, record: DispatchRecord, _: Key, opened: OpenSpan) -> None:
         copy, is_stored = record.result, record.outcome in {"unchanged", "changed"}
-        if not (self.owner.texts and is_stored) or opened is None:
+        if not (self.owner.texts and is_stored):
             return
         if isinstance(copy, AssistantMessage):
             opened.span.set_attribute(names.OUTPUT, encode_messages([copy]))
@@ -189,8 +188,8 @@ class SpanSink(msgspec.Struct, eq=False):
             arguments = encode_value(copy.tool_response.parameters)
             opened.span.set_attributes({names.RESULT: copy.text, names.ARGUMENTS: arguments})
 
-    def _end_message(self, _: DispatchRecord, key: Key, opened: OpenSpan | None) -> None:
-        if opened is not None and opened.end_ns:
+    def _end_message(self, _: DispatchRecord, key: Key, opened: OpenSpan) -> None:
+        if opened.end_ns:
             self._end(key)
 
     def _add_handlers(self, record: DispatchRecord, opened: OpenSpan | None) -> None:
