@@ -488,7 +488,7 @@ async def test_open_spans_are_bounded(monkeypatch):
             await with_bus.apply(events.TOOL_CALL_BEFORE, ToolCall(name="add"), scope=scope)
         cut = component.exporter.get_finished_spans()
         assert len(cut) == 4
-        assert {span.attributes["toolbus.status"] for span in cut} == {"cut"}
+        assert {span.attributes["toolbus.status"] for span in cut} == {"open"}
 
     assert len(component.exporter.get_finished_spans()) == 9
 
@@ -716,7 +716,7 @@ def test_a_hook_event_becomes_a_span(tmp_path, as_person):
 
     assert denied["decision"] == "deny"
     by_status = {attributes_of(span)["toolbus.status"]: span for span in received.spans}
-    assert set(by_status) == {"denied", "cut", "ok"}
+    assert set(by_status) == {"denied", "open", "ok"}
     assert attributes_of(by_status["denied"])["security_rule.name"] == "rule 'no-removal'"
     assert {span.name for span in received.spans} == {"execute_tool run_shell_command"}
     assert len({span.trace_id for span in received.spans}) == 1

@@ -105,7 +105,7 @@ class SpanSink(msgspec.Struct, eq=False):
     def _finish(self, opened: OpenSpan, end_ns: int, status: str, error: str | None = None) -> None:
         """Set the end of a span, which waits for the handlers of its message; leave its context."""
         opened.end_ns, span = max(end_ns, opened.started_ns), opened.span
-        if status not in {"ok", "answered", "pending"}:
+        if status not in {"ok", "answered", "pending", "open"}:
             opened.labels[names.ERROR] = _name(error or status) or "_OTHER"
             span.set_status(trace.StatusCode.ERROR)
         span.set_attributes({**opened.labels, names.STATUS: status})
@@ -118,8 +118,8 @@ class SpanSink(msgspec.Struct, eq=False):
 
     def _end(self, key: Key, end_ns: int = 0) -> None:
         opened = self._open.pop(key)
-        if not opened.end_ns:  # It waits for a person, or is cut off.
-            self._finish(opened, end_ns or time_ns(), "pending" if opened.asked else "cut")
+        if not opened.end_ns:  # It waits for a person, or its end is not known.
+            self._finish(opened, end_ns or time_ns(), "pending" if opened.asked else "open")
         opened.span.end(opened.end_ns)
 
     def _end_run(self, record: DispatchRecord, key: Key, run: OpenSpan) -> None:
