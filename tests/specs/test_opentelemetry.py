@@ -43,6 +43,7 @@ from toolbus.errors import ConfigurationError, MessageDenied, RegistrationError
 from toolbus.hosts.run.event_answer import answer as answer_event
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.mcp.client.toolset import tools as mcp_tools
+from toolbus.messages import encode
 from toolbus.models import ScriptedModel
 from toolbus.otel.component import OpenTelemetry, SessionIds
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -697,6 +698,24 @@ async def test_tools_of_servers_get_the_trace_context(tmp_path):
 
     span = component.spans["execute_tool echo"]
     assert f"{span.context.trace_id:032x}" in result.messages[2].text
+
+
+def test_a_command_sends_its_run(command, tmp_path):
+    asking = calling(call("shell", command="echo seen"))
+    answers = [encode(asking), encode(AssistantMessage(content="done"))]
+    (tmp_path / "here/tape.jsonl").write_bytes(b"\n".join(answers))
+
+    with otlp_receiver() as (address, received):
+        (tmp_path / "here/toolbus.toml").write_text(f'[otel]\nendpoint = "{address}"\n')
+        options = ["--model=replay:tape.jsonl", "--config=toolbus.toml", "--tools=shell", "--yes"]
+        done = command("run", "go", *options)
+        run = received.wait_for("invoke_agent")
+        tool = received.wait_for("execute_tool shell")
+
+    assert done.returncode == 0, done.stderr
+    assert tool.parent_span_id == run.span_id
+    assert attributes_of(tool)["toolbus.status"] == "ok"
+    assert not any(b"echo seen" in data for data in received.raw)
 
 
 def test_a_hook_event_becomes_a_span(tmp_path, as_person):
