@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from browsers import LOOKS, axe_violations, every_look, public_copy
+from browsers import LOOKS, axe_violations, every_look, public_copy, watched_page
 from guide_pictures import FOLDER, MOST_BYTES, PICTURES, take
 from seen_sessions import (
     fill_hostile_store,
@@ -27,6 +27,17 @@ from toolbus.store.store_factory import open_reader
 from ui_server import running_ui
 
 pytestmark = pytest.mark.full
+STRICT = """
+[[rule]]
+name = "nothing leaves"
+verdict = "deny"
+command = ["git push", "git push --force-with-lease"]
+reason = "releases are pushed by hand"
+[[rule]]
+name = "files"
+verdict = "allow"
+tools = ["read_file", "write_file"]
+"""
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 
 
@@ -40,8 +51,10 @@ def team_store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def team(team_store):
-    """Return the running page of the team's store."""
-    with running_ui(team_store) as ui:
+    """Return the running page of the team's store, with a policy to replay past."""
+    policy = team_store.parent / "strict.toml"
+    policy.write_text(STRICT)
+    with running_ui(team_store, targets={"strict.toml": str(policy)}) as ui:
         yield ui
 
 
@@ -187,12 +200,21 @@ SCREENS = {
     "questions": "/questions",
     "figures": "/figures",
     "session": "/sessions/nightly-import",
+    "replay": "/replay/nightly-import",
+    "diff": "/diff?left=nightly-import&right=nightly-import-again",
 }
 
 
 @pytest.fixture(scope="module")
-def screens(team_store):
-    """Return the paths of all screens by name."""
+def screens(team, team_store, chromium):
+    """Return the paths of all screens by name, after a replay."""
+    page, complaints = watched_page(chromium, LOOKS[2])
+    visit(page, team, SCREENS["replay"])
+    page.get_by_label("Handlers").select_option("strict.toml")
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_text("nothing leaves").first.wait_for(timeout=30_000)
+    page.context.close()
+    assert complaints == []
     calls = call_pages(team_store, "nightly-import")
     waiting = call_pages(team_store, "release-notes")
     return SCREENS | {"changed": calls["ok"], "denied": calls["denied"], "asked": waiting["asked"]}
@@ -306,7 +328,7 @@ def check_texts(page):
     assert page.locator("[onerror], [onclick], [style]").count() == 0
     text = page.inner_text("body")
     assert not re.search(INVISIBLE, text)
-    assert "%7B%7B" not in page.url or "{{ 7 * 7 }}" in text
+    assert "/sessions/2%20%7B%7B" not in page.url or "{{ 7 * 7 }}" in text
     assert not is_wider_than_its_window(page), page.url
 
 
@@ -322,7 +344,8 @@ def test_hostile_texts_stay_texts(hostile_store, serve, open_page):
     names = session_names(hostile_store)
     ui = serve(hostile_store)
     page = open_page(LOOKS[0])
-    todo, done = ["/", "/figures"], []
+    first, second = [quote(name, "") for name in names[:2]]
+    todo, done = ["/", "/figures", f"/diff?left={first}&right={second}", f"/replay/{first}"], []
 
     while todo:
         visit(page, ui, todo.pop())
@@ -361,26 +384,27 @@ def test_hostile_texts_stay_texts_in_files(hostile_store, open_page):
 
 @every_look
 def test_a_file_makes_no_request(look, team_store, open_page, screenshot):
-    address, requests, texts = exported(team_store, "nightly-import"), [], []
+    one = exported(team_store, "nightly-import", name="one.html")
+    two = exported(team_store, "nightly-import", "nightly-import-again", name="two.html")
+    requests, texts = [], []
 
-    for scripts in (True, False):
+    for address, scripts in [(one, True), (one, False), (two, True)]:
         page = open_page(look, scripts=scripts)
         page.on("request", lambda request: requests.append(request.url))
         page.goto(address)
         texts.append(page.locator("main").text_content())
 
-    assert requests == [address] * 2
+    assert requests == [one, one, two]
     assert texts[0] == texts[1]
-    last_line = "04:58 INFO  sent batch 298 of 2,000 rows"
     for words in ("GitManners.rewrite", "git push --force-with-lease", "rule 'work is kept'"):
         assert words in texts[0]
-    assert last_line in texts[0]
-    page = open_page(look)
-    page.goto(address)
-    screenshot(page, "file", look)
-    check_look(page)
-    page.evaluate(OPEN_ALL)
-    check_look(page)
+    assert "04:58 INFO  sent batch 298 of 2,000 rows" in texts[0]
+    for address, name in [(one, "file"), (two, "file-of-two")]:
+        page.goto(address)
+        screenshot(page, name, look)
+        check_look(page)
+        page.evaluate(OPEN_ALL)
+        check_look(page)
 
 
 INTRUDERS = """
