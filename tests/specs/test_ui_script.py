@@ -3,6 +3,8 @@
 import pytest
 
 from browsers import axe_violations
+from seen_sessions import fill_waiting_session, in_a_thread
+from toolbus.store.store_factory import open_store
 from ui_server import running_ui
 from written_sessions import answered, append, called, said, writer
 
@@ -94,6 +96,19 @@ def test_the_list_of_sessions_follows(address, page):
     append(address, said(1), session="another")
 
     page.wait_for_selector("tbody tr:has-text('another')")
+
+
+def test_a_new_question_appears(address, ui, page):
+    page.goto(f"{ui.url}/questions")
+    assert page.locator("#waiting article").count() == 0
+
+    async def ask():
+        async with open_store(address) as store:
+            await fill_waiting_session(store)
+
+    in_a_thread(ask)
+
+    page.wait_for_selector("#waiting article")
 
 
 def test_a_lost_connection_is_shown(address, open_page):

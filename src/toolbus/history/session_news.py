@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.errors import StoreError
 from toolbus.history.timeline import read_timeline
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from toolbus.history.timeline import Timeline, Turn
@@ -48,10 +48,10 @@ class SessionNews:
         self._unsettled: dict[str, Turn] = {}
 
     def read_on(self, reader: SqlReader) -> NewsPart:
-        """Return the news since the previous call; raises `StoreError` without the session."""
+        """Return the news since the previous call; raises `UsageError` without the session."""
         session = reader.session(self._session_id)
         if session is None:
-            raise StoreError(self._session_id, "there is no such session")
+            raise UsageError(f"no session {self._session_id!r}")
         skipped = range(0)
         if session.messages - self._end > BACKLOG:
             self._start = session.messages - BACKLOG // 2

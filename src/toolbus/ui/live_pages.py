@@ -1,7 +1,7 @@
 """Server-sent events: the news of a session, of the list of sessions, or of the questions.
 
-The news of a session are the turns that are new or differ. Those of a list are one word, on which
-the page reads its list again, with its own filters.
+The news of a session are the turns that are new or differ. Any other change of the store is one
+word, on which a page reads its list or its questions again.
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from toolbus.errors import StoreError
 from toolbus.history.session_news import SessionNews
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.ui.rendering import render
 
@@ -80,12 +81,10 @@ def _refuse(reason: str) -> Response:
 
 def _tell_turns(news: SessionNews, reader: SqlReader) -> list[str]:
     part = news.read_on(reader)
-    # A question may be new where no turn is.
-    states = encode_event("states", None)
     if not part:
-        return [states]
+        return _tell_change(reader)
     html = render("turns.html", timeline=part.timeline, skipped=part.skipped, live=True)
-    return [encode_event("turns", html, part.timeline.end), states]
+    return [encode_event("turns", html, part.timeline.end)]
 
 
 def _tell_change(reader: SqlReader) -> list[str]:
@@ -97,7 +96,7 @@ class NewsStream(StreamingResponse):
     """The *news* of the store at *address* as a response, which is in *streams* until its end.
 
     It ends at once when its reader leaves or the server cancels it. A store that cannot be read is
-    told once and tried again.
+    told once and tried again; so is a session that does not exist yet.
     """
 
     def __init__(self, address: str, news: News, streams: set[NewsStream]) -> None:
@@ -151,7 +150,7 @@ class NewsStream(StreamingResponse):
                 return []
             events = self._news(self._reader)
             self._changes = changes
-        except StoreError as error:
+        except (StoreError, UsageError) as error:
             self._close()
             problem, self._problem = self._problem, str(error)
             return [] if problem == self._problem else [encode_event("lost", self._problem)]

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from toolbus import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
-from toolbus.errors import StoreError
 from toolbus.history.session_news import BACKLOG, SessionNews
+from toolbus.settings.usage_error import UsageError
 from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_factory import open_reader
@@ -113,5 +113,5 @@ def test_an_incomplete_turn_on_display_is_not_told(reader, add):
 
 
 def test_an_unknown_session_is_named(reader):
-    with pytest.raises(StoreError, match="'other': there is no such session"):
+    with pytest.raises(UsageError, match="no session 'other'"):
         SessionNews("other").read_on(reader)

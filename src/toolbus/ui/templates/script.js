@@ -1,6 +1,6 @@
 "use strict";
 
-// The element with `data-events`, if any, follows the store by the stream of that address.
+// The element with `data-events` follows the store by the stream of that address; so do questions.
 const MOST_NODES = 2000;
 const region = () => document.querySelector("[data-events]");
 const further = () => document.querySelector("a[data-part]");
@@ -8,7 +8,8 @@ const byId = (id) => document.getElementById(id);
 const parse = (html) => Object.assign(document.createElement("template"), { innerHTML: html }).content;
 const count = (element) => element.querySelectorAll("*").length + 1;
 const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 60;
-const stream = region() && new URL(region().dataset.events, location);
+const path = region()?.dataset.events ?? (byId("waiting") ? "/events?questions=1" : "");
+const stream = path && new URL(path, location);
 document.body.insertAdjacentHTML("beforeend", `<aside class="live" aria-label="News">
 <a hidden></a><p class="reason asked" role="status"></p><p class="unseen" role="status"></p></aside>
 <dialog aria-label="Keys"><p>j, k: the next or previous turn, question or row</p><p>/: search</p>
@@ -55,6 +56,7 @@ function updateWaiting() {
 
 // New turns go to the end, or behind a link if the page is full; the reader's place stays.
 function insert(html, end) {
+  document.dispatchEvent(new Event("toolbus-news"));
   const isFollowing = isAtEnd();
   let [nodes, added] = [count(region()), 0];
   for (const turn of [...parse(html).children].filter((each) => each.id)) {
@@ -86,6 +88,8 @@ function stayAtEnd(nodes) {
 }
 let reading = 0;
 function reread() {
+  document.dispatchEvent(new Event("toolbus-news"));
+  if (region()?.localName !== "tbody") return;
   reading ||= setTimeout(async () => {
     reading = 0;
     const answer = await fetch(location);
@@ -133,8 +137,6 @@ function connect() {
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handle(JSON.parse(event.data), event.lastEventId));
   }
-  const tellNews = () => document.dispatchEvent(new Event("toolbus-news"));
-  for (const name of ["changed", "states"]) source.addEventListener(name, tellNews);
 }
 if (stream) {
   if (region().dataset.counting) reread();
