@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
@@ -71,3 +72,8 @@ def wait_until(holds, seconds=1.0):
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
     return holds()
+
+
+def stream_threads():
+    """Return the threads of streams."""
+    return [each for each in threading.enumerate() if each.name.startswith("toolbus-events")]

@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
 from typing import NamedTuple
@@ -15,7 +14,15 @@ from toolbus import UserMessage
 from toolbus.store.store_factory import open_reader
 from toolbus.ui.live_pages import MAX_STREAMS
 from ui_server import running_ui
-from written_sessions import answered, append, called, said, wait_until, writer
+from written_sessions import (
+    answered,
+    append,
+    called,
+    said,
+    stream_threads,
+    wait_until,
+    writer,
+)
 
 HOSTILE = '</li><script>alert(1)</script>\r\n\nevent: turns\ndata: "forged"\n\n\u2028\u202egnp'
 
@@ -96,10 +103,6 @@ def read_to(events, last):
             break
     assert ids == sorted(set(ids))
     return numbers
-
-
-def stream_threads():
-    return [each for each in threading.enumerate() if each.name.startswith("toolbus-events")]
 
 
 # --- what is new ---------------------------------------------------------------------------------

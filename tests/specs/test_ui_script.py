@@ -6,7 +6,15 @@ from browsers import axe_violations
 from seen_sessions import fill_waiting_session, in_a_thread
 from toolbus.store.store_factory import open_store
 from ui_server import running_ui
-from written_sessions import answered, append, called, said, writer
+from written_sessions import (
+    answered,
+    append,
+    called,
+    said,
+    stream_threads,
+    wait_until,
+    writer,
+)
 
 pytestmark = pytest.mark.full
 NODES = "document.querySelectorAll('*').length"
@@ -121,6 +129,26 @@ def test_a_lost_connection_is_shown(address, open_page):
     page.wait_for_selector(".live:has-text('Not live: the connection is lost')")
 
 
+HIDE = """
+(isHidden) => {
+  Object.defineProperty(document, "hidden", {value: !!isHidden, configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
+
+
+def test_a_page_in_the_background_lets_go(address, session):
+    page = session()
+    page.evaluate(HIDE, "hidden")
+    assert wait_until(lambda: not stream_threads())
+    append(address, said(3))
+
+    page.evaluate(HIDE, "")
+
+    page.wait_for_selector("#m3")
+    assert len(stream_threads()) == 1
+
+
 # --- the reader -----------------------------------------------------------------------------------
 
 
@@ -137,6 +165,19 @@ def test_the_reader_s_place_is_kept(address, session):
     assert axe_violations(page) == []
     link.click()
     assert page.evaluate("document.querySelector(':target').innerText").endswith("words 43")
+
+
+def test_nothing_moves_from_under_the_pointer(address, session):
+    append(address, *messages(3, 40))
+    page = session()
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.hover("#m42 a")
+    place = page.locator("#m42 a").first.bounding_box()
+
+    append(address, *messages(43, 3))
+
+    page.wait_for_selector("#m45")
+    assert page.locator("#m42 a").first.bounding_box() == place
 
 
 USES = {

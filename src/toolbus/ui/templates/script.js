@@ -57,7 +57,8 @@ function updateWaiting() {
 // New turns go to the end, or behind a link if the page is full; the reader's place stays.
 function insert(html, end) {
   document.dispatchEvent(new Event("toolbus-news"));
-  const isFollowing = isAtEnd();
+  // Nothing moves from under the pointer.
+  const isFollowing = isAtEnd() && !document.querySelector("a:hover, button:hover, summary:hover");
   let [nodes, added] = [count(region()), 0];
   for (const turn of [...parse(html).children].filter((each) => each.id)) {
     if (byId(turn.id)) {
@@ -83,8 +84,7 @@ function stayAtEnd(nodes) {
     const link = '<a id="earlier" href="?">Earlier messages</a>';
     if (!byId("earlier")) region().insertAdjacentHTML("beforebegin", link);
   }
-  const isAiming = document.querySelector("a:hover, button:hover, summary:hover");
-  if (!isAiming) scrollTo(0, document.body.scrollHeight);
+  scrollTo(0, document.body.scrollHeight);
 }
 let reading = 0;
 function reread() {
