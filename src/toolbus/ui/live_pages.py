@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from toolbus.errors import StoreError
 from toolbus.history.session_news import SessionNews
-from toolbus.settings.usage_error import UsageError
-from toolbus.store.store_factory import open_reader
+from toolbus.history.store_follower import StoreFollower
 from toolbus.ui.rendering import render
 
 if TYPE_CHECKING:
@@ -101,12 +99,9 @@ class NewsStream(StreamingResponse):
 
     def __init__(self, address: str, news: News, streams: set[NewsStream]) -> None:
         super().__init__(self._events(), media_type=_MEDIA_TYPE)
-        self._address, self._news, self._streams = address, news, streams
+        self._store, self._news, self._streams = StoreFollower(address), news, streams
         # Not shared: a database that does not answer holds up its own stream only.
         self._thread = ThreadPoolExecutor(1, "toolbus-events")
-        self._reader: SqlReader | None = None
-        self._changes: int | None = None
-        self._problem = ""
         streams.add(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,7 +116,7 @@ class NewsStream(StreamingResponse):
             work.cancel()
             leave.cancel()
             # The thread ends a read that goes on before it closes the reader.
-            self._thread.submit(self._close)
+            self._thread.submit(self._store.close)
             self._thread.shutdown(wait=False)
         # The connection may break off while an event is sent.
         with suppress(asyncio.CancelledError, OSError):
@@ -132,7 +127,7 @@ class NewsStream(StreamingResponse):
         yield f"retry: {_RETRY * 1000:.0f}\n\n"
         while True:
             events = await loop.run_in_executor(self._thread, self._read)
-            pause = _RETRY if self._problem else _PAUSE
+            pause = _RETRY if self._store.problem else _PAUSE
             silence += pause
             if events or silence > _HEARTBEAT:
                 silence = 0.0
@@ -141,23 +136,9 @@ class NewsStream(StreamingResponse):
 
     def _read(self) -> list[str]:
         """Return the events since the previous call."""
-        try:
-            if self._reader is None:
-                self._reader = open_reader(self._address, live=True)
-            # Read before the rows, so that a write meanwhile is another change.
-            changes = self._reader.changes
-            if changes == self._changes:
-                return []
-            events = self._news(self._reader)
-            self._changes = changes
-        except (StoreError, UsageError) as error:
-            self._close()
-            problem, self._problem = self._problem, str(error)
-            return [] if problem == self._problem else [encode_event("lost", self._problem)]
-        problem, self._problem = self._problem, ""
-        return [encode_event("back", None), *events] if problem else events
-
-    def _close(self) -> None:
-        reader, self._reader, self._changes = self._reader, None, None
-        if reader is not None:
-            reader.close()
+        before = self._store.problem
+        events = self._store.read_change(self._news) or []
+        problem = self._store.problem
+        if before and not problem:
+            return [encode_event("back", None), *events]
+        return events if problem == before else [encode_event("lost", problem)]
