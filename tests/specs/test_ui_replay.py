@@ -38,6 +38,16 @@ class Guard(AgentComponent):
         {1}
 """
 
+MESSAGES = """\
+class Messages(AgentComponent):
+    @on(events.MESSAGE_APPEND_BEFORE)
+    def judge(self, ctx):
+        if ctx.value.role == "user":
+            return Deny("no prompts")
+        if ctx.value.role == "tool":
+            return ctx.value.map_text(lambda text: text[:3])
+"""
+
 
 class Recorded(AgentComponent):
     """The handlers of the recording; `RECORDED` is the same as a file."""
@@ -163,6 +173,21 @@ def test_the_same_handlers_differ_nowhere(address, write):
     assert "<del>- ./x</del><ins>+ x</ins>" in page
 
 
+def test_effects_on_messages_stand_between_calls(tmp_path, write):
+    address = str(tmp_path / "s.db")
+    record(address, "a")
+    target = write(MESSAGES)
+    with running_ui(address, targets={"messages": target}) as ui:
+        page = replayed(ui, "messages")
+
+    assert rows(page) == [
+        ("", "denied Messages.judge: no prompts"),
+        ("allowed", "allowed Its result: changed by Messages.judge"),
+    ]
+    assert "user message" in page
+    assert "1 call, 0 with another verdict." in page
+
+
 def test_a_reused_call_id_is_no_confusion(tmp_path, write):
     address = str(tmp_path / "s.db")
     record(address, "a", "b", ids=["c-1", "c-1"])
@@ -181,7 +206,7 @@ def test_hidden_arguments_are_not_compared(tmp_path, write):
         page = replayed(ui, "strict")
 
     assert "Not to be compared: cannot be judged: `path` was hidden in the recording" in page
-    assert "1 calls, 0 with another verdict." in page
+    assert "1 call, 0 with another verdict." in page
 
 
 # --- the target -----------------------------------------------------------------------------------
