@@ -46,7 +46,7 @@ class QuestionParser(HTMLParser):
     def handle_starttag(self, tag, attrs):
         facts = dict(attrs)
         self.tags.append(tag)
-        if tag == "article":
+        if tag == "article" and "question" in facts["class"].split():
             self.within = QuestionOnPage(facts["id"])
             self.questions.append(self.within)
         if tag not in VOID:

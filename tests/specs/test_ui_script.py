@@ -86,6 +86,7 @@ def test_new_turns_appear_at_the_end(address, session):
         page.wait_for_selector("#m32")
 
     assert numbers(page) == list(range(1, 33))
+    page.wait_for_selector("#facts:has-text('32')")
     page.wait_for_function("innerHeight + scrollY >= document.body.scrollHeight - 5")
 
 

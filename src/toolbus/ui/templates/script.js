@@ -139,7 +139,7 @@ function connect() {
   }
 }
 if (stream) {
-  if (region().dataset.counting) reread();
+  if (region()?.dataset.counting) reread();
   setInterval(updateWaiting, 500);
   addEventListener("scroll", () => isAtEnd() && !further() && showBelow(0), { passive: true });
   document.addEventListener("visibilitychange", () => document.hidden ? source?.close() : connect());
