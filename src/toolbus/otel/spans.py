@@ -57,12 +57,12 @@ class SpanSink(msgspec.Struct, eq=False):
                 self._begin(run, record, names.INVOKE_AGENT, **{names.AGENT: scope.agent_id})
             if record.event == events.MODEL_CALL_BEFORE.name:
                 self._begin_chat(record)
-            elif record.event == events.TOOL_CALL_BEFORE.name:
+            elif record.event in {events.TOOL_CALL_BEFORE.name, events.TOOL_CALL_AFTER.name}:
                 self._begin_call(record)
             opened = self._open.get(key := self._key_of(record))
             self._add_handlers(record, opened)
             step = self._steps.get(record.event)
-            if step is not None and (opened or record.event == events.TOOL_CALL_AFTER.name):
+            if step is not None and opened is not None:
                 step(self, record, key, opened)
             while len(self._open) > MAX_OPEN:
                 self._end(next(iter(self._open)))
@@ -154,20 +154,19 @@ class SpanSink(msgspec.Struct, eq=False):
                     labels = {**opened.labels, names.MODALITY: "unknown"}
                     self.instruments[f"{names.TOKENS}.{end}"].add(count, labels)
 
-    def _begin_call(self, record: DispatchRecord) -> OpenSpan:
-        opened, tool = self._open.get(key := self._key_of(record)), record.value.name
+    def _begin_call(self, record: DispatchRecord) -> None:
+        opened, call = self._open.get(key := self._key_of(record)), record.value
         if opened is None or opened.end_ns:  # Else handlers judge it again, after an approval.
-            opened = self._begin(key, record, names.EXECUTE_TOOL, **{names.TOOL: tool})
+            if isinstance(call, events.ToolCallOutcome):  # It began in another process.
+                began_ns = record.started_ns - call.duration_ns
+                record = msgspec.structs.replace(record, started_ns=began_ns)
+                call = call.requested
+            opened = self._begin(key, record, names.EXECUTE_TOOL, **{names.TOOL: call.name})
             opened.span.set_attribute(names.CALL_ID, record.call_id)
         opened.asked = record.outcome == "asked"
-        return opened
 
-    def _end_call(self, record: DispatchRecord, key: Key, opened: OpenSpan | None) -> None:
+    def _end_call(self, record: DispatchRecord, key: Key, opened: OpenSpan) -> None:
         outcome = record.value
-        if opened is None or opened.end_ns:  # It began in another process.
-            facts = {"started_ns": record.started_ns - outcome.duration_ns}
-            facts["value"] = outcome.requested
-            opened = self._begin_call(msgspec.structs.replace(record, **facts))
         ran, is_known = outcome.executed or outcome.requested, outcome.status != "unknown_tool"
         name = opened.labels[names.TOOL] = _name(ran.name) if is_known else ""
         opened.span.update_name(f"{names.EXECUTE_TOOL} {name}".strip())
