@@ -1,8 +1,8 @@
 """Messages in the JSON of OpenTelemetry's GenAI conventions, `gen_ai.input.messages`.
 
-Schemas: https://github.com/open-telemetry/semantic-conventions-genai, `model/gen-ai`. Images, audio
-and files are left out, and so is a text that a model wrote in place of a tool's name: no handler
-redacts names.
+Schemas: https://github.com/open-telemetry/semantic-conventions-genai, `model/gen-ai`. The data of
+images, audio and files is left out, and so is a text that a model wrote in place of a tool's name:
+no handler redacts names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.messages.records import (
+    AssistantMessage,
+    AudioPart,
+    ImagePart,
+    ToolMessage,
+    UserMessage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +52,9 @@ def _parts(message: Message) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     if message.text:
         parts.append({"type": "text", "content": message.text})
+    if isinstance(message, UserMessage) and isinstance(message.content, tuple):
+        media = [part for part in message.content if isinstance(part, ImagePart | AudioPart)]
+        parts += [{"type": part.type} for part in media]
     for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
         name = call.name if _NAME.fullmatch(call.name) else ""
         called = {"type": "tool_call", "id": call.id, "name": name}

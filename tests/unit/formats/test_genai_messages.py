@@ -25,7 +25,7 @@ def test_each_role_has_its_parts():
     ]
 
     assert json.loads(encode_messages(messages)) == [
-        {"role": "user", "parts": [{"type": "text", "content": "see"}]},
+        {"role": "user", "parts": [{"type": "text", "content": "see"}, {"type": "image"}]},
         {
             "role": "assistant",
             "parts": [{"type": "tool_call", "id": "c", "name": "add", "arguments": {"a": 1}}],
