@@ -78,8 +78,9 @@ class Recorded(OpenTelemetry):
         return None if parent is None else ids[parent.span_id].name
 
     def all_text(self):
-        """Return all that the exporter got, as text."""
-        return " ".join(span.to_json() for span in self.exporter.get_finished_spans())
+        """Return all spans and metrics, as text."""
+        spans = [span.to_json() for span in self.exporter.get_finished_spans()]
+        return " ".join([*spans, self.reader.get_metrics_data().to_json()])
 
     def points(self, metric):
         data = self.reader.get_metrics_data()
