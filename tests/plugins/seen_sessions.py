@@ -10,7 +10,7 @@ import threading
 from toolbus import Agent, AgentComponent, Ask, AssistantMessage, Deny, ToolCall, on, tool
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
-from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -49,7 +49,7 @@ FILES = {
     "scripts/nightly.sh": "set -eu\n. config/nightly.env\nexec import-rows --batch 6200\n",
 }
 RESULTS = {
-    "git log": "8f2c1d7 Raise the batch to 6,200 rows\n41aa0be Import rows every night",
+    "git log": "8f2c1d7 ann@ferry.example Raise the batch\n41aa0be bob@ferry.example Import rows",
     "pytest": "FAILED tests/test_batches.py::test_limit - assert 6200 <= 2000\n1 failed, 41 passed",
     "git commit": "[main 5b7e0c3] Send batches of 2,000 rows\n 1 file changed",
     "git push": "To git.ferry.example:nightly.git\n + 8f2c1d7...5b7e0c3 main -> main",
@@ -64,6 +64,14 @@ class GitManners(AgentComponent):
         command = ctx.value.arguments["command"]
         better = re.sub(r"--force(?!\S)", "--force-with-lease", command)
         return ctx.value.merge_arguments({"command": better}) if better != command else None
+
+
+class ForgetAddresses(AgentComponent):
+    """Leaves mail addresses out of what is stored; the model reads them."""
+
+    @on(MESSAGE_PERSIST_BEFORE, roles=["tool"])
+    def forget(self, ctx):
+        return ctx.value.map_text(lambda text: re.sub(r"\S+@\S+", "[address]", text))
 
 
 @tool
@@ -155,7 +163,7 @@ REPAIR = [
 def make_agent(store, session, answers, *, agent="coder", components=None, **options):
     """Return an agent with the handlers of the team."""
     handlers = [GitManners(), Policy(default="allow", rule=RULES), RedactSecrets()]
-    handlers.append(TruncateOutput(characters=1_200))
+    handlers += [TruncateOutput(characters=1_200), ForgetAddresses()]
     return Agent(
         ScriptedModel(answers),
         tools=[read_file, write_file, shell],

@@ -75,7 +75,7 @@ def visit(page, ui, path):
 
 
 def call_pages(store, session):
-    """Return the paths of the pages of a session's calls: the first of each status."""
+    """Return the paths of pages of calls: the first of each status, and "read" differently."""
     with open_reader(str(store)) as reader:
         (row,) = [row for row in reader.sessions() if row.id == session]
         timeline = read_timeline(reader, row)
@@ -83,7 +83,10 @@ def call_pages(store, session):
     calls = [call for entry in entries for call in entry.calls]
     paths = {}
     for call in calls:
-        paths.setdefault(call.status, f"/calls/{quote(session, '')}/{quote(call.id, '')}")
+        path = f"/calls/{quote(session, '')}/{quote(call.id, '')}"
+        paths.setdefault(call.status, path)
+        if call.answer and call.answer.reads:
+            paths.setdefault("read", path)
     return paths
 
 
@@ -217,7 +220,12 @@ def screens(team, team_store, chromium):
     assert complaints == []
     calls = call_pages(team_store, "nightly-import")
     waiting = call_pages(team_store, "release-notes")
-    return SCREENS | {"changed": calls["ok"], "denied": calls["denied"], "asked": waiting["asked"]}
+    return SCREENS | {
+        "changed": calls["ok"],
+        "denied": calls["denied"],
+        "read": calls["read"],
+        "asked": waiting["asked"],
+    }
 
 
 @every_look
