@@ -42,7 +42,6 @@ class SqlStatements(NamedTuple):
     session: str
     session_of_key: str
     sessions_after: str
-    newest_sessions: str
     recent_sessions: str
     ids_from: Mapping[IdKind, str]
     ids_before: Mapping[IdKind, str]
@@ -65,9 +64,8 @@ class SqlStatements(NamedTuple):
 class SqlReader(StoreReader):
     """A reader of the store *where* by its *statements*, also by ids of messages and calls.
 
-    Rows are found by an index, so that a lookup in 10,000,000 rows costs no more than in 10,000;
-    only `recent_sessions` looks at each session. A list has at most `FEW` entries unless documented
-    otherwise.
+    Rows are found by an index, so that a lookup in 10,000,000 rows costs no more than in 10,000. A
+    list has at most `FEW` entries unless documented otherwise.
 
     *indexed* encodes an id for its column, and *unescape* decodes it: both are for a database that
     cannot store every text there.
@@ -104,7 +102,7 @@ class SqlReader(StoreReader):
             after = rows[-1][0]
 
     def recent_sessions(self, limit: int, start: int = 0) -> list[SessionRow]:
-        """Return the sessions after the first *start*, the latest written first."""
+        """Return sessions after the first *start*, the latest written first; looks at each."""
         rows = self._rows(self._statements.recent_sessions, limit, start)
         return [self._session_row(row) for row in rows]
 
@@ -132,16 +130,14 @@ class SqlReader(StoreReader):
         return sorted([name for name in names if name.startswith(prefix)])[:FEW]
 
     def ids_near(self, kind: IdKind, name: str) -> list[str]:
-        """Return the ids next to *name* in the order of code points: candidates for a misspelt id.
-
-        Ids of sessions include a few hundred of the newest.
-        """
+        """Return ids next to *name* by code points, and of late sessions: it may be misspelt."""
         middle = self._indexed(name)
         rows = self._rows(self._statements.ids_before[kind], middle, FEW)
         rows += self._rows(self._statements.ids_from[kind], middle, FEW)
+        near = [self._unescape(name) for (name,) in rows]
         if kind == "session":
-            rows += self._rows(self._statements.newest_sessions, _MANY)
-        return list(dict.fromkeys([self._unescape(near) for (near,) in rows]))
+            near += [session.id for session in self.recent_sessions(_MANY)]
+        return list(dict.fromkeys(near))
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
         """Yield the messages of a session after number *after*, in order."""
@@ -245,10 +241,8 @@ class SqlReader(StoreReader):
             limit = max(1, min(2 * limit, _MANY, _BATCH_BYTES // max(1, mean_size)))
 
     def _session_row(self, row: tuple[Any, ...]) -> SessionRow:
-        session = SessionRow._make(row)
-        return session._replace(
-            id=self._unescape(session.id), has_originals=bool(session.has_originals)
-        )
+        key, name, *others, has_originals = row
+        return SessionRow._make((key, self._unescape(name), *others, bool(has_originals)))
 
     def _message_row(self, row: tuple[Any, ...]) -> MessageRow:
         key, session, seq, indexed, version, body, checksum = row

@@ -55,8 +55,6 @@ STATEMENTS = SqlStatements(
     session=f"{_SESSION} WHERE id = %s AND key IS NOT NULL",
     session_of_key=f"{_SESSION} WHERE key = %s",
     sessions_after=f"{_SESSION} WHERE key > %s ORDER BY key LIMIT %s",
-    newest_sessions="""SELECT coalesce(long_id, id) FROM toolbus.sessions
-        WHERE key IS NOT NULL ORDER BY key DESC LIMIT %s""",
     recent_sessions=f"""{_SESSION} WHERE key IS NOT NULL
         ORDER BY updated_ns DESC, key DESC LIMIT %s OFFSET %s""",
     ids_from={

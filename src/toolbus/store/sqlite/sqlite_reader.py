@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from toolbus.store.sqlite.files import Mode
 
-# The newest rows are found by a range of keys: ORDER BY with LIMIT would count as a scan.
 _SESSION = """SELECT key, id, messages, records, created_ns, updated_ns,
     EXISTS (SELECT 1 FROM originals WHERE session = sessions.key) FROM sessions"""
 _MESSAGE = """SELECT one.key, one.session, one.seq, one.id,
@@ -47,8 +46,6 @@ STATEMENTS = SqlStatements(
     session=f"{_SESSION} WHERE id = ?",
     session_of_key=f"{_SESSION} WHERE key = ?",
     sessions_after=f"{_SESSION} WHERE key > ? ORDER BY key LIMIT ?",
-    newest_sessions="""SELECT id FROM sessions
-        WHERE key > (SELECT max(key) FROM sessions) - ? ORDER BY key DESC""",
     recent_sessions=f"{_SESSION} ORDER BY updated_ns DESC, key DESC LIMIT ? OFFSET ?",
     ids_from={
         "session": "SELECT id FROM sessions WHERE id >= ? ORDER BY id LIMIT ?",
