@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from hashlib import blake2b
@@ -55,7 +56,6 @@ class OpenTelemetry(AgentComponent):
         service_name: the name of this service, by default that of the variables.
         texts: send prompts, answers, arguments and results, as redacted for the store.
         metrics: send metrics.
-        enabled: as for every component.
     """
 
     personal_settings = ("endpoint", "headers", "texts")
@@ -97,33 +97,36 @@ class OpenTelemetry(AgentComponent):
     async def close(self) -> None:
         """End all spans, and send the rest, for a bounded time."""
         self.teardown()
+        await asyncio.to_thread(self._end)
+
+    def _end(self) -> None:
+        atexit.unregister(self._end)
         providers, self._providers = self._providers or (), None
-        # Daemons, so that a dead collector does not hold up the end of the program.
         threads = [threading.Thread(target=each.shutdown, daemon=True) for each in providers]
         for thread in threads:
             thread.start()
         for thread in threads:
-            await asyncio.to_thread(thread.join, FLUSH_SECONDS)
+            thread.join(FLUSH_SECONDS)
 
     def providers(self) -> tuple[trace.TracerProvider, metrics.MeterProvider]:
         """Return the providers to use: the program's, or new ones; a subclass may have others."""
         tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
-        if not self._endpoint and isinstance(tracers, TracerProvider):
-            return tracers, meters
-        self._providers = self._providers or self._new_providers()
-        return self._providers
+        if self._endpoint or not isinstance(tracers, TracerProvider):
+            tracers, meters = self._providers = self._providers or self._new_providers()
+        return tracers, meters
 
     def _new_providers(self) -> tuple[TracerProvider, MeterProvider]:
+        atexit.register(self._end)  # For a program that closes nothing.
         self.ids = SessionIds(self.value_key or value_key(durable=True) or b"")
         headers = {name: os.environ.get(value[4:], "") for name, value in self._headers.items()}
         resource = Resource.create({"service.name": self._service} if self._service else {})
         address = self._endpoint and f"{self._endpoint.rstrip('/')}/v1/"
-        tracers = TracerProvider(resource=resource, id_generator=self.ids)
+        tracers = TracerProvider(None, resource, shutdown_on_exit=False, id_generator=self.ids)
         spans = OTLPSpanExporter(address and f"{address}traces", headers=headers)
         tracers.add_span_processor(export.BatchSpanProcessor(spans))
         values = OTLPMetricExporter(address and f"{address}metrics", headers=headers)
         readers = [PeriodicExportingMetricReader(values)] if self._measures else []
-        return tracers, MeterProvider(readers, resource)
+        return tracers, MeterProvider(readers, resource, shutdown_on_exit=False)
 
 
 def _instruments(meter: metrics.Meter) -> dict[str, Any]:

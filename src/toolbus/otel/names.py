@@ -11,7 +11,6 @@ AGENT, MODEL, TOOL = "gen_ai.agent.name", "gen_ai.request.model", "gen_ai.tool.n
 CALL_ID, FINISH_REASONS = "gen_ai.tool.call.id", "gen_ai.response.finish_reasons"
 ERROR, RULE, RULESET = "error.type", "security_rule.name", "security_rule.ruleset.name"
 STATUS = "toolbus.status"
-
 # The attributes with texts.
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
