@@ -588,6 +588,29 @@ async def test_a_dead_collector_holds_nothing_up(port, monkeypatch):
     assert ended < 5
 
 
+def test_a_program_ends_despite_a_dead_collector(environment):
+    program = """
+        from toolbus import Agent
+        from toolbus.models import ScriptedModel
+        from toolbus.otel.component import OpenTelemetry
+        dead = OpenTelemetry(endpoint="http://127.0.0.1:9")
+        print(Agent(ScriptedModel(["done"]), components=[dead]).run_sync("go").text, flush=True)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", dedent(program)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "done\n"
+        started = time.monotonic()
+        code = process.wait(60)
+
+    assert code == 0
+    assert time.monotonic() - started < 8
+
+
 # --- configurations and hosts --------------------------------------------------------------------
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -82,7 +82,7 @@ class OpenTelemetry(AgentComponent):
         self._providers: tuple[TracerProvider, MeterProvider] | None = None
 
     def subscribe(self, host: Host) -> None:
-        """Tap the host's bus, for spans below the one in the environment, if any."""
+        """Tap the host's bus, for spans below the span that the environment names, if any."""
         tracers, meters = self.providers()
         tracer = tracers.get_tracer("toolbus", attributes={"conventions": names.CONVENTIONS})
         instruments = _instruments(meters.get_meter("toolbus"))
@@ -109,7 +109,7 @@ class OpenTelemetry(AgentComponent):
             thread.join(FLUSH_SECONDS)
 
     def providers(self) -> tuple[trace.TracerProvider, metrics.MeterProvider]:
-        """Return the providers to use: the program's, or new ones; a subclass may have others."""
+        """Return the program's providers, or new providers; a subclass may return others."""
         tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
         if self._endpoint or not isinstance(tracers, TracerProvider):
             tracers, meters = self._providers = self._providers or self._new_providers()
