@@ -198,6 +198,9 @@ def test_a_page_elsewhere_reads_and_posts_nothing(place, team, open_page, tmp_pa
 
 # --- each screen ----------------------------------------------------------------------------------
 
+CUT_TABLE = """
+[...document.querySelectorAll(".wide")].some((box) => box.scrollWidth > box.clientWidth)
+"""
 SCREENS = {
     "list": "/",
     "questions": "/questions",
@@ -236,6 +239,8 @@ def test_each_screen_is_accessible_and_fits(look, team, screens, open_page, scre
         visit(page, team, path)
         screenshot(page, name, look)
         problems[name] = axe_violations(page)
+        is_cut = page.evaluate(CUT_TABLE)
+        problems[name] += ["a table is cut off"] * (is_cut and look.width > 1000)
         problems[name] += ["it is wider than its window"] * is_wider_than_its_window(page)
         page.evaluate(OPEN_ALL)
         problems[name] += axe_violations(page)
