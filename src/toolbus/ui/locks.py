@@ -48,8 +48,9 @@ class UiLocks:
         self.cookie_name = f"toolbus-{port}"
         self.answer_lock = AnswerLock(no_answers)
         self._key, self._clock, self._guard = secrets.token_bytes(32), clock, threading.Lock()
-        self._code, self._until, self._wrong = "", 0.0, 0
-        self._former: dict[str, str] = {}
+        self._link, self._until, self._wrong = "", 0.0, 0
+        # The reasons why links are void, by their digests.
+        self._void: dict[str, str] = {}
 
     def new_links(self) -> tuple[str, str]:
         """Return a link for one login within five minutes, and the same for reading at 127.0.0.1.
@@ -57,26 +58,27 @@ class UiLocks:
         The link before it is void.
         """
         with self._guard:
-            self._end_link("a newer link was made")
-            self._code, self._wrong = secrets.token_urlsafe(24), 0
+            self._void.setdefault(self._link, "a newer link was made")
+            code = secrets.token_urlsafe(24)
+            self._link, self._wrong = self._digest("link", code), 0
             self._until = self._clock() + LINK_SECONDS
-            end = f"/enter?code={self._code}"
-            return f"http://{self.host}{end}", f"http://{self.numeric_host}{end}"
+        end = f"/enter?code={code}"
+        return f"http://{self.host}{end}", f"http://{self.numeric_host}{end}"
 
     def enter(self, code: str, host: str) -> PageLogin | str:
         """Exchange *code* of a link for a login at *host*, or return the reason of a refusal."""
+        link = self._digest("link", code)
         with self._guard:
-            if self._code and self._clock() > self._until:
-                self._end_link("this link has expired")
-            if self._code and _are_equal(code, self._code):
-                self._end_link("this link has been used")
+            if self._clock() > self._until:
+                self._void.setdefault(self._link, "this link has expired")
+            if link == self._link and link not in self._void:
+                self._void[link] = "this link has been used"
                 name = secrets.token_urlsafe(24)
                 return PageLogin(f"{name}.{self._digest('login', name, host)}", host)
             self._wrong += 1
-            if self._code and self._wrong >= _LINK_TRIES:
-                self._end_link("too many wrong links were tried")
-            reason = self._former.get(self._digest("link", code), "this link is unknown")
-            return f"{reason}; {_RENEW}"
+            if self._wrong >= _LINK_TRIES:
+                self._void.setdefault(self._link, "too many wrong links were tried")
+            return f"{self._void.get(link, 'this link is unknown')}; {_RENEW}"
 
     def find_login(self, cookie: str, host: str) -> PageLogin | None:
         """Return the login of *cookie* if it was made for *host*."""
@@ -97,11 +99,6 @@ class UiLocks:
     def check_form_token(self, token: str, login: PageLogin, purpose: str, *subject: str) -> bool:
         """Return whether *token* is the `form_token` of the other arguments."""
         return _are_equal(token, self.form_token(login, purpose, *subject))
-
-    def _end_link(self, reason: str) -> None:
-        if self._code:
-            self._former[self._digest("link", self._code)] = reason
-        self._code = ""
 
     def _digest(self, *words: str) -> str:
         return hmac.digest(self._key, json.dumps(words).encode(), "sha256").hex()
