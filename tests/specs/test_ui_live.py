@@ -35,10 +35,7 @@ class Event(NamedTuple):
 
 @contextmanager
 def events_of(ui, path, **headers):
-    """Yield the events of a stream, as they come; a comment is one without a name.
-
-    All but those that tell of states, such as questions, which have a test of their own.
-    """
+    """Yield the events of a stream, as they come; a comment is one without a name."""
     with ui.streaming("GET", path, **headers) as answer:
         assert answer.status == 200
         assert answer.getheader("content-type") == "text/event-stream; charset=utf-8"
@@ -49,7 +46,7 @@ def events_of(ui, path, **headers):
                 name, _, value = line.decode().rstrip("\n").partition(": ")
                 if name or not fields:
                     fields[name] = value
-                elif fields.keys() != {"retry"} and fields.get("event") != "states":
+                elif fields.keys() != {"retry"}:
                     yield Event(
                         fields.get("event", ""),
                         fields.get("id", ""),

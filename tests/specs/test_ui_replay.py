@@ -277,14 +277,29 @@ def test_a_crash_is_told(address, write, body, words):
         assert ui.get("/").status == 200
 
 
-def test_a_target_that_hangs_is_ended(address, write, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "hang",
+    [
+        ("", "a handler did not return within 1 s"),
+        pytest.param(
+            (
+                "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); ",
+                "a handler ended the process: exit code -9",
+            ),
+            marks=pytest.mark.full,
+        ),
+    ],
+    ids=["asleep", "without alarm"],
+)
+def test_a_target_that_hangs_is_ended(address, write, tmp_path, monkeypatch, hang):
+    before, words = hang
     monkeypatch.setattr(replay_pages, "REPLAY_SECONDS", 1.0)
-    body = f'Path("{tmp_path}/pid").write_text(str(os.getpid())); time.sleep(60)'
+    body = f'{before}Path("{tmp_path}/pid").write_text(str(os.getpid())); time.sleep(60)'
     target = write(GUARD.format("", body))
     with running_ui(address, targets={"hangs": target}) as ui:
         page = replayed(ui, "hangs")
 
-        assert "a handler did not return" in page
+        assert words in page
         pid = int((tmp_path / "pid").read_text())
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -30,6 +30,9 @@ MOST_ROWS = 20_000
 """The most calls and messages of a comparison; at more it stops."""
 
 _MOST_PROBLEMS, _MOST_CHARS, _MOST_CHANGES = 20, 2_000, 20
+MOST_TEXT = 2**25
+"""The most characters of all texts of a comparison; at more it stops."""
+
 _UNJUDGED = {"unknown_tool", "invalid_arguments"}
 """The statuses of calls that failed by themselves: a replay does not tell that."""
 
@@ -99,7 +102,7 @@ class ComparisonListener:
     def __init__(self, seconds: float, report: Callable[[float], object]) -> None:
         self.comparison, self.totals = Comparison(), ReplayTotals()
         self._seconds, self._end, self._report = seconds, monotonic() + seconds, report
-        self._seq, self._done = 0, 0.0
+        self._seq, self._done, self._chars = 0, 0.0, 0
         self._calls: dict[str, ComparedRow] = {}
         self._answered: ComparedRow | None = None
 
@@ -123,6 +126,8 @@ class ComparisonListener:
             self.comparison.cut = f"it took more than {self._seconds:g} s"
         elif len(self.comparison.rows) >= MOST_ROWS:
             self.comparison.cut = f"it has more than {MOST_ROWS:,} calls"
+        elif self._chars > MOST_TEXT:
+            self.comparison.cut = f"its calls have more than {MOST_TEXT:,} characters"
         return bool(self.comparison.cut)
 
     def follow(
@@ -147,9 +152,9 @@ class ComparisonListener:
             case AssistantMessage(tool_calls=calls):
                 verdicts = [*recorded, *[Recorded()] * len(calls)]
                 for call, verdict in zip(calls, verdicts, strict=False):
-                    arguments = encode(call.arguments).decode()[:_MOST_CHARS]
-                    row = ComparedRow(seq=self._seq, id=call.id, tool=call.name)
-                    row.arguments, row.recorded = arguments, verdict
+                    row = ComparedRow(seq=self._seq, id=call.id, tool=call.name, recorded=verdict)
+                    row.arguments = self._shorten(call.arguments)
+                    self._chars += len(verdict.reason)
                     self._calls[call.id] = row
                     self.comparison.rows.append(row)
             case ToolMessage(tool_call_id=call_id):
@@ -167,15 +172,27 @@ class ComparisonListener:
                 seq=self._seq, id=finding.subject, role=finding.role, tool=finding.tool
             )
             self.comparison.rows.append(row)
-        reason = (finding.reason or "")[:_MOST_CHARS]
+        reason = self._shorten(finding.reason or "")
         if finding.outcome in {"refused", "unjudged"}:
             row.note = reason
         elif finding.outcome != "permitted":
             row.verdict, row.reason, row.by = finding.outcome, reason, ", ".join(finding.by)
             changes = finding.changes[:_MOST_CHANGES]
+            shorten = self._shorten
             row.changes = tuple(
-                [(each.path, _text(each.before), _text(each.after)) for each in changes]
+                [
+                    (shorten(each.path), shorten(each.before), shorten(each.after))
+                    for each in changes
+                ]
             )
+
+    def _shorten(self, value: object) -> str:
+        """Return the beginning of a text, or of *value* as JSON; "" for a missing value."""
+        if value is UNSET:
+            return ""
+        text = value if isinstance(value, str) else encode(value).decode()
+        self._chars += len(text[:_MOST_CHARS])
+        return text[:_MOST_CHARS]
 
     def end_session(self, session: str, outcomes: Counter[str]) -> None:
         """Take the end of the session."""
@@ -188,12 +205,6 @@ class ComparisonListener:
 
     def skip(self, kind: str) -> None:
         """Take a line without a message, which no store has."""
-
-
-def _text(value: object) -> str:
-    """Return *value* as a text, "" for a missing one."""
-    text = "" if value is UNSET else value if isinstance(value, str) else encode(value).decode()
-    return text[:_MOST_CHARS]
 
 
 def recorded_verdicts(

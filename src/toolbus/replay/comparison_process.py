@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -50,13 +51,20 @@ def compare_elsewhere(request: ComparisonRequest, report: Callable[[float], obje
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors) as process:  # noqa: S603 - our own program
         assert process.stdin is not None  # noqa: S101 - for mypy: both are pipes
         assert process.stdout is not None  # noqa: S101 - as above
+        # A handler may take the alarm of its process away.
+        timer = threading.Timer(request.seconds + 2 * _GRACE, process.kill)
+        timer.daemon = True
+        timer.start()
         process.stdin.write(msgspec.json.encode(request))
         process.stdin.close()
-        for line in process.stdout:
-            value = msgspec.json.decode(line, type=float | Comparison)
-            if isinstance(value, Comparison):
-                return value
-            report(value)
+        try:
+            for line in process.stdout:
+                value = msgspec.json.decode(line, type=float | Comparison)
+                if isinstance(value, Comparison):
+                    return value
+                report(value)
+        finally:
+            timer.cancel()
     if process.returncode == -signal.SIGALRM:
         return Comparison(failure=f"a handler did not return within {request.seconds:g} s")
     return Comparison(failure=f"a handler ended the process: exit code {process.returncode}")
@@ -97,6 +105,7 @@ def _main() -> None:
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything
         comparison = Comparison(failure=f"{type(error).__name__}: {error}")
     write(comparison)
+    os._exit(0)  # Threads of handlers may go on.
 
 
 if __name__ == "__main__":
