@@ -122,17 +122,21 @@ def running_chromium():
     # Few tests need a browser, and its driver is large.
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch:
+        # There the driver puts the profile, which the browser's user must reach.
+        patch.setenv("TMPDIR", str(scratch))
+        playwright = sync_playwright().start()
+    try:
         browser = playwright.chromium.launch(
             executable_path=program,
             chromium_sandbox=True,
             args=["--font-render-hinting=none"],
             env=environment | {"FONTCONFIG_FILE": str(scratch / "fonts.conf")},
         )
-        try:
-            yield browser
-        finally:
-            browser.close()
+        yield browser
+        browser.close()
+    finally:
+        playwright.stop()
 
 
 def watched_page(browser, look, *, scripts=True):
