@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from toolbus.ui.app import make_app
 from toolbus.ui.locks import UiLocks
-from toolbus.ui.server import PageServer, listen_on_loopback
+from toolbus.ui.server import listen_on_loopback, make_server
 from toolbus.ui.state import UiState
 
 
@@ -102,7 +102,7 @@ def running_ui(
     port = sockets[0].getsockname()[1]
     locks = UiLocks(port, no_answers=no_answers, clock=clock)
     state = UiState(str(address), locks, targets or {})
-    server = PageServer(make(state))
+    server = make_server(make(state))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)))
     thread.start()
     try:

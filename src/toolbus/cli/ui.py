@@ -128,7 +128,7 @@ def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> 
         no_answers = f"answers need a person at the terminal of `toolbus ui`: {error.reason}"
     sockets = server.listen_on_loopback(parsed.port)
     ours = locks.UiLocks(sockets[0].getsockname()[1], no_answers=no_answers)
-    page = server.PageServer(app.make_app(state.UiState(address, ours, targets)))
+    page = server.make_server(app.make_app(state.UiState(address, ours, targets)))
 
     def stop(*_: object) -> None:
         page.should_exit = True

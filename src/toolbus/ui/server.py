@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -14,7 +13,6 @@ from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
 
     from starlette.types import ASGIApp
 
@@ -42,30 +40,22 @@ def listen_on_loopback(port: int = 0) -> list[socket.socket]:
     return sockets
 
 
-class PageServer(uvicorn.Server):
-    """A server of *app* that logs nothing; the command that runs it sets `should_exit`."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        config = uvicorn.Config(
-            app,
-            http=LimitedProtocol,
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS,
-            h11_max_incomplete_event_size=_HEAD_BYTES,
-            timeout_graceful_shutdown=0,  # Streams of events do not end.
-        )
-        super().__init__(config)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the command."""
-        yield
+def make_server(app: ASGIApp) -> uvicorn.Server:
+    """Return a server of *app* that logs nothing and ends if `should_exit` is set."""
+    config = uvicorn.Config(
+        app,
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        timeout_graceful_shutdown=0,  # Streams of events do not end.
+    )
+    return uvicorn.Server(config)
 
 
 class LimitedProtocol(H11Protocol):
