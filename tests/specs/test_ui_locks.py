@@ -313,7 +313,7 @@ def test_slow_requests_are_cut_off(store):
         slow.join()
 
         assert 4 < time.monotonic() - begun < 15
-        assert answers[0].startswith("HTTP/1.1 408 ")
+        assert answers == [""]
         assert ui.get("/x").status == 404
 
 

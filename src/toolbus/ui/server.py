@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-_MOST_CONNECTIONS, _HEAD_BYTES, _HEAD_SECONDS = 100, 2**14, 5.0
+_MOST_CONNECTIONS, _HEAD_BYTES, _SECONDS = 100, 2**14, 5.0
 
 
 def listen_on_loopback(port: int = 0) -> list[socket.socket]:
@@ -59,13 +59,13 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
 
 
 class LimitedProtocol(H11Protocol):
-    """A connection on which the head of its one request must arrive in time."""
+    """A connection on which its one request must arrive in time."""
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the head."""
+        """Wait for the request."""
         super().connection_made(transport)
-        self.loop.call_later(_HEAD_SECONDS, self._end_without_head)
+        self.loop.call_later(_SECONDS, self._end_without_request)
 
-    def _end_without_head(self) -> None:
-        if self.cycle is None:
+    def _end_without_request(self) -> None:
+        if self.cycle is None or self.cycle.more_body:
             self.transport.abort()
