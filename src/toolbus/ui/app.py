@@ -27,7 +27,7 @@ from toolbus.ui import (
     replay_pages,
     session_pages,
 )
-from toolbus.ui.locks import form_of
+from toolbus.ui.locks import WAY_IN, form_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
@@ -44,17 +44,16 @@ logger = logging.getLogger("toolbus")
 
 _HEADERS = {
     "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",  # A page has its own.
     "connection": "close",  # The server limits the time of a connection's first request alone.
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _FORM = "application/x-www-form-urlencoded"
 _MOST_BYTES, _MOST_FIELDS = 2**16, 100
-_ENTER, _EVENTS = "/enter", "/events"
-_WAY_IN = "open the link on the terminal of `toolbus ui`, or press Enter there for a new link"
+_ENTER = "/enter"
 
 
 def make_app(state: UiState) -> LockedApp:
@@ -96,8 +95,8 @@ class LockedApp:
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
-                headers.update(_HEADERS)
-                headers.setdefault("content-security-policy", _POLICY)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         request, app = Request(scope, receive), self._app
@@ -117,14 +116,14 @@ def check_request(request: Request, locks: UiLocks) -> None:
     """Raise `HTTPException` unless *request* may read the page, or post to it."""
     hosts = request.headers.getlist("host")
     if hosts not in ([locks.host], [locks.numeric_host]):
-        raise HTTPException(421, f"this address is not the page's; {_WAY_IN}")
+        raise HTTPException(421, f"this address is not the page's; {WAY_IN}")
     if is_foreign(request, hosts[0]):
-        raise HTTPException(403, f"another page sent this request; {_WAY_IN}")
+        raise HTTPException(403, f"another page sent this request; {WAY_IN}")
     if request.scope["path"] == _ENTER:
         return
     login = locks.find_login(request.cookies.get(locks.cookie_name, ""), hosts[0])
     if login is None:
-        raise HTTPException(401, f"this browser is not logged in; {_WAY_IN}")
+        raise HTTPException(401, f"this browser is not logged in; {WAY_IN}")
     if request.method == "POST" and login.host == locks.numeric_host:
         raise HTTPException(403, locks.reason_not_to_answer(login))
     request.scope["toolbus.login"] = login
@@ -144,7 +143,7 @@ def is_foreign(request: Request, host: str) -> bool:
     if site in {None, "none", "same-origin"}:
         return origin is not None and not is_ours
     is_link = (mode, purpose) == ("navigate", "document")
-    return not is_link or request.scope["path"] == _EVENTS
+    return not is_link or request.scope["path"] == "/events"
 
 
 async def _read_form(request: Request) -> dict[str, str]:
@@ -170,13 +169,13 @@ def _entry_routes(locks: UiLocks) -> list[BaseRoute]:
 
     def show_entry(request: Request) -> Response:
         code = request.query_params.get("code", "")
-        reason = "This link logs in one browser, once." if code else f"the link is cut; {_WAY_IN}"
-        return notice(request, 200, reason, code=code)
+        reason = "This link logs in one browser, once."
+        return page(request, "notice.html", reason=reason, code=code)
 
     def enter(request: Request) -> Response:
         login = locks.enter(form_of(request).get("code", ""), request.headers["host"])
         if isinstance(login, str):
-            return notice(request, 403, login)
+            raise HTTPException(403, login)
         response = RedirectResponse("/", 303)
         response.set_cookie(locks.cookie_name, login.cookie, httponly=True, samesite="strict")
         return response
@@ -184,14 +183,11 @@ def _entry_routes(locks: UiLocks) -> list[BaseRoute]:
     return [Route(_ENTER, show_entry), Route(_ENTER, enter, methods=["POST"])]
 
 
-def notice(request: Request, status: int, reason: str, *, code: str = "") -> Response:
-    """Return a page with *reason* for the person, and with *code* the button that logs in."""
-    return page(request, "notice.html", status, reason=reason, code=code)
-
-
 def _show_error(request: Request, error: Exception) -> Response:
+    """Return a page with the reason of *error*, which for a fault is on the terminal."""
+    status, reason = 500, "the page failed; the terminal of `toolbus ui` shows the error"
     if isinstance(error, HTTPException):
-        return notice(request, error.status_code, error.detail)
-    if isinstance(error, ToolbusError):
-        return notice(request, 500, str(error))
-    return notice(request, 500, "the page failed; the terminal of `toolbus ui` shows the error")
+        status, reason = error.status_code, error.detail
+    elif isinstance(error, ToolbusError):
+        reason = str(error)
+    return page(request, "notice.html", status, reason=reason)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 LINK_SECONDS = 300.0
+WAY_IN = "press Enter at the terminal of `toolbus ui` for a new link"
 _LINK_TRIES = 100
-_RENEW = "press Enter at the terminal of `toolbus ui` for a new link"
 
 
 class PageLogin(NamedTuple):
@@ -78,7 +78,7 @@ class UiLocks:
             self._wrong += 1
             if self._wrong >= _LINK_TRIES:
                 self._void.setdefault(self._link, "too many wrong links were tried")
-            return f"{self._void.get(link, 'this link is unknown')}; {_RENEW}"
+            return f"{self._void.get(link, 'this link is unknown')}; {WAY_IN}"
 
     def find_login(self, cookie: str, host: str) -> PageLogin | None:
         """Return the login of *cookie* if it was made for *host*."""
