@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from toolbus.approvals.question_lookup import read_times
+from toolbus.history.session_index import SessionIndex, following
+from toolbus.redaction.placeholders import kinds_in
 from toolbus.ui.app import make_app
 from toolbus.ui.locks import UiLocks
 from toolbus.ui.server import listen_on_loopback, make_server
@@ -101,14 +104,16 @@ def running_ui(
     sockets = listen_on_loopback()
     port = sockets[0].getsockname()[1]
     locks = UiLocks(port, no_answers=no_answers, clock=clock)
-    state = UiState(str(address), locks, targets or {})
+    sessions = SessionIndex(kinds_in, read_times)
+    state = UiState(str(address), locks, sessions, targets or {})
     server = make_server(make(state))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)))
     thread.start()
     try:
         ui = RunningUi(port, locks, locks.numeric_host if numeric else locks.host)
         ui.log_in()
-        yield ui
+        with following(state.address, sessions):
+            yield ui
     finally:
         server.should_exit = True
         thread.join()

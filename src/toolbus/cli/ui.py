@@ -13,11 +13,14 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.approvals.question_lookup import read_times
 from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.parser import make_parser, whole_number
 from toolbus.config.targets import load
+from toolbus.history.session_index import SessionIndex, following
 from toolbus.presence.answer_code import reader_of_terminal
 from toolbus.presence.person import NotInteractiveError, PersonTerminal, person_terminal
+from toolbus.redaction.placeholders import kinds_in
 from toolbus.settings.extras import needs_extra
 from toolbus.settings.private_files import write_private
 from toolbus.settings.usage_error import UsageError
@@ -128,7 +131,8 @@ def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> 
         no_answers = f"answers need a person at the terminal of `toolbus ui`: {error.reason}"
     sockets = server.listen_on_loopback(parsed.port)
     ours = locks.UiLocks(sockets[0].getsockname()[1], no_answers=no_answers)
-    page = server.make_server(app.make_app(state.UiState(address, ours, targets)))
+    sessions = SessionIndex(kinds_in, read_times)
+    page = server.make_server(app.make_app(state.UiState(address, ours, sessions, targets)))
 
     def stop(*_: object) -> None:
         page.should_exit = True
@@ -138,6 +142,7 @@ def _show_page(parsed: argparse.Namespace, output: Output, stack: ExitStack) -> 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="toolbus-ui-"))
     entry = _PageEntry(ours, Path(folder) / "open.html", terminal)
     entry.renew()
+    stack.enter_context(following(address, sessions))
     runner = stack.enter_context(asyncio.Runner())
     if terminal is None:
         output.write(f"to log in, open {entry.file} in a browser\n")

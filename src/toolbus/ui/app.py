@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -14,10 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from toolbus.approvals.question_lookup import PendingCount, read_times
+from toolbus.approvals.question_lookup import PendingCount
 from toolbus.errors import ToolbusError
-from toolbus.history.session_index import SessionIndex, following
-from toolbus.redaction.placeholders import kinds_in
 from toolbus.ui import (
     diff_pages,
     figure_pages,
@@ -31,8 +28,6 @@ from toolbus.ui.locks import WAY_IN, form_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.responses import Response
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -58,23 +53,18 @@ _ENTER = "/enter"
 
 def make_app(state: UiState) -> LockedApp:
     """Return the application for *state*."""
-    routes: list[BaseRoute] = _entry_routes(state.locks)
-    routes += live_pages.routes(state)
-    routes += replay_pages.routes(state)
-    routes += session_pages.routes(state)
-    routes += question_views.routes(state)
-    routes += diff_pages.routes(state)
-    index = SessionIndex(kinds_in, read_times)
-    routes += [*list_pages.routes(state, index), *figure_pages.routes(index)]
-
-    @asynccontextmanager
-    async def follow_store(_: Starlette) -> AsyncIterator[None]:
-        with following(state.address, index):
-            yield
-
-    errors = (HTTPException, ToolbusError, Exception)
-    handlers: Any = dict.fromkeys(errors, _show_error)
-    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=follow_store)
+    routes = [
+        *_entry_routes(state.locks),
+        *list_pages.routes(state),
+        *session_pages.routes(state),
+        *live_pages.routes(state),
+        *question_views.routes(state),
+        *replay_pages.routes(state),
+        *diff_pages.routes(state),
+        *figure_pages.routes(state),
+    ]
+    handlers: Any = dict.fromkeys((HTTPException, ToolbusError, Exception), _show_error)
+    app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     app.state.count_pending = PendingCount(state.reading)
     return LockedApp(app, state.locks)
@@ -88,9 +78,6 @@ class LockedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from toolbus.history.figures import Figures
-    from toolbus.history.session_index import IndexView, SessionIndex
+    from toolbus.history.session_index import IndexView
     from toolbus.ui.plots import BarPlot
+    from toolbus.ui.state import UiState
 
 _WAITS = {"10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3_600, "1 d": 86_400}
 
 
-def routes(index: SessionIndex) -> list[BaseRoute]:
+def routes(state: UiState) -> list[BaseRoute]:
     """Return the route of the figures."""
 
     def show_figures(request: Request) -> Response:
-        view = index.view
+        view = state.sessions.view
         plots = (*_plot_handlers(view.figures), *_plot_questions(view))
         return page(request, "figures.html", view=view, plots=plots)
 

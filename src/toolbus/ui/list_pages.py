@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
-    from toolbus.history.session_index import SessionIndex
     from toolbus.ui.state import UiState
 
 _PAGE = 50
@@ -29,12 +28,12 @@ _CHOICES = 100
 """The most choices of a filter."""
 
 
-def routes(state: UiState, index: SessionIndex) -> list[BaseRoute]:
+def routes(state: UiState) -> list[BaseRoute]:
     """Return the route of the list."""
 
     def show_list(request: Request) -> Response:
         wanted, number, now_ns = _read_filter(request), _read_number(request), time.time_ns()
-        view, start = index.view, (number - 1) * _PAGE
+        view, start = state.sessions.view, (number - 1) * _PAGE
         if wanted == SessionFilter():
             with state.reading() as reader:
                 rows = reader.recent_sessions(_PAGE + 1, start)

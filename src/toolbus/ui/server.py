@@ -46,7 +46,7 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
         app,
         http=LimitedProtocol,
         ws="none",
-        lifespan="on",
+        lifespan="off",
         log_config=None,
         log_level="critical",
         proxy_headers=False,

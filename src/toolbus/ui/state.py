@@ -10,6 +10,7 @@ from toolbus.store.store_factory import open_reader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from toolbus.history.session_index import SessionIndex
     from toolbus.store.sql_reader import SqlReader
     from toolbus.ui.locks import UiLocks
 
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 class UiState(NamedTuple):
     """The store at *address*, and *targets* for replays: files named on the command line, by name.
 
-    *locks* judge each request before a route gets it.
+    *locks* judge each request before a route gets it; *sessions* follows the store.
 
     Routes that read the store are plain functions, which Starlette runs in threads.
     """
 
     address: str
     locks: UiLocks
+    sessions: SessionIndex
     targets: Mapping[str, str] = {}
 
     @contextmanager
