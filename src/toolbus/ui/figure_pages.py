@@ -1,93 +1,127 @@
-"""The figures over all sessions, as plots with their numbers."""
+"""The figures over all sessions: tables with a bar in each row."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.routing import Route
 
 from toolbus.history.durations import duration_of, rough_duration
 from toolbus.history.figures import Durations
-from toolbus.ui.plots import plot_bars
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
     from toolbus.history.figures import Figures
+<<<<<<< HEAD
     from toolbus.history.session_index import IndexView
     from toolbus.ui.plots import BarPlot
     from toolbus.ui.state import UiState
+=======
+    from toolbus.history.session_index import IndexView, SessionIndex
+>>>>>>> 53fb62b0 (A figure is one table with a bar in each row: its numbers stand beside the bars, not below them once more)
 
 _WAITS = {"10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3_600, "1 d": 86_400}
 
 
+<<<<<<< HEAD
 def routes(state: UiState) -> list[BaseRoute]:
     """Return the route of the figures."""
 
     def show_figures(request: Request) -> Response:
         view = state.sessions.view
         plots = (*_plot_handlers(view.figures), *_plot_questions(view))
+=======
+class PlotRow(NamedTuple):
+    """A row of a plot: the *parts* of its bar by kind, and its numbers by column."""
+
+    label: str
+    parts: Mapping[str, int]
+    cells: dict[str, str]
+
+    @property
+    def length(self) -> int:
+        """The length of the bar."""
+        return sum(self.parts.values())
+
+
+class Plot(NamedTuple):
+    """The *rows* of a plot, and a *note* on its numbers."""
+
+    title: str
+    rows: list[PlotRow]
+    note: str = ""
+
+
+def routes(index: SessionIndex) -> list[BaseRoute]:
+    """Return the route of the figures."""
+
+    def show_figures(request: Request) -> Response:
+        view = index.view
+        plots = [*_handler_plots(view.figures), *_question_plots(view)]
+>>>>>>> 53fb62b0 (A figure is one table with a bar in each row: its numbers stand beside the bars, not below them once more)
         return page(request, "figures.html", view=view, plots=plots)
 
     return [Route("/figures", show_figures)]
 
 
-def _plot_handlers(figures: Figures) -> tuple[BarPlot, ...]:
-    """Return the plots of calls, of the handlers' costs and effects, and of hidden values."""
-    times, facts = {}, {}
+def count_rows(counts: Mapping[str, Mapping[str, int]]) -> list[PlotRow]:
+    """Return a row of *counts* by kind for each label, the longest first, none without a count."""
+    sums = Counter[str]()
+    for parts in counts.values():
+        sums.update(parts)
+    rows = []
+    for label, parts in counts.items():
+        numbers = {kind: parts.get(kind, 0) for kind, _ in sums.most_common()}
+        columns = {"total": sum(parts.values()), **numbers} if len(numbers) > 1 else numbers
+        rows.append(PlotRow(label, numbers, {name: f"{n:,}" for name, n in columns.items()}))
+    return _longest_first(rows)
+
+
+def _longest_first(rows: list[PlotRow]) -> list[PlotRow]:
+    return sorted([row for row in rows if row.length], key=lambda row: -row.length)
+
+
+def _handler_plots(figures: Figures) -> Iterator[Plot]:
+    """Yield the plots of calls, of the handlers' costs and effects, and of hidden values."""
+    yield Plot("Calls by tool and status", count_rows(figures.calls))
+    times = []
     for name, handler in figures.handlers.items():
         spans = handler.durations
-        times[name] = {"time": spans.total_ns}
-        quantiles = {"median": spans.quantile(0.5), "95 %": spans.quantile(0.95)}
-        facts[name] = {"runs": f"{spans.count:,}"}
-        facts[name] |= {share: duration_of(span) for share, span in quantiles.items()}
+        shares = {"median": spans.quantile(0.5), "95 %": spans.quantile(0.95)}
+        shown = {"time": spans.total_ns, **shares}
+        cells = {column: duration_of(time_ns) for column, time_ns in shown.items()}
+        cells["runs"] = f"{spans.count:,}"
+        times.append(PlotRow(name, {"time": spans.total_ns}, cells))
+    note = "The median and 95 % are within 4 %."
+    yield Plot("Time of handlers", _longest_first(times), note)
     effects = {name: handler.effects for name, handler in figures.handlers.items()}
-    messages = {kind: {"messages": f"{n:,}"} for kind, n in figures.messages.items()}
-    values = {kind: {"values": figures.values[kind]} for kind in messages}
+    yield Plot("Effects of handlers", count_rows(effects))
+    hidden = count_rows({kind: {"values": count} for kind, count in figures.values.items()})
+    for row in hidden:
+        row.cells["messages"] = f"{figures.messages[row.label]:,}"
     note = "Counted are placeholders in stored messages, and texts that look like them."
-    return (
-        plot_bars("Calls by tool and status", _by_height(figures.calls)),
-        plot_bars(
-            "Time of handlers",
-            _by_height(times),
-            text_of=duration_of,
-            facts=facts,
-            note="The median and 95 % are within 4 %.",
-        ),
-        plot_bars("Effects of handlers", _by_height(effects)),
-        plot_bars("Hidden values by kind", _by_height(values), facts=messages, note=note),
-    )
+    yield Plot("Hidden values by kind", hidden, note)
 
 
-def _plot_questions(view: IndexView) -> tuple[BarPlot, BarPlot]:
-    """Return the plots of the questions by state, and of the time until their answers."""
+def _question_plots(view: IndexView) -> Iterator[Plot]:
+    """Yield the plots of the questions by state, and of the time until their answers."""
     states, waited = Counter[str](), Durations()
     for questions in [entry.questions for entry in view.entries.values()]:
         if questions.states:
             states.update(questions.states)
             waited.merge(questions.waited)
-    waits, below = {}, 0
-    for text, seconds in _WAITS.items():
-        count = waited.count_below(seconds * 10**9)
-        waits[f"less than {text}"], below = {"answers": count - below}, count
-    waits["longer"] = {"answers": waited.count - below}
+    counts = {state: {"questions": count} for state, count in states.items()}
+    yield Plot("Questions by state", count_rows(counts))
+    waits = {f"less than {span}": waited.count_below(10**9 * size) for span, size in _WAITS.items()}
+    waits["in all"] = waited.count
+    rows = [PlotRow(text, {"answers": n}, {"answers": f"{n:,}"}) for text, n in waits.items()]
     median, late = (rough_duration(waited.quantile(share)) for share in (0.5, 0.95))
     note = f"Median {median}, 95 % {late}; answers by a grant are left out."
-    return (
-        plot_bars(
-            "Questions by state", {state: {"questions": n} for state, n in states.most_common()}
-        ),
-        plot_bars("Time until an answer", waits if waited.count else {}, note=note),
-    )
-
-
-def _by_height(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """Return *counts* with the highest bar first, without bars of no height."""
-    ordered = sorted(counts.items(), key=lambda item: -sum(item[1].values()))
-    return {label: parts for label, parts in ordered if any(parts.values())}
+    yield Plot("Time until an answer", rows if waited.count else [], note)
