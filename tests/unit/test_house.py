@@ -32,32 +32,35 @@ RATCHETS = {
 ROOMS = {
     "": (3, 447),
     "agent": (14, 2702),
-    "approvals": (19, 3092),
+    "approvals": (21, 3639),
     "bridges": (46, 8237),
     "bus": (21, 3702),
-    "cli": (65, 9748),
+    "cli": (64, 9714),
     "components": (11, 1872),
-    "config": (16, 2315),
+    "config": (16, 2373),
     "events": (7, 1078),
-    "formats": (23, 2980),
+    "formats": (24, 3042),
+    "history": (17, 2561),
     "hosts": (52, 7386),
     "http": (4, 940),
-    "mcp": (72, 11332),
+    "mcp": (73, 11388),
     "messages": (12, 1776),
     "models": (7, 535),
+    "otel": (4, 400),
     "policy": (71, 14130),
-    "presence": (3, 325),
+    "presence": (4, 423),
     "providers": (9, 839),
-    "redaction": (36, 6878),
-    "replay": (7, 1053),
+    "redaction": (36, 6883),
+    "replay": (9, 1398),
     "settings": (13, 981),
-    "store": (40, 5850),
+    "store": (40, 5849),
     "tasks": (3, 196),
     "testing": (18, 3013),
     "toml": (5, 333),
     "tools": (18, 3000),
     "transcript": (5, 863),
     "truncation": (8, 1047),
+    "ui": (15, 1308),
     "workspace": (9, 942),
 }
 """By room the files and lines that it has at most today."""
@@ -75,7 +78,7 @@ BUDGETS = {
     ("components",): (1797, 1350),
     ("tools",): (3000, 2100),
     ("agent", "transcript", "tasks"): (3598, 2900),
-    ("store",): (2985, 2700),
+    ("store",): (2984, 2700),
     ("models",): (535, 700),
     ("settings",): (571, 750),
 }
@@ -83,7 +86,7 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19353, 16800)
+CORE_LINES = (19352, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {

@@ -19,25 +19,12 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from toolbus.history.figures import Figures
-<<<<<<< HEAD
     from toolbus.history.session_index import IndexView
-    from toolbus.ui.plots import BarPlot
     from toolbus.ui.state import UiState
-=======
-    from toolbus.history.session_index import IndexView, SessionIndex
->>>>>>> 53fb62b0 (A figure is one table with a bar in each row: its numbers stand beside the bars, not below them once more)
 
 _WAITS = {"10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3_600, "1 d": 86_400}
 
 
-<<<<<<< HEAD
-def routes(state: UiState) -> list[BaseRoute]:
-    """Return the route of the figures."""
-
-    def show_figures(request: Request) -> Response:
-        view = state.sessions.view
-        plots = (*_plot_handlers(view.figures), *_plot_questions(view))
-=======
 class PlotRow(NamedTuple):
     """A row of a plot: the *parts* of its bar by kind, and its numbers by column."""
 
@@ -59,13 +46,12 @@ class Plot(NamedTuple):
     note: str = ""
 
 
-def routes(index: SessionIndex) -> list[BaseRoute]:
+def routes(state: UiState) -> list[BaseRoute]:
     """Return the route of the figures."""
 
     def show_figures(request: Request) -> Response:
-        view = index.view
+        view = state.sessions.view
         plots = [*_handler_plots(view.figures), *_question_plots(view)]
->>>>>>> 53fb62b0 (A figure is one table with a bar in each row: its numbers stand beside the bars, not below them once more)
         return page(request, "figures.html", view=view, plots=plots)
 
     return [Route("/figures", show_figures)]
