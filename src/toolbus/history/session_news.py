@@ -10,6 +10,8 @@ from toolbus.history.timeline import read_timeline
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolbus.history.timeline import Timeline, Turn
     from toolbus.store.sql_reader import SqlReader
 
@@ -29,10 +31,6 @@ class NewsPart(NamedTuple):
     timeline: Timeline
     skipped: range = range(0)
 
-    def __bool__(self) -> bool:
-        """Return whether there are any news."""
-        return bool(self.timeline.turns or self.skipped)
-
 
 class SessionNews:
     """The news of a session for a display of its messages *start* + 1 to *end*.
@@ -47,20 +45,27 @@ class SessionNews:
         self._is_cut = self._start > start
         self._unsettled: dict[str, Turn] = {}
 
-    def read_on(self, reader: SqlReader) -> NewsPart:
-        """Return the news since the previous call; raises `UsageError` without the session."""
+    def read_on(self, reader: SqlReader) -> Iterator[NewsPart]:
+        """Yield the news since the previous call; raises `UsageError` without the session."""
         session = reader.session(self._session_id)
         if session is None:
             raise UsageError(f"no session {self._session_id!r}")
-        skipped = range(0)
+        skipped, has_more = range(0), True
         if session.messages - self._end > BACKLOG:
             self._start = session.messages - BACKLOG // 2
             skipped = range(self._end + 1, self._start + 1)
             self._end, self._is_cut = self._start, False
-        timeline = read_timeline(reader, session, self._start, 2 * BACKLOG)
-        turns = self._changed_turns(timeline)
-        self._end = timeline.end
-        return NewsPart(replace(timeline, turns=turns, damage=()), skipped)
+        while has_more:
+            timeline = read_timeline(reader, session, self._start, 2 * BACKLOG)
+            if timeline.has_more and timeline.end <= self._end:
+                # Large messages: those that are known fill the part.
+                self._unsettled = {}
+                timeline = read_timeline(reader, session, self._end, 2 * BACKLOG)
+            turns = self._changed_turns(timeline)
+            self._end, has_more = timeline.end, timeline.has_more
+            if turns or skipped:
+                yield NewsPart(replace(timeline, turns=turns, damage=()), skipped)
+            skipped = range(0)
 
     def _changed_turns(self, timeline: Timeline) -> tuple[Turn, ...]:
         known, self._unsettled, self._start = self._unsettled, {}, timeline.end

@@ -78,11 +78,11 @@ def _refuse(reason: str) -> Response:
 
 
 def _tell_turns(news: SessionNews, reader: SqlReader) -> list[str]:
-    part = news.read_on(reader)
-    if not part:
-        return _tell_change(reader)
-    html = render("turns.html", timeline=part.timeline, skipped=part.skipped, live=True)
-    return [encode_event("turns", html, part.timeline.end)]
+    events = []
+    for timeline, skipped in news.read_on(reader):
+        html = render("turns.html", timeline=timeline, skipped=skipped, live=True)
+        events.append(encode_event("turns", html, timeline.end))
+    return events or _tell_change(reader)
 
 
 def _tell_change(reader: SqlReader) -> list[str]:

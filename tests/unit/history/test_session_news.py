@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from toolbus import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
+from toolbus.history import timeline
 from toolbus.history.session_news import BACKLOG, SessionNews
 from toolbus.settings.usage_error import UsageError
 from toolbus.store import AppendRequest
@@ -35,6 +36,13 @@ def said(number):
     return UserMessage(id=f"m-{number}", content=f"words {number}")
 
 
+def told(news, reader):
+    """Return the news as one part, or None."""
+    parts = list(news.read_on(reader))
+    assert len(parts) < 2
+    return parts[0] if parts else None
+
+
 def numbers(part):
     """Return the numbers of the first messages of the turns in *part*."""
     return [turn.messages[0].seq for turn in part.timeline.turns]
@@ -58,37 +66,37 @@ def answered(call_id):
 def test_new_turns_are_told_once(reader, add):
     news = SessionNews("s")
 
-    assert numbers(news.read_on(reader)) == [1, 2]
-    assert not news.read_on(reader)
+    assert numbers(told(news, reader)) == [1, 2]
+    assert not told(news, reader)
     add(said(3))
-    part = news.read_on(reader)
+    part = told(news, reader)
     assert (numbers(part), part.timeline.end) == ([3], 3)
 
 
 def test_the_last_turn_on_display_is_told_again(reader):
-    assert numbers(SessionNews("s", 0, 1).read_on(reader)) == [2]
-    assert numbers(SessionNews("s", 0, 2).read_on(reader)) == [2]
+    assert numbers(told(SessionNews("s", 0, 1), reader)) == [2]
+    assert numbers(told(SessionNews("s", 0, 2), reader)) == [2]
 
 
 def test_an_answer_is_news_of_the_turn_of_its_call(reader, add):
     add(called("c-1"), said(4))
     news = SessionNews("s", 0, 2)
-    assert numbers(news.read_on(reader)) == [3, 4]
+    assert numbers(told(news, reader)) == [3, 4]
 
     add(said(5), answered("c-1"))
 
-    part = news.read_on(reader)
+    part = told(news, reader)
     assert (numbers(part), part.timeline.end) == ([3, 5], 6)
     assert part.timeline.turns[0].messages[0].calls[0].answer.seq == 6
-    assert not news.read_on(reader)
+    assert not told(news, reader)
 
 
 def test_messages_of_a_burst_are_skipped(reader, add):
     news = SessionNews("s", 0, 2)
-    news.read_on(reader)
+    told(news, reader)
     add(*[said(number) for number in range(3, 3 + BACKLOG + 1)])
 
-    part = news.read_on(reader)
+    part = told(news, reader)
 
     assert part.skipped == range(3, 104)
     assert numbers(part) == list(range(104, 204))
@@ -96,10 +104,10 @@ def test_messages_of_a_burst_are_skipped(reader, add):
 
 def test_as_many_messages_as_may_wait_are_not_skipped(reader, add):
     news = SessionNews("s", 0, 2)
-    news.read_on(reader)
+    told(news, reader)
     add(*[said(number) for number in range(3, 3 + BACKLOG)])
 
-    part = news.read_on(reader)
+    part = told(news, reader)
 
     assert not part.skipped
     assert numbers(part) == list(range(3, 203))
@@ -109,9 +117,33 @@ def test_an_incomplete_turn_on_display_is_not_told(reader, add):
     add(called("c-1"), *[said(number) for number in range(4, 4 + BACKLOG)])
 
     # The first of the messages that are read again has an open call.
-    assert numbers(SessionNews("s", 0, 202).read_on(reader)) == [203]
+    assert numbers(told(SessionNews("s", 0, 202), reader)) == [203]
 
 
 def test_an_unknown_session_is_named(reader):
     with pytest.raises(UsageError, match="no session 'other'"):
-        SessionNews("other").read_on(reader)
+        told(SessionNews("other"), reader)
+
+
+def test_large_messages_come_in_parts(reader, add, monkeypatch):
+    monkeypatch.setattr(timeline, "_MOST_BYTES", 200)
+    news = SessionNews("s", 0, 2)
+    add(*[said(number) for number in range(3, 9)])
+
+    parts = list(news.read_on(reader))
+
+    assert len(parts) > 2
+    assert [number for part in parts for number in numbers(part)] == [3, 4, 5, 6, 7, 8]
+    assert not list(news.read_on(reader))
+
+
+def test_a_large_turn_goes_on_behind_its_first_part(reader, add, monkeypatch):
+    monkeypatch.setattr(timeline, "_MOST_BYTES", 700)
+    add(called("c-1"), called("c-2"), said(5))
+    news = SessionNews("s", 0, 0)
+    list(news.read_on(reader))
+
+    add(answered("c-1"), said(7), said(8), said(9), said(10))
+
+    seen = {number for part in news.read_on(reader) for number in numbers(part)}
+    assert {7, 8, 9, 10} <= seen
