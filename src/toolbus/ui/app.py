@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from toolbus.approvals.question_lookup import PendingCount
 from toolbus.errors import ToolbusError
+from toolbus.settings.usage_error import UsageError
 from toolbus.ui import (
     diff_pages,
     figure_pages,
@@ -49,6 +50,7 @@ _HEADERS = {
 _FORM = "application/x-www-form-urlencoded"
 _MOST_BYTES, _MOST_FIELDS = 2**16, 100
 _ENTER = "/enter"
+_ERRORS = (HTTPException, ToolbusError, UsageError, Exception)
 
 
 def make_app(state: UiState) -> LockedApp:
@@ -63,7 +65,7 @@ def make_app(state: UiState) -> LockedApp:
         *diff_pages.routes(state),
         *figure_pages.routes(state),
     ]
-    handlers: Any = dict.fromkeys((HTTPException, ToolbusError, Exception), _show_error)
+    handlers: Any = dict.fromkeys(_ERRORS, _show_error)
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     app.state.count_pending = PendingCount(state.reading)
@@ -175,6 +177,6 @@ def _show_error(request: Request, error: Exception) -> Response:
     status, reason = 500, "the page failed; the terminal of `toolbus ui` shows the error"
     if isinstance(error, HTTPException):
         status, reason = error.status_code, error.detail
-    elif isinstance(error, ToolbusError):
-        reason = str(error)
+    elif isinstance(error, (ToolbusError, UsageError)):
+        status, reason = 404 if isinstance(error, UsageError) else 500, str(error)
     return page(request, "notice.html", status, reason=reason)

@@ -14,7 +14,6 @@ from toolbus.history.session_differences import compare_sessions
 from toolbus.history.session_figures import compare_figures
 from toolbus.history.timeline import join_parts, read_parts
 from toolbus.redaction.placeholders import evened
-from toolbus.settings.usage_error import UsageError
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
@@ -60,11 +59,8 @@ def routes(state: UiState) -> list[BaseRoute]:
 
 
 def _comparison(reader: SqlReader, first: str, second: str) -> SessionComparison:
-    """Return the comparison of two sessions; raises `HTTPException` if it is impossible."""
-    try:
-        rows = find_session(reader, first), find_session(reader, second)
-    except UsageError as error:
-        raise HTTPException(404, str(error)) from None
+    """Return the comparison of two sessions; raises `HTTPException` if they are too long."""
+    rows = find_session(reader, first), find_session(reader, second)
     if sum([row.messages for row in rows]) > _MOST_MESSAGES:
         raise HTTPException(413, "these sessions are too long for a page: see `toolbus diff`")
     before, after = (join_parts(read_parts(reader, row)) for row in rows)

@@ -11,12 +11,12 @@ import secrets
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
 from toolbus.approvals.page_answers import answer_from_page, page_question, read_page_answer
 from toolbus.approvals.question_lookup import read_overview
+from toolbus.history.lookup import find_session
 from toolbus.presence.person import person_name
 from toolbus.store.store_factory import open_store
 from toolbus.ui.locks import form_of, login_of
@@ -55,9 +55,7 @@ def routes(state: UiState) -> list[BaseRoute]:
     def show_questions(request: Request) -> Response:
         name = request.query_params.get("session", "")
         with state.reading() as reader:
-            session = reader.session(name) if name else None
-            if name and session is None:
-                raise HTTPException(404, f"no session {name!r}")
+            session = find_session(reader, name) if name else None
             overview = read_overview(reader, time.time_ns(), session)
         views = views_of(state, request, overview)
         if request.query_params.get("part"):

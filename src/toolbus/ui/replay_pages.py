@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
+from toolbus.history.lookup import find_session
 from toolbus.replay.comparison import Comparison
 from toolbus.replay.comparison_process import ComparisonRequest, compare_elsewhere
 from toolbus.ui.filters import address
@@ -55,8 +56,7 @@ class _Replays:
         """Return the form, with the progress or the result of the latest replay."""
         session, run = request.path_params["session"], self._run
         with self._state.reading() as reader:
-            if reader.session(session) is None:
-                raise HTTPException(404, f"no session {session!r}")
+            session = find_session(reader, session).id
         token = self._state.locks.form_token(login_of(request), "replay", session)
         comparison = run.comparison if run.session == session else None
         values = _table(comparison or Comparison(), request)

@@ -16,7 +16,6 @@ from toolbus.history.entry_texts import MOST_CALLS, strip
 from toolbus.history.lookup import find_match, find_session
 from toolbus.history.message_history import history_of
 from toolbus.history.timeline import MessageEntry, Timeline, read_timeline
-from toolbus.settings.usage_error import UsageError
 from toolbus.ui.question_views import views_of
 from toolbus.ui.responses import fragment, page
 
@@ -42,9 +41,7 @@ def routes(state: UiState) -> list[BaseRoute]:
         (name,) = _names(request, 1)
         after = _number(request.query_params.get("after", "0"))
         with state.reading() as reader:
-            session = reader.session(name)
-            if session is None:
-                raise HTTPException(404, f"no session {name!r}")
+            session = find_session(reader, name)
             timeline = read_timeline(reader, session, after, _MOST_MESSAGES)
             if request.query_params.get("part"):
                 return fragment("part.html", parts=[shorten(timeline)])
@@ -65,11 +62,8 @@ def routes(state: UiState) -> list[BaseRoute]:
     def show_entry(request: Request, kind: IdKind) -> HTMLResponse:
         session_name, name = _names(request, 2)
         with state.reading() as reader:
-            try:
-                session = find_session(reader, session_name)
-                history = history_of(reader, find_match(reader, kind, name, session))
-            except UsageError as error:
-                raise HTTPException(404, str(error)) from None
+            session = find_session(reader, session_name)
+            history = history_of(reader, find_match(reader, kind, name, session))
         title = f"Call {name}" if kind == "call" else f"{history.role or 'refused'} message {name}"
         return page(request, "entry.html", history=history, title=title.capitalize())
 
@@ -113,7 +107,7 @@ def _nodes_of(entry: MessageEntry) -> int:
 def _names(request: Request, count: int) -> list[str]:
     """Return *count* ids from the path: they may contain "/" in its quoted form."""
     quoted = request.scope["raw_path"].decode("ascii").split("/", count + 1)[2:]
-    if len(quoted) < count:
+    if len(quoted) < count or not all(quoted):
         raise HTTPException(404, "the address has no id")
     return [unquote(name) for name in quoted]
 
