@@ -13,7 +13,7 @@ from toolbus.bridges.frameworks import FRAMEWORKS
 TABLE = Path(toolbus.__file__).parent / "cli/guide/bridges.md"
 README = Path(__file__).parents[2] / "README.md"
 MARK = "| scenario |"
-HEAD = 8
+HEAD = 6
 """The number of rows in the README."""
 YES, WRAPPED, NO, UNASKED = "yes", "wrapped", "no", "n/a"
 LETTERS = {YES: "y", WRAPPED: "w", NO: "-", UNASKED: "."}
