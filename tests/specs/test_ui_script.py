@@ -107,8 +107,10 @@ def test_the_list_of_sessions_follows(address, page):
     page.wait_for_selector("tbody tr:has-text('another')")
 
 
-def test_a_new_question_appears(address, ui, page):
-    page.goto(f"{ui.url}/questions")
+@pytest.mark.parametrize("path", ["questions", "sessions/release-notes"])
+def test_a_new_question_appears(address, ui, page, path):
+    append(address, *messages(3, 250), session="release-notes")
+    page.goto(f"{ui.url}/{path}")
     assert page.locator("#waiting article").count() == 0
 
     async def ask():

@@ -8,7 +8,7 @@ const byId = (id) => document.getElementById(id);
 const parse = (html) => Object.assign(document.createElement("template"), { innerHTML: html }).content;
 const count = (element) => element.querySelectorAll("*").length + 1;
 const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 60;
-const path = region()?.dataset.events ?? (byId("waiting") ? "/events?questions=1" : "");
+const path = region()?.dataset.events ?? (byId("waiting") ? "/events" : "");
 const stream = path && new URL(path, location);
 document.body.insertAdjacentHTML("beforeend", `<aside class="live" aria-label="News">
 <a hidden></a><p class="reason asked" role="status"></p><p class="unseen" role="status"></p></aside>
@@ -129,8 +129,9 @@ let source = null;
 const tell = (text) => { problem.textContent = text && `Not live: ${text}`; };
 function connect() {
   source?.close();
-  if (further() || document.hidden) return;
-  source = new EventSource(stream);
+  if (document.hidden) return;
+  // A page before the end hears of changes only.
+  source = new EventSource(further() ? "/events" : stream);
   source.onopen = () => tell("");
   source.onerror = () => problem.textContent || tell("the connection is lost");
   const handlers = { lost: tell, back: () => tell(""), changed: reread, turns: insert };
