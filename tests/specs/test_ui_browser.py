@@ -460,6 +460,8 @@ def test_the_pictures_are_those_of_today(team, chromium, tmp_path):
     for picture in PICTURES:
         take(chromium, team, picture, tmp_path)
 
+    shown = re.findall(r"!\[.+?\]\(pictures/(\S+\.png)\)", (FOLDER.parent / "ui.md").read_text())
+    assert sorted(shown) == sorted(f"{picture.name}.png" for picture in PICTURES)
     kept, taken = [sorted(folder.glob("*.png")) for folder in (FOLDER, tmp_path)]
     assert [(each.name, size_of(each)) for each in kept] == [
         (each.name, size_of(each)) for each in taken

@@ -1,7 +1,7 @@
 """Markdown on a terminal: wrapped lines, tables in columns, unchanged code.
 
-The subset of our pages is supported: headings, paragraphs, lists, tables, fenced code and comments
-of one line. Code begins at the left edge, so that it can be copied.
+The subset of our pages is supported: headings, paragraphs, lists, tables, fenced code, and, left
+out, comments and pictures of one line. Code begins at the left edge, so that it can be copied.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _blocks(text: str) -> Iterator[list[str]]:
             if line == _FENCE:
                 yield block
                 block = []
-        elif line.startswith("<!--"):
+        elif line.startswith(("<!--", "![")):
             continue
         elif block and _continues(block, line):
             block.append(line)

@@ -60,6 +60,13 @@ def test_code_stays_and_comments_go():
     assert laid_out(text, 40, rich=False) == text.replace("<!-- why -->\n", "")
 
 
+def test_pictures_are_left_out():
+    text = "- one\n![a picture of one](one.png)\n- two, ![no](picture.png)\n"
+
+    expected = text.replace("![a picture of one](one.png)\n", "")
+    assert laid_out(text, 40, rich=False) == expected
+
+
 @pytest.mark.parametrize("rich", [True, False])
 @pytest.mark.parametrize("width", [60, 110])
 def test_every_page_fits(rich, width):
