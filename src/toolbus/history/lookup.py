@@ -95,8 +95,8 @@ def _in_one_session(reader: SqlReader, kind: str, name: str, rows: list[T]) -> l
 
 def _only(kind: str, name: str, like: Sequence[str]) -> str | None:
     """Return the only id of *like* other than *name*, None without any."""
-    # The id itself is among them if it belongs to another session.
-    others = [other for other in like if other != name]
+    # The id itself is among them if it belongs to another session. All ids begin with "".
+    others = [other for other in like if name and other != name]
     if len(others) > 1:
         raise UsageError(f"{name!r} begins {_listed(kind, others)}; give more of the id")
     return others[0] if others else None

@@ -14,6 +14,7 @@ from toolbus.history.session_differences import compare_sessions
 from toolbus.history.session_figures import compare_figures
 from toolbus.history.timeline import join_parts, read_parts
 from toolbus.redaction.placeholders import evened
+from toolbus.ui.addresses import number_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from toolbus.store.sql_reader import SqlReader
     from toolbus.ui.state import UiState
 
-_MOST_STEPS, _MOST_MESSAGES, _MOST_DIGITS = 16, 20_000, 8
+_MOST_STEPS, _MOST_MESSAGES = 16, 20_000
 """The most steps that differ on one page, and the most messages of two sessions to compare."""
 
 
@@ -39,7 +40,7 @@ def routes(state: UiState) -> list[BaseRoute]:
             return page(request, "diff.html", comparison=None, left=first, right=second)
         with state.reading() as reader:
             comparison = _comparison(reader, first, second)
-        start = int(after) if after.isdecimal() and len(after) <= _MOST_DIGITS else 0
+        start = number_of(after)
         pairs = comparison.pairs[start:]
         counts = list(accumulate([pair.outcome != "same" for pair in pairs]))
         end = next((place for place, count in enumerate(counts) if count > _MOST_STEPS), None)

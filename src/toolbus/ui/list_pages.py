@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -10,6 +9,7 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from toolbus.history.session_index import MOST_SESSIONS, SessionFilter
+from toolbus.ui.addresses import number_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def routes(state: UiState) -> list[BaseRoute]:
     """Return the route of the list."""
 
     def show_list(request: Request) -> Response:
-        wanted, number, now_ns = _read_filter(request), _read_number(request), time.time_ns()
+        wanted, now_ns = _read_filter(request), time.time_ns()
+        number = max(1, number_of(request.query_params.get("page", "")))
         view, start = state.sessions.view, (number - 1) * _PAGE
         if wanted == SessionFilter():
             with state.reading() as reader:
@@ -62,12 +63,6 @@ def _read_filter(request: Request) -> SessionFilter:
     query = request.query_params
     texts = {name: query.get(name, "").strip() for name in ("q", "agent", "state", "tool")}
     return SessionFilter(**texts, denied="denied" in query, asked="asked" in query)
-
-
-def _read_number(request: Request) -> int:
-    """Return the number of the wanted page, 1 if it is missing or odd."""
-    text = request.query_params.get("page", "")
-    return int(text) if re.fullmatch("[1-9][0-9]{0,6}", text) else 1
 
 
 def _list_href(wanted: SessionFilter, number: int) -> str:

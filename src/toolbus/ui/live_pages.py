@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -20,6 +19,7 @@ from starlette.routing import Route
 
 from toolbus.history.session_news import SessionNews
 from toolbus.history.store_follower import StoreFollower
+from toolbus.ui.addresses import number_of
 from toolbus.ui.rendering import render
 
 if TYPE_CHECKING:
@@ -64,11 +64,6 @@ def encode_event(name: str, data: object, number: int | None = None) -> str:
     """Return an event; its *data* is JSON on one line, so that no text in it ends the event."""
     place = "" if number is None else f"id: {number}\n"
     return f"event: {name}\n{place}data: {json.dumps(data)}\n\n"
-
-
-def number_of(text: str) -> int:
-    """Return the number in the query *text*, 0 for any other text."""
-    return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
 
 
 def _refuse(reason: str) -> Response:

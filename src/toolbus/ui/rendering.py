@@ -6,12 +6,14 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from toolbus.approvals.display import state_words
 from toolbus.errors import LoadError
+from toolbus.history import entry_texts
 from toolbus.history.descriptions import utc_time
-from toolbus.history.durations import duration_of
+from toolbus.history.durations import duration_of, rough_duration
 from toolbus.settings.extras import needs_extra
-from toolbus.settings.visible_text import make_visible
-from toolbus.ui.filters import FILTERS, GLOBALS
+from toolbus.settings.visible_text import make_visible, shorten_visible
+from toolbus.ui.addresses import address
 
 try:
     import jinja2
@@ -27,7 +29,7 @@ _TEMPLATES = files(__package__) / "templates"
 
 def render(template: str, **values: Any) -> str:
     """Return the HTML of *template*, a file of the folder `templates`."""
-    return _environment().get_template(template).render(values)
+    return "".join(render_lazily(template, **values))
 
 
 def render_lazily(template: str, **values: Any) -> Iterator[str]:
@@ -50,14 +52,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["visible"] = visible
-    environment.filters["duration"] = duration_of
-    environment.filters["utc_time"] = utc_time
-    environment.filters |= FILTERS
-    environment.globals |= GLOBALS
+    environment.filters |= {
+        "brief": shorten_visible,
+        "duration": duration_of,
+        "rough": rough_duration,
+        "state_words": state_words,
+        "utc_time": utc_time,
+        "visible": lambda text: make_visible(text).text,
+    }
+    environment.globals |= {"address": address, "texts": entry_texts}
     return environment
-
-
-def visible(text: str) -> str:
-    """Return *text* with escapes for control, bidirectional and other invisible characters."""
-    return make_visible(text).text

@@ -14,8 +14,7 @@ from starlette.routing import Route
 from toolbus.history.lookup import find_session
 from toolbus.replay.comparison import Comparison
 from toolbus.replay.comparison_process import ComparisonRequest, compare_elsewhere
-from toolbus.ui.filters import address
-from toolbus.ui.live_pages import number_of
+from toolbus.ui.addresses import address, number_of
 from toolbus.ui.locks import form_of, login_of
 from toolbus.ui.responses import page
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from toolbus.history.session_index import SessionIndex
     from toolbus.store.sql_reader import SqlReader
@@ -28,8 +27,6 @@ class UiState(NamedTuple):
     sessions: SessionIndex
     targets: Mapping[str, str] = {}
 
-    @contextmanager
-    def reading(self) -> Iterator[SqlReader]:
-        """Yield a reader for one request; a reader belongs to one thread."""
-        with open_reader(self.address, live=True) as reader:
-            yield reader
+    def reading(self) -> SqlReader:
+        """Open a reader for one request; a reader belongs to one thread."""
+        return open_reader(self.address, live=True)

@@ -1,72 +1,59 @@
 """The parts of a session on its page."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
+from seen_sessions import in_a_thread
+from toolbus import AssistantMessage, ToolCall
 from toolbus.history.entry_texts import bars
-from toolbus.history.timeline import CallEntry, MessageEntry, Timeline, Turn
-from toolbus.store.store_reader import SessionRow
-from toolbus.ui.filters import address
-from toolbus.ui.session_pages import shorten
-
-SESSION = SessionRow(1, "s", 9, 9, 0, 0, has_originals=False)
-
-
-def entry(seq, calls=0):
-    call = CallEntry(id="c", tool="t", requested=None, executed=None, status="ok")
-    return MessageEntry(seq=seq, id="m", message=None, calls=(call,) * calls)
+from toolbus.history.timeline import CallEntry, MessageEntry, Turn
+from toolbus.store import AppendRequest
+from toolbus.store.sqlite import SqliteStore
+from toolbus.store.store_factory import open_reader
+from toolbus.ui.addresses import address, number_of
+from toolbus.ui.session_pages import read_part
 
 
-def timeline(seqs, after=0):
-    turns = [Turn(run_id="", number=0, messages=(entry(seq),)) for seq in seqs]
-    end = max(seqs, default=after)
-    return Timeline(session=SESSION, turns=tuple(turns), after=after, end=end, has_more=False)
+@pytest.fixture
+def store(tmp_path):
+    """Return a function that writes a session of messages with so many calls each, and reads it."""
+    path = str(tmp_path / "s.db")
+
+    async def write(counts):
+        async with SqliteStore(path) as opened:
+            for place, count in enumerate(counts):
+                calls = [ToolCall(id=f"c{each}", name="t", arguments={}) for each in range(count)]
+                message = AssistantMessage(id=f"m{place}", tool_calls=calls)
+                await opened.append("s", AppendRequest(message=message))
+
+    def opened(*counts):
+        in_a_thread(write, counts)
+        return open_reader(path)
+
+    return opened
 
 
-def seqs_of(part):
-    return [each.seq for turn in part.turns for each in turn.messages]
+def parts_of(reader, most_nodes):
+    """Return the numbers of the messages of all parts."""
+    parts, after, has_more = [], 0, True
+    while has_more:
+        part = read_part(reader, reader.session("s"), after, most_nodes)
+        parts.append([entry.seq for turn in part.turns for entry in turn.messages])
+        after, has_more = part.end, part.has_more
+    return parts
 
 
-def test_a_small_part_stays_whole():
-    whole = timeline([1, 2, 3])
-
-    assert shorten(whole) is whole
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 200))
-def test_shortened_parts_go_on_where_they_end(steps, most_nodes):
-    # Entries of one number are records before its message.
-    seqs = [1 + sum(steps[:place]) for place in range(len(steps))]
-    shown, after = [], 0
-    while True:
-        rest = [seq for seq in seqs if seq > after]
-        part = shorten(timeline(rest, after), most_nodes)
-        shown += seqs_of(part)
-        if not part.has_more:
-            break
-        assert part.end > after
-        after = part.end
-
-    assert shown == seqs
+def test_a_small_part_stays_whole(store):
+    with store(1, 2, 3) as reader:
+        assert parts_of(reader, 1_800) == [[1, 2, 3]]
 
 
-def test_a_turn_can_be_cut():
-    messages = tuple([entry(seq) for seq in range(1, 100)])
-    turn = Turn(run_id="r", number=7, messages=messages)
-    whole = Timeline(session=SESSION, turns=(turn,), after=0, end=99, has_more=False)
-    part = shorten(whole, 200)
+@pytest.mark.parametrize("most_nodes", [1, 50, 120, 400])
+def test_parts_are_bounded_and_hold_every_message(store, most_nodes):
+    with store(0, 9, 1, 30, 0, 0, 2, 0, 0, 0, 5, 1) as reader:
+        parts = parts_of(reader, most_nodes)
 
-    assert part.turns[0].number == 7
-    assert seqs_of(part) == list(range(1, part.end + 1))
-    assert part.has_more
-
-
-def test_one_large_message_is_a_part():
-    large = Turn(run_id="", number=0, messages=(entry(1, calls=500), entry(2)))
-    whole = Timeline(session=SESSION, turns=(large,), after=0, end=2, has_more=False)
-    part = shorten(whole, 300)
-
-    assert (seqs_of(part), part.end) == ([1], 1)
+    assert [seq for part in parts for seq in part] == list(range(1, 13))
+    assert [4] in parts  # One large message is a part.
 
 
 def test_addresses_quote_everything():
@@ -74,6 +61,11 @@ def test_addresses_quote_everything():
         address("calls", "a/b c", "../%?#&\u202e") == "/calls/a%2Fb%20c/..%2F%25%3F%23%26%E2%80%AE"
     )
     assert address("sessions", "s", after=3) == "/sessions/s?after=3"
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1e9", "\u0661", " 1", "1" * 16])
+def test_another_text_is_no_number(text):
+    assert number_of(text) == 0
 
 
 def test_bars_share_the_time_of_their_turn():
