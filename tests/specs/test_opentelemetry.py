@@ -133,6 +133,12 @@ class NoDeletion(AgentComponent):
         return Deny("nothing is deleted", SECRET)
 
 
+class DeniesAll(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE)
+    def never(self, ctx):
+        return Deny("nothing runs")
+
+
 class AddsOne(AgentComponent):
     @on(events.TOOL_CALL_BEFORE, priority=300)
     def one_more(self, ctx):
@@ -395,6 +401,23 @@ async def test_no_text_leaves_by_default():
     assert SECRET not in sent
     for key in ("gen_ai.input", "gen_ai.output", "gen_ai.tool.call.a", "gen_ai.tool.call.r"):
         assert key not in sent
+
+
+async def test_invented_names_stay_here():
+    component = Recorded()
+    invented = ToolCall(id="the words hunter2", name="my-password-is-hunter2")
+    known = ToolCall(id="call_1", name="add", arguments={"a": 1, "b": 2})
+    answers = [AssistantMessage(tool_calls=(invented, known)), "ok"]
+
+    await run(component, answers, components=[DeniesAll()])
+
+    assert "hunter2" not in component.all_text()
+    names = {
+        point.attributes["gen_ai.tool.name"]
+        for point in component.points("gen_ai.execute_tool.duration")
+    }
+    assert names == {"", "add"}
+    assert component.spans["execute_tool add"].attributes["gen_ai.tool.call.id"] == "call_1"
 
 
 async def test_texts_leave_as_they_are_stored():

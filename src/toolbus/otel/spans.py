@@ -20,8 +20,7 @@ Key = tuple[str, str, str]
 MAX_OPEN = 2_000  # Open spans; beyond that the oldest ones end.
 _OURS, _ALONE = "toolbus-open-span", ("handlers", "", "")
 _OF_MODEL = (AssistantMessage, events.ModelRequest, events.ModelReply, events.ModelFailure)
-# A name that is not generated, nor a model's text in place of a name.
-_NAME = re.compile(r"(?![0-9a-f]{16}\Z)[\w.:/@+-]{1,200}")
+_NAME = re.compile(r"(?![0-9a-f]{16}\Z)[\w.:/@+-]{1,200}")  # Not generated, nor a text.
 
 
 class OpenSpan(msgspec.Struct, eq=False):
@@ -44,6 +43,7 @@ class SpanSink(msgspec.Struct, eq=False):
     owner: Any
     agent_id: str
     _open: dict[Key, OpenSpan] = {}  # msgspec copies the default.
+    _tools: set[str] = set()  # All that were listed, for a model may invent names.
     _lock: Any = msgspec.field(default_factory=threading.RLock)
 
     def __call__(self, record: DispatchRecord) -> None:
@@ -55,14 +55,15 @@ class SpanSink(msgspec.Struct, eq=False):
             run = ("run", scope.session_id, scope.run_id)
             if scope.run_id and run not in self._open:  # A run begins with its first record.
                 self._begin(run, record, names.INVOKE_AGENT, **{names.AGENT: scope.agent_id})
-            if record.event == events.MODEL_CALL_BEFORE.name:
+            if record.event == events.TOOLS_PROVIDE.name:
+                self._tools.update([spec.name for spec in record.result or ()])
+            elif record.event == events.MODEL_CALL_BEFORE.name:
                 self._begin_chat(record)
             elif record.event in {events.TOOL_CALL_BEFORE.name, events.TOOL_CALL_AFTER.name}:
                 self._begin_call(record)
             opened = self._open.get(key := self._key_of(record))
             self._add_handlers(record, opened)
-            step = self._steps.get(record.event)
-            if step is not None and opened is not None:
+            if opened is not None and (step := self._steps.get(record.event)) is not None:
                 step(self, record, key, opened)
             while len(self._open) > MAX_OPEN:
                 self._end(next(iter(self._open)))
@@ -74,7 +75,6 @@ class SpanSink(msgspec.Struct, eq=False):
                 self._end(key)
 
     def _key_of(self, record: DispatchRecord) -> Key:
-        """Return the key of the span of *record*: of a tool call, a model call or a run."""
         scope, kind = record.scope, "chat" if isinstance(record.value, _OF_MODEL) else "run"
         if record.call_id:
             return "call", scope.session_id, record.call_id
@@ -110,9 +110,8 @@ class SpanSink(msgspec.Struct, eq=False):
             span.set_status(trace.StatusCode.ERROR)
         span.set_attributes({**opened.labels, names.STATUS: status})
         if (metric := names.DURATIONS.get(opened.labels[names.OPERATION])) is not None:
-            self.instruments[metric].record(
-                (opened.end_ns - opened.started_ns) / 1e9, opened.labels
-            )
+            seconds = (opened.end_ns - opened.started_ns) / 1e9
+            self.instruments[metric].record(seconds, opened.labels)
         if trace.get_current_span() is span:
             context.attach(opened.before)
 
@@ -161,15 +160,16 @@ class SpanSink(msgspec.Struct, eq=False):
                 began_ns = record.started_ns - call.duration_ns
                 record = msgspec.structs.replace(record, started_ns=began_ns)
                 call = call.requested
-            opened = self._begin(key, record, names.EXECUTE_TOOL, **{names.TOOL: call.name})
-            opened.span.set_attribute(names.CALL_ID, record.call_id)
+            tool = call.name if call.name in self._tools or not self._tools else ""
+            opened = self._begin(key, record, names.EXECUTE_TOOL, **{names.TOOL: tool})
+            opened.span.set_attribute(names.CALL_ID, _name(f"_{record.call_id}")[1:])
         opened.asked = record.outcome == "asked"
 
     def _end_call(self, record: DispatchRecord, key: Key, opened: OpenSpan) -> None:
         outcome = record.value
-        ran, is_known = outcome.executed or outcome.requested, outcome.status != "unknown_tool"
-        name = opened.labels[names.TOOL] = _name(ran.name) if is_known else ""
-        opened.span.update_name(f"{names.EXECUTE_TOOL} {name}".strip())
+        if outcome.executed or outcome.status == "unknown_tool":
+            opened.labels[names.TOOL] = _name(outcome.executed.name) if outcome.executed else ""
+        opened.span.update_name(f"{names.EXECUTE_TOOL} {opened.labels[names.TOOL]}".strip())
         error = outcome.response.error_type if outcome.status == "error" else ""
         self._finish(opened, record.started_ns, outcome.status, error)
         if not record.scope.session_id:  # No transcript follows.
