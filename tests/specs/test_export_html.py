@@ -291,6 +291,10 @@ def test_a_password_is_hidden_in_all_texts(export):
 
     assert password not in export("alpha")
 
+    store(**{f"by {password}": calls})
+    assert main(["export", "--html", "agent.db", "by"]) == 0
+    assert [file.name for file in Path().glob("*.html") if password in file.name] == []
+
 
 def test_a_value_has_one_placeholder(export):
     record("alpha", TOKEN)

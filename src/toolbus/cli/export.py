@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,11 +120,15 @@ def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespa
     with open_reader(address, live=True) as reader:
         rows = [find_session(reader, name) for name in sessions]
         views = PageViews(reader, rows, as_stored=parsed.as_stored)
-        name = "-".join([file_name(row.id) for row in views.sessions])
-        file = Path(parsed.output or f"{name}.html")
-        progress = ProgressLine(Output(sys.stderr))
-        with progress, replacing(file, force=parsed.force) as stream:
-            views.learn(progress)
+        with ExitStack() as stack:
+            progress = stack.enter_context(ProgressLine(Output(sys.stderr)))
+            if parsed.output is None:  # The ids may have a value that a message reveals as secret.
+                views.learn(progress)
+            name = "-".join([file_name(row.id) for row in views.sessions])
+            file = Path(parsed.output or f"{name}.html")
+            stream = stack.enter_context(replacing(file, force=parsed.force))
+            if parsed.output is not None:  # A file that exists is refused before the work.
+                views.learn(progress)
             if len(rows) == 1:
                 write_session(stream, views.sessions[0], views.parts(rows[0]), views.hidden)
             else:
