@@ -50,8 +50,9 @@ _CHARS, _SECONDS = 8_000_000, 5.0
 """The most characters of one scan, and its most processor time for a million of them."""
 
 _HOME = re.compile(
-    r"(?<![\w.~-])(?:/mnt/[a-z])?/(?:home|Users)/[^/\s\"'`<>|:;,()\[\]{}\\]+"
-    r"|(?<!\w)[A-Za-z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/)"
+    r"(?<![\w.~-])(?:/mnt/[a-z]|/var|/export)?\\?/(?:home|Users)\\?/[^/\s\"'`<>|:;,()\[\]{}\\]+"
+    r"|(?<=\\)wsl(?:\$|\.localhost)(?:\\{1,2}|/)[\w.-]+(?:\\{1,2}|/)home(?:\\{1,2}|/)[\w.-]+"
+    r"|(?:(?<!\w)[A-Za-z]:|(?<=/)[A-Za-z]%3[Aa])(?:\\{1,2}|/)Users(?:\\{1,2}|/)"
     r"(?:[^\\/:*?\"<>|\r\n]{1,60}(?=[\\/])|[^\\/\s\"'`<>|:;,()\[\]{}]+)"
     r"|(?<=/)-(?:home|Users)-[^-/\s]+"
 )
