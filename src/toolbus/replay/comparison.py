@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from toolbus.messages.records import AssistantMessage, ToolMessage, encode
 from toolbus.replay.findings import ReplayTotals
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.history.timeline import CallEntry
@@ -91,6 +91,22 @@ class Comparison(Struct, kw_only=True):
     problems: list[str] = field(default_factory=list)
     cut: str = ""
     failure: str = ""
+
+    @property
+    def calls(self) -> list[ComparedRow]:
+        """The rows of calls."""
+        return [row for row in self.rows if row.role == "call"]
+
+    @property
+    def differing(self) -> list[ComparedRow]:
+        """The rows of calls with another verdict."""
+        return [row for row in self.rows if row.differs]
+
+    def count_verdicts(self) -> list[tuple[str, int, int]]:
+        """Return each verdict, and its numbers of recorded and of replayed calls."""
+        recorded = Counter([row.recorded.verdict for row in self.calls])
+        replayed = Counter([row.verdict for row in self.calls])
+        return [(word, recorded[word], replayed[word]) for word in sorted({*recorded, *replayed})]
 
 
 class ComparisonListener:

@@ -70,6 +70,27 @@ def compare_elsewhere(request: ComparisonRequest, report: Callable[[float], obje
     return Comparison(failure=f"a handler ended the process: exit code {process.returncode}")
 
 
+class ComparisonRun:
+    """A comparison past the target *name*, in a thread; *done* goes from 0 to 1.
+
+    *comparison* is None until its end.
+    """
+
+    def __init__(self, request: ComparisonRequest, name: str) -> None:
+        self.session, self.name, self.done = request.session, name, 0.0
+        self.comparison: Comparison | None = None
+        threading.Thread(target=self._run, args=[request], daemon=True).start()
+
+    def _run(self, request: ComparisonRequest) -> None:
+        try:
+            self.comparison = compare_elsewhere(request, self._note_progress)
+        except (OSError, msgspec.DecodeError) as error:
+            self.comparison = Comparison(failure=f"its process broke off: {error}")
+
+    def _note_progress(self, done: float) -> None:
+        self.done = done
+
+
 def _compare(request: ComparisonRequest, report: Callable[[float], object]) -> Comparison:
     target = load_configuration() if request.target is None else load(request.target)
     listener = ComparisonListener(request.seconds, report)

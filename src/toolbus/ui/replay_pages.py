@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import DecodeError
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from toolbus.history.lookup import find_session
 from toolbus.replay.comparison import Comparison
-from toolbus.replay.comparison_process import ComparisonRequest, compare_elsewhere
+from toolbus.replay.comparison_process import ComparisonRequest, ComparisonRun
 from toolbus.ui.addresses import address, number_of
 from toolbus.ui.locks import form_of, login_of
 from toolbus.ui.responses import page
@@ -49,18 +47,29 @@ class _Replays:
 
     def __init__(self, state: UiState) -> None:
         self._state, self._targets = state, {CONFIGURATION: None, **state.targets}
-        self._run, self._starting = ReplayRun("", "", Comparison()), threading.Lock()
+        self._run: ComparisonRun | None = None
+        self._starting = threading.Lock()
 
     def show(self, request: Request) -> Response:
         """Return the form, with the progress or the result of the latest replay."""
-        session, run = request.path_params["session"], self._run
         with self._state.reading() as reader:
-            session = find_session(reader, session).id
-        token = self._state.locks.form_token(login_of(request), "replay", session)
-        comparison = run.comparison if run.session == session else None
-        values = _table(comparison or Comparison(), request)
-        values |= {"session": session, "run": run, "targets": self._targets, "token": token}
-        return page(request, "replay.html", **values)
+            session = find_session(reader, request.path_params["session"]).id
+        run, query = self._run, request.query_params
+        comparison = (run and run.session == session and run.comparison) or Comparison()
+        after, is_short = number_of(query.get("after", "")), "differing" in query
+        return page(
+            request,
+            "replay.html",
+            session=session,
+            targets=self._targets,
+            token=self._state.locks.form_token(login_of(request), "replay", session),
+            run=run,
+            comparison=comparison,
+            is_short=is_short,
+            rows=(comparison.differing if is_short else comparison.rows)[after:],
+            further=after + _ROWS,
+            most=_ROWS,
+        )
 
     def start(self, request: Request) -> Response:
         """Start a replay, and lead to its page."""
@@ -71,49 +80,9 @@ class _Replays:
             raise HTTPException(403, "the form is too old; open the page again")
         if name not in self._targets:
             raise HTTPException(400, f"no target {name!r}; name it with --with")
-        with self._starting:
-            if self._run.comparison is None:
-                raise HTTPException(409, "another replay goes on; wait until it has ended")
-            run = self._run = ReplayRun(session, name)
         wanted = (self._state.address, session, self._targets[name], REPLAY_SECONDS)
-        threading.Thread(target=run.run, args=[ComparisonRequest(*wanted)], daemon=True).start()
+        with self._starting:
+            if self._run is not None and self._run.comparison is None:
+                raise HTTPException(409, "another replay goes on; wait until it has ended")
+            self._run = ComparisonRun(ComparisonRequest(*wanted), name)
         return RedirectResponse(address("replay", session), 303)
-
-
-class ReplayRun:
-    """A replay of *session* past the target *name*; *done* goes from 0 to 1."""
-
-    def __init__(self, session: str, name: str, comparison: Comparison | None = None) -> None:
-        self.session, self.name, self.done = session, name, 0.0
-        self.comparison = comparison
-
-    def run(self, request: ComparisonRequest) -> None:
-        """Set the comparison; called in a thread."""
-        try:
-            self.comparison = compare_elsewhere(request, self._note_progress)
-        except (OSError, DecodeError) as error:
-            self.comparison = Comparison(failure=f"its process broke off: {error}")
-
-    def _note_progress(self, done: float) -> None:
-        self.done = done
-
-
-def _table(comparison: Comparison, request: Request) -> dict[str, Any]:
-    """Return the counts of the verdicts, and the rows of one page: all, or those that differ."""
-    calls = [row for row in comparison.rows if row.role == "call"]
-    recorded = Counter([row.recorded.verdict for row in calls])
-    replayed = Counter([row.verdict for row in calls])
-    differing = [row for row in calls if row.differs]
-    is_short = "differing" in request.query_params
-    rows = differing if is_short else comparison.rows
-    after = number_of(request.query_params.get("after", ""))
-    words = sorted({*recorded, *replayed})
-    return {
-        "comparison": comparison,
-        "verdicts": [(word, recorded[word], replayed[word]) for word in words],
-        "calls": len(calls),
-        "differing": len(differing),
-        "is_short": is_short,
-        "rows": rows[after : after + _ROWS],
-        "further": after + _ROWS if len(rows) > after + _ROWS else 0,
-    }
