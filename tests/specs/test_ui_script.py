@@ -237,7 +237,7 @@ def test_a_page_at_its_end_drops_its_beginning(address, session):
     assert page.evaluate(NODES) < 2300
     shown = numbers(page)
     assert shown == list(range(shown[0], 1003))
-    page.get_by_role("link", name="Earlier messages").click()
+    page.get_by_role("link", name="First messages").click()
     page.wait_for_selector("#m1")
 
 

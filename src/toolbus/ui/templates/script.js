@@ -8,7 +8,7 @@ const byId = (id) => document.getElementById(id);
 const parse = (html) => Object.assign(document.createElement("template"), { innerHTML: html }).content;
 const count = (element) => element.querySelectorAll("*").length + 1;
 const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 60;
-const path = region()?.dataset.events ?? (byId("waiting") ? "/events" : "");
+const path = region()?.dataset.events ?? (byId("waiting") && "/events");
 const stream = path && new URL(path, location);
 document.body.insertAdjacentHTML("beforeend", `<aside class="live" aria-label="News">
 <a hidden></a><p class="reason asked" role="status"></p><p class="unseen" role="status"></p></aside>
@@ -74,15 +74,11 @@ function insert(html, end) {
   updateWaiting();
   stream.searchParams.set("after", end);
   if (added) announce(unseen ? below.textContent : `${added} new`);
-  if (isFollowing) stayAtEnd(nodes);
-}
-function stayAtEnd(nodes) {
+  if (!isFollowing) return;
   const turns = region().children;
   while (nodes > MOST_NODES && turns.length > 1 && !isInUse(turns[0])) {
     nodes -= count(turns[0]);
     turns[0].remove();
-    const link = '<a id="earlier" href="?">Earlier messages</a>';
-    if (!byId("earlier")) region().insertAdjacentHTML("beforebegin", link);
   }
   scrollTo(0, document.body.scrollHeight);
 }
