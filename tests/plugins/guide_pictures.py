@@ -17,7 +17,7 @@ from ui_server import running_ui
 
 FOLDER = Path(__file__).parents[2] / "src/toolbus/cli/guide/pictures"
 MOST_BYTES = 60_000
-# The 256 most frequent colours, and for all others the nearest of them.
+# The most frequent colours, rare ones that are far from those, and for all others the nearest.
 QUANTIZE = """
 async (png) => {
   const image = await createImageBitmap(await (await fetch(png)).blob());
@@ -27,24 +27,21 @@ async (png) => {
     brush.getImageData(0, 0, image.width, image.height).data.buffer);
   const counts = new Map();
   for (const each of pixels) counts.set(each, (counts.get(each) ?? 0) + 1);
-  const frequent = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
-  const palette = frequent.slice(0, 256);
   const channels = (each) => [each & 255, (each >> 8) & 255, (each >> 16) & 255];
-  const distance = (a, b) => channels(a).reduce((sum, x, i) => sum + (x - channels(b)[i]) ** 2, 0);
-  const places = new Map(palette.map((each, place) => [each, place]));
-  for (const each of frequent.slice(256)) {
-    let best = 0;
-    palette.forEach((other, place) => {
-      if (distance(each, other) < distance(each, palette[best])) best = place;
-    });
-    places.set(each, best);
+  const palette = [], places = new Map();
+  for (const each of [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a))) {
+    const [r, g, b] = channels(each);
+    const distances = palette.map(([x, y, z]) => (r - x) ** 2 + (g - y) ** 2 + (b - z) ** 2);
+    const nearest = Math.min(...distances);
+    const isNew = palette.length < 160 || (palette.length < 256 && nearest > 300);
+    places.set(each, isNew ? palette.push([r, g, b]) - 1 : distances.indexOf(nearest));
   }
   const bytes = Uint8Array.from(pixels, (each) => places.get(each));
   let text = "";
   for (let i = 0; i < bytes.length; i += 32768) {
     text += String.fromCharCode(...bytes.subarray(i, i + 32768));
   }
-  return [image.width, image.height, palette.flatMap(channels), btoa(text)];
+  return [image.width, image.height, palette.flat(), btoa(text)];
 }
 """
 
@@ -61,7 +58,7 @@ class Picture(NamedTuple):
 
 PICTURES = [
     Picture("sessions", "/", Look(1280, "light"), 540),
-    Picture("session", "/sessions/nightly-import", Look(1280, "light"), 1310),
+    Picture("session", "/sessions/nightly-import", Look(1280, "light"), 1286),
     Picture("session-phone", "/sessions/nightly-import", Look(390, "dark"), 844, "#m7"),
     Picture("questions", "/questions", Look(1280, "light"), 780),
     Picture("figures", "/figures", Look(1280, "light"), 620),
