@@ -95,6 +95,11 @@ def arguments_of(call: ToolCall) -> str:
     return encode(call.arguments).decode() if call.raw is None else call.raw
 
 
+def call_line(call: ToolCall) -> str:
+    """Return the tool of *call* with the beginning of its arguments."""
+    return " ".join(excerpt(f"{call.name} {arguments_of(call)}")).rstrip()
+
+
 def indented(call: ToolCall | None) -> str:
     """Return the arguments of *call* as JSON in lines, or the model's own text; "" for None."""
     if call is None or call.raw is not None:

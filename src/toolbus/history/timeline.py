@@ -69,6 +69,11 @@ class CallEntry(Struct, frozen=True, kw_only=True):
     dispatches: tuple[DispatchView, ...] = ()
     answer: MessageEntry | None = None
 
+    @property
+    def all_dispatches(self) -> tuple[DispatchView, ...]:
+        """The dispatches of the call and of its answer."""
+        return self.dispatches + (self.answer.dispatches if self.answer else ())
+
 
 class MessageEntry(Struct, frozen=True, kw_only=True):
     """The message number *seq*, or what happened before the message of that number.

@@ -86,8 +86,5 @@ def read_part(reader: SqlReader, session: SessionRow, after: int, most_nodes: in
 
 def _nodes_of(entry: MessageEntry) -> int:
     """Return the most nodes that *entry* may have."""
-    calls = [
-        19 + len(strip(call.dispatches + (call.answer.dispatches if call.answer else ())))
-        for call in entry.calls[:MOST_CALLS]
-    ]
-    return 16 + len(strip(entry.dispatches)) + sum(calls)
+    calls = [21 + len(strip(call.all_dispatches)) for call in entry.calls[:MOST_CALLS]]
+    return 17 + len(strip(entry.dispatches)) + sum(calls)
