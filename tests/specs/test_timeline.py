@@ -435,7 +435,7 @@ def test_details_show_the_changes_of_handlers(work):
     with running_ui(work) as ui:
         text = page_of(ui, "/calls/work/c2").text
 
-    assert "As it ran It did not run." in text
+    assert "As it ran: It did not run." in text
     assert "arguments.path - //etc+ /etc" in text
     assert "House.inside_only denied guard" in text
     assert "House.ask_push not run guard House.inside_only had ended the dispatch: denied" in text

@@ -266,9 +266,11 @@ class DiffRow(NamedTuple):
     text: str
 
 
-def diff_rows(before: ValueView, after: ValueView) -> Iterator[tuple[str, list[DiffRow]]]:
+def diff_rows(
+    before: ValueView | None, after: ValueView | None
+) -> Iterator[tuple[str, list[DiffRow]]]:
     """Yield each field that differs between two kept values, with its changed lines."""
-    if not (before.has_value and after.has_value):
+    if not (before and after and before.has_value and after.has_value):
         return
     for difference in differences(before.value, after.value):
         yield field_rows(difference)
