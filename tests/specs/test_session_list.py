@@ -417,7 +417,7 @@ def test_a_filtered_list_has_pages(path):
 
 def test_a_filter_tells_its_progress(large_store):
     with running_ui(large_store) as ui:
-        wait_for(lambda: "has read 1 of 2 sessions" in ui.get("/?q=small").text)
+        wait_for(lambda: "has read 1 of the 2 latest sessions" in ui.get("/?q=small").text)
 
         assert names(ui, "/?q=hello") == ["small"]
 

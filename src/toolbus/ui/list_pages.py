@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from starlette.routing import Route
 
-from toolbus.history.session_index import MOST_SESSIONS, SessionFilter
+from toolbus.history.session_index import SessionFilter
 from toolbus.ui.addresses import number_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
@@ -23,9 +20,6 @@ if TYPE_CHECKING:
 
 _PAGE = 50
 """The sessions of a page."""
-
-_CHOICES = 100
-"""The most choices of a filter."""
 
 
 def routes(state: UiState) -> list[BaseRoute]:
@@ -49,11 +43,9 @@ def routes(state: UiState) -> list[BaseRoute]:
             wanted=wanted,
             is_filtered=wanted != SessionFilter(),
             view=view,
-            is_bounded=len(view.entries) >= MOST_SESSIONS,
-            newer=_list_href(wanted, number - 1) if number > 1 else "",
-            older=_list_href(wanted, number + 1) if len(entries) > _PAGE else "",
-            agents=_choices(view.figures.agents, wanted.agent),
-            tools=_choices(view.figures.calls, wanted.tool),
+            newer=number - 1,
+            older=number + 1 if len(entries) > _PAGE else 0,
+            href_of=lambda number: f"/?{request.url.include_query_params(page=number).query}",
         )
 
     return [Route("/", show_list)]
@@ -63,14 +55,3 @@ def _read_filter(request: Request) -> SessionFilter:
     query = request.query_params
     texts = {name: query.get(name, "").strip() for name in ("q", "agent", "state", "tool")}
     return SessionFilter(**texts, denied="denied" in query, asked="asked" in query)
-
-
-def _list_href(wanted: SessionFilter, number: int) -> str:
-    conditions = {name: value for name, value in wanted._asdict().items() if value}
-    return f"/?{urlencode({**conditions, 'page': number})}"
-
-
-def _choices(known: Iterable[str], chosen: str) -> list[str]:
-    """Return the first of the *known* names, sorted, and the *chosen* name."""
-    names = sorted(known, key=str.casefold)[:_CHOICES]
-    return names if chosen in {"", *names} else [chosen, *names]
