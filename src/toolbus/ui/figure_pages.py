@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.history.session_index import IndexView
     from toolbus.ui.state import UiState
 
-_WAITS = {"10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3_600, "1 d": 86_400}
+_WAITS = {"1 d": 86_400, "1 h": 3_600, "10 min": 600, "1 min": 60, "10 s": 10}
 
 
 class PlotRow(NamedTuple):
@@ -32,14 +32,9 @@ class PlotRow(NamedTuple):
     parts: Mapping[str, int]
     cells: dict[str, str]
 
-    @property
-    def length(self) -> int:
-        """The length of the bar."""
-        return sum(self.parts.values())
-
 
 class Plot(NamedTuple):
-    """The *rows* of a plot, and a *note* on its numbers."""
+    """The *rows* of a plot, the longest bar first, and a *note* on its numbers."""
 
     title: str
     rows: list[PlotRow]
@@ -58,35 +53,31 @@ def routes(state: UiState) -> list[BaseRoute]:
 
 
 def count_rows(counts: Mapping[str, Mapping[str, int]]) -> list[PlotRow]:
-    """Return a row of *counts* by kind for each label, the longest first, none without a count."""
+    """Return a row of *counts* by kind for each label with a count, the longest first."""
     sums = Counter[str]()
     for parts in counts.values():
         sums.update(parts)
     rows = []
-    for label, parts in counts.items():
+    for label, parts in sorted(counts.items(), key=lambda item: -sum(item[1].values())):
         numbers = {kind: parts.get(kind, 0) for kind, _ in sums.most_common()}
         columns = {"total": sum(parts.values()), **numbers} if len(numbers) > 1 else numbers
-        rows.append(PlotRow(label, numbers, {name: f"{n:,}" for name, n in columns.items()}))
-    return _longest_first(rows)
-
-
-def _longest_first(rows: list[PlotRow]) -> list[PlotRow]:
-    return sorted([row for row in rows if row.length], key=lambda row: -row.length)
+        if any(numbers.values()):
+            cells = {column: f"{number:,}" for column, number in columns.items()}
+            rows.append(PlotRow(label, numbers, cells))
+    return rows
 
 
 def _handler_plots(figures: Figures) -> Iterator[Plot]:
     """Yield the plots of calls, of the handlers' costs and effects, and of hidden values."""
     yield Plot("Calls by tool and status", count_rows(figures.calls))
-    times = []
-    for name, handler in figures.handlers.items():
-        spans = handler.durations
-        shares = {"median": spans.quantile(0.5), "95 %": spans.quantile(0.95)}
-        shown = {"time": spans.total_ns, **shares}
-        cells = {column: duration_of(time_ns) for column, time_ns in shown.items()}
-        cells["runs"] = f"{spans.count:,}"
-        times.append(PlotRow(name, {"time": spans.total_ns}, cells))
-    note = "The median and 95 % are within 4 %."
-    yield Plot("Time of handlers", _longest_first(times), note)
+    spans = {name: handler.durations for name, handler in figures.handlers.items()}
+    times = count_rows({name: {"time": each.total_ns} for name, each in spans.items()})
+    for row in times:
+        span = spans[row.label]
+        shown = {"time": span.total_ns, "median": span.quantile(0.5), "95 %": span.quantile(0.95)}
+        row.cells.update({column: duration_of(time_ns) for column, time_ns in shown.items()})
+        row.cells["runs"] = f"{span.count:,}"
+    yield Plot("Time of handlers", times, "The median and 95 % are within 4 %.")
     effects = {name: handler.effects for name, handler in figures.handlers.items()}
     yield Plot("Effects of handlers", count_rows(effects))
     hidden = count_rows({kind: {"values": count} for kind, count in figures.values.items()})
@@ -105,9 +96,9 @@ def _question_plots(view: IndexView) -> Iterator[Plot]:
             waited.merge(questions.waited)
     counts = {state: {"questions": count} for state, count in states.items()}
     yield Plot("Questions by state", count_rows(counts))
-    waits = {f"less than {span}": waited.count_below(10**9 * size) for span, size in _WAITS.items()}
-    waits["in all"] = waited.count
-    rows = [PlotRow(text, {"answers": n}, {"answers": f"{n:,}"}) for text, n in waits.items()]
+    waits = {"in all": {"answers": waited.count}}
+    for span, seconds in _WAITS.items():
+        waits[f"less than {span}"] = {"answers": waited.count_below(10**9 * seconds)}
     median, late = (rough_duration(waited.quantile(share)) for share in (0.5, 0.95))
     note = f"Median {median}, 95 % {late}; answers by a grant are left out."
-    yield Plot("Time until an answer", rows if waited.count else [], note)
+    yield Plot("Time until an answer", count_rows(waits), note)
