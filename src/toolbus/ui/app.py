@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
@@ -25,7 +24,7 @@ from toolbus.ui import (
     replay_pages,
     session_pages,
 )
-from toolbus.ui.locks import WAY_IN, form_of
+from toolbus.ui.requests import ENTRY, check_request, form_of, read_form
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
@@ -47,9 +46,6 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-_FORM = "application/x-www-form-urlencoded"
-_MOST_BYTES, _MOST_FIELDS = 2**16, 100
-_ENTER = "/enter"
 _ERRORS = (HTTPException, ToolbusError, UsageError, Exception)
 
 
@@ -92,65 +88,13 @@ class LockedApp:
         try:
             check_request(request, self._locks)
             if request.method == "POST":
-                scope["toolbus.form"] = await _read_form(request)
+                scope["toolbus.form"] = await read_form(request)
         except HTTPException as error:
             app = _show_error(request, error)
         try:
             await app(scope, receive, send_safely)
         except Exception:
             logger.exception("could not answer a request of the page")
-
-
-def check_request(request: Request, locks: UiLocks) -> None:
-    """Raise `HTTPException` unless *request* may read the page, or post to it."""
-    hosts = request.headers.getlist("host")
-    if hosts not in ([locks.host], [locks.numeric_host]):
-        raise HTTPException(421, f"this address is not the page's; {WAY_IN}")
-    if is_foreign(request, hosts[0]):
-        raise HTTPException(403, f"another page sent this request; {WAY_IN}")
-    if request.scope["path"] == _ENTER:
-        return
-    login = locks.find_login(request.cookies.get(locks.cookie_name, ""), hosts[0])
-    if login is None:
-        raise HTTPException(401, f"this browser is not logged in; {WAY_IN}")
-    if request.method == "POST" and login.host == locks.numeric_host:
-        raise HTTPException(403, locks.reason_not_to_answer(login))
-    request.scope["toolbus.login"] = login
-
-
-def is_foreign(request: Request, host: str) -> bool:
-    """Return whether a page elsewhere than at *host* sent *request*, by the browser's headers.
-
-    The origin of our own forms is "null", due to `Referrer-Policy: no-referrer`: see the Fetch
-    standard, "append a request Origin header".
-    """
-    names = ("origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
-    origin, site, mode, purpose = map(request.headers.get, names)
-    is_ours = origin == f"http://{host}" or (origin == "null" and site == "same-origin")
-    if request.method not in {"GET", "HEAD"}:
-        return not is_ours or site not in {None, "same-origin"}
-    if site in {None, "none", "same-origin"}:
-        return origin is not None and not is_ours
-    is_link = (mode, purpose) == ("navigate", "document")
-    return not is_link or request.scope["path"] == "/events"
-
-
-async def _read_form(request: Request) -> dict[str, str]:
-    """Return the fields of the posted form; raises `HTTPException`."""
-    if request.headers.get("content-type", "").partition(";")[0] != _FORM:
-        raise HTTPException(415, "expected a form")
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _MOST_BYTES:
-                raise HTTPException(413, f"expected a form of at most {_MOST_BYTES:,} bytes")
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except (ClientDisconnect, ValueError):
-        raise HTTPException(400, "the form cannot be read") from None
-    if len(fields := dict(pairs)) < len(pairs):
-        raise HTTPException(400, "a field of the form is repeated")
-    return fields
 
 
 def _entry_routes(locks: UiLocks) -> list[BaseRoute]:
@@ -169,7 +113,7 @@ def _entry_routes(locks: UiLocks) -> list[BaseRoute]:
         response.set_cookie(locks.cookie_name, login.cookie, httponly=True, samesite="strict")
         return response
 
-    return [Route(_ENTER, show_entry), Route(_ENTER, enter, methods=["POST"])]
+    return [Route(ENTRY, show_entry), Route(ENTRY, enter, methods=["POST"])]
 
 
 def _show_error(request: Request, error: Exception) -> Response:

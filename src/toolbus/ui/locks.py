@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.presence.answer_code import AnswerLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from starlette.requests import Request
+    from collections.abc import Callable
 
 LINK_SECONDS = 300.0
 WAY_IN = "press Enter at the terminal of `toolbus ui` for a new link"
@@ -102,18 +100,6 @@ class UiLocks:
 
     def _digest(self, *words: str) -> str:
         return hmac.digest(self._key, json.dumps(words).encode(), "sha256").hex()
-
-
-def login_of(request: Request) -> PageLogin:
-    """Return the login that the locks accepted for *request*."""
-    login: PageLogin = request.scope["toolbus.login"]
-    return login
-
-
-def form_of(request: Request) -> Mapping[str, str]:
-    """Return the fields of the form that *request* posts; the locks have read it."""
-    fields: Mapping[str, str] = request.scope["toolbus.form"]
-    return fields
 
 
 def _are_equal(text: str, secret: str) -> bool:

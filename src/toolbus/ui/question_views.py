@@ -19,7 +19,7 @@ from toolbus.approvals.question_lookup import read_overview
 from toolbus.history.lookup import find_session
 from toolbus.presence.person import person_name
 from toolbus.store.store_factory import open_store
-from toolbus.ui.locks import form_of, login_of
+from toolbus.ui.requests import form_of, login_of
 from toolbus.ui.responses import fragment, page
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from toolbus.history.lookup import find_session
 from toolbus.replay.comparison import Comparison
 from toolbus.replay.comparison_process import ComparisonRequest, ComparisonRun
 from toolbus.ui.addresses import address, number_of
-from toolbus.ui.locks import form_of, login_of
+from toolbus.ui.requests import form_of, login_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
