@@ -277,6 +277,15 @@ def test_a_crash_is_told(address, write, body, words):
         assert ui.get("/").status == 200
 
 
+def test_a_target_acts_for_no_person(address, write, tmp_path):
+    facts = "f\"{os.getsid(0) == os.getpid()} {os.environ.get('TOOLBUS_JUDGED')}\""
+    target = write(GUARD.format("", f'Path("{tmp_path}/facts").write_text({facts})'))
+    with running_ui(address, targets={"curious": target}) as ui:
+        replayed(ui, "curious")
+
+    assert (tmp_path / "facts").read_text() == "True 1"
+
+
 @pytest.mark.parametrize(
     "hang",
     [

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from toolbus.config.targets import load, load_configuration
 from toolbus.errors import ToolbusError
+from toolbus.presence.agents import JUDGED
 from toolbus.replay.comparison import Comparison, ComparisonListener, recorded_verdicts
 from toolbus.replay.replay import Replay, idle_events
 from toolbus.replay.sources import find_sources, read_sources
@@ -48,7 +49,11 @@ def compare_elsewhere(request: ComparisonRequest, report: Callable[[float], obje
     command = [sys.executable, "-P", "-m", __name__]
     pipe = subprocess.PIPE
     errors = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors) as process:  # noqa: S603 - our own program
+    # A target can neither type at the terminal of the person, nor answer a question for them.
+    variables = {**os.environ, JUDGED: "1"}
+    with subprocess.Popen(  # noqa: S603 - our own program
+        command, stdin=pipe, stdout=pipe, stderr=errors, env=variables, start_new_session=True
+    ) as process:
         assert process.stdin is not None  # noqa: S101 - for mypy: both are pipes
         assert process.stdout is not None  # noqa: S101 - as above
         # A handler may take the alarm of its process away.
