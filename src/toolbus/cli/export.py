@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from toolbus.cli.parser import Command
+    from toolbus.store.store_reader import SessionRow
 
 _EPILOG = """\
 examples:
@@ -120,24 +121,27 @@ def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespa
     with open_reader(address, live=True) as reader:
         rows = [find_session(reader, name) for name in sessions]
         views = PageViews(reader, rows, as_stored=parsed.as_stored)
-        with ExitStack() as stack:
-            progress = stack.enter_context(ProgressLine(Output(sys.stderr)))
-            if parsed.output is None:  # The ids may have a value that a message reveals as secret.
+        with ProgressLine(Output(sys.stderr)) as progress, ExitStack() as stack:
+            if parsed.output is None:  # An id may have a value that a message reveals as secret.
                 views.learn(progress)
-            name = "-".join([file_name(row.id) for row in views.sessions])
-            file = Path(parsed.output or f"{name}.html")
+            file = Path(parsed.output or page_name(views.sessions))
             stream = stack.enter_context(replacing(file, force=parsed.force))
             if parsed.output is not None:  # A file that exists is refused before the work.
                 views.learn(progress)
             if len(rows) == 1:
                 write_session(stream, views.sessions[0], views.parts(rows[0]), views.hidden)
             else:
-                first, second = (join_parts(views.parts(row)) for row in rows)
+                first, second = map(join_parts, map(views.parts, rows))
                 write_comparison(stream, compare_sessions(first, second, evened), views.hidden)
     count = count_things(sum([row.messages for row in rows]), "message")
     what = "as stored" if views.hidden is None else describe_hidden(views.hidden)
     Output(sys.stderr).write(f"toolbus: {count} written to {file}; {what}\n")
     return 0
+
+
+def page_name(sessions: Sequence[SessionRow]) -> str:
+    """Return the name of a page of *sessions*."""
+    return "-".join([file_name(session.id) for session in sessions]) + ".html"
 
 
 def file_name(session_id: str) -> str:
