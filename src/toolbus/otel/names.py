@@ -10,17 +10,14 @@ OPERATION, CONVERSATION = "gen_ai.operation.name", "gen_ai.conversation.id"
 AGENT, MODEL, TOOL = "gen_ai.agent.name", "gen_ai.request.model", "gen_ai.tool.name"
 CALL_ID, FINISH_REASONS = "gen_ai.tool.call.id", "gen_ai.response.finish_reasons"
 ERROR, RULE, RULESET = "error.type", "security_rule.name", "security_rule.ruleset.name"
-STATUS = "toolbus.status"
-# The attributes with texts.
+STATUS = "toolbus.status"  # The attributes with texts.
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
-
 # The event of a handler that changed, answered, denied, asked or failed; then its attributes.
 HANDLER = "toolbus.handler"
 EVENT, NAME, PRIORITY = "toolbus.event", "toolbus.handler.name", "toolbus.handler.priority"
 DID, SECONDS = "toolbus.handler.status", "toolbus.handler.duration"
 FIELDS, BYTES = "toolbus.handler.fields", "toolbus.handler.bytes"
-
 # By the names of toolbus: the names after USAGE, and of the counters after TOKENS.
 COUNTS = {
     "input_tokens": "input_tokens",

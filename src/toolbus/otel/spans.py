@@ -52,15 +52,7 @@ class SpanSink(msgspec.Struct, eq=False):
         if not (self.owner.enabled and self.agent_id in {"", scope.agent_id, *scope.lineage}):
             return
         with self._lock:
-            run = ("run", scope.session_id, scope.run_id)
-            if scope.run_id and run not in self._open:  # A run begins with its first record.
-                self._begin(run, record, names.INVOKE_AGENT, **{names.AGENT: scope.agent_id})
-            if record.event == events.TOOLS_PROVIDE.name:
-                self._tools.update([spec.name for spec in record.result or ()])
-            elif record.event == events.MODEL_CALL_BEFORE.name:
-                self._begin_chat(record)
-            elif record.event in {events.TOOL_CALL_BEFORE.name, events.TOOL_CALL_AFTER.name}:
-                self._begin_call(record)
+            self._begin_any(record)
             opened = self._open.get(key := self._key_of(record))
             self._add_handlers(record, opened)
             if opened is not None and (step := self._steps.get(record.event)) is not None:
@@ -80,6 +72,17 @@ class SpanSink(msgspec.Struct, eq=False):
             return "call", scope.session_id, record.call_id
         key = (kind, scope.session_id, scope.run_id)
         return key if key in self._open else ("run", *key[1:])
+
+    def _begin_any(self, record: DispatchRecord) -> None:
+        key = ("run", record.scope.session_id, record.scope.run_id)
+        if record.scope.run_id and key not in self._open:  # A run begins with its first record.
+            self._begin(key, record, names.INVOKE_AGENT, **{names.AGENT: record.scope.agent_id})
+        if record.event == events.TOOLS_PROVIDE.name:
+            self._tools.update([spec.name for spec in record.result])
+        elif record.event == events.MODEL_CALL_BEFORE.name:
+            self._begin_chat(record)
+        elif record.event in {events.TOOL_CALL_BEFORE.name, events.TOOL_CALL_AFTER.name}:
+            self._begin_call(record)
 
     def _begin(self, key: Key, record: DispatchRecord, operation: str, **named: str) -> OpenSpan:
         """Begin a span, and make it the current one of this context."""
