@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome, is_notable
+from toolbus.errors import DecodeError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
@@ -251,7 +252,10 @@ def dispatch_view(
 
     def value_of(digest: str, size: int) -> ValueView:
         body = reader.original(session, digest) if values else None
-        value = None if body is None else _decode(body)
+        try:
+            value = None if body is None else _decode(body)
+        except DecodeError:  # It is damaged: as if it was not kept.
+            body = value = None
         return ValueView(digest=digest, size=size, has_value=body is not None, value=value)
 
     handlers = [

@@ -1,14 +1,17 @@
 """The history of a call in a store, as `toolbus explain` shows it."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
-from toolbus import ToolCall, ToolResponse, ToolSpec
+from toolbus import Agent, ToolCall, ToolResponse, ToolSpec
 from toolbus.bridges.host import BridgeHost
 from toolbus.bus.bus import EventBus
 from toolbus.cli import main
-from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models import ScriptedModel
 from toolbus.store import SqliteStore
 
 SPEC = ToolSpec(name="read")
@@ -43,3 +46,22 @@ def test_a_slow_call_shows_its_own_handlers(repeats, tmp_path, capsys):
     text = capsys.readouterr().out
     assert text.count("tool:call:before: changed") == 1
     assert f'"number":{repeats + 9}' in text
+
+
+@pytest.mark.parametrize("body", ["{", '"\\ud800"', "NaN", ""])
+def test_a_damaged_original_hides_no_handler(body, tmp_path, capsys):
+    path = tmp_path / "s.db"
+    agent = Agent(ScriptedModel(["hi"]), store=path, session_id="s", keep_originals=True)
+
+    @agent.on(MESSAGE_APPEND_BEFORE, name="shouts")
+    def shout(ctx):
+        return ctx.value.map_text(str.upper)
+
+    asyncio.run(agent.run("go"))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE originals SET body = ?", [body])
+        ((name,),) = connection.execute("SELECT id FROM messages WHERE seq = 1")
+
+    assert main(["explain", str(path), name]) == 0
+
+    assert "shouts" in capsys.readouterr().out
