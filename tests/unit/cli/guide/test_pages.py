@@ -12,6 +12,14 @@ def page(name):
     return files("toolbus.cli.guide").joinpath(f"{name}.md").read_text("utf-8")
 
 
+def test_each_picture_of_the_page_is_there():
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page("ui"))
+
+    assert len(pictures) == 5
+    for picture in pictures:
+        assert files("toolbus.cli.guide").joinpath(picture).is_file()
+
+
 def constant(event):
     return next(name for name, value in vars(events).items() if value is event)
 
