@@ -50,6 +50,7 @@ _STATUS_WORDS = {
 }
 
 _IDLE = {"skipped", "not_run"}
+_KINDS = {"system": "Prompt", "user": "Prompt", "assistant": "Answer"}
 
 
 class Excerpt(NamedTuple):
@@ -128,11 +129,13 @@ def is_rewritten(call: CallEntry) -> bool:
 
 
 def turn_title(turn: Turn) -> str:
-    """Return the number of *turn* and its time, as far as they are known."""
+    """Return the number of *turn* and its time, else the kind of its first message."""
     number = f"Turn {turn.number}" if turn.number else "Prompt" if turn.run_id else ""
     started_ns = next((each.started_ns for each in turn.messages if each.started_ns), 0)
     time = utc_time(started_ns) if started_ns else ""
-    return ", ".join(filter(None, [number, time])) or "Messages"
+    roles = [each.message.role for each in turn.messages if each.message is not None]
+    kind = _KINDS.get(roles[0], "Messages") if roles else "Messages"
+    return ", ".join(filter(None, [number, time])) or kind
 
 
 def is_together(turn: Turn) -> bool:
@@ -237,7 +240,7 @@ def effect_of(handler: HandlerView) -> str:
         return status
     change = describe_change(handler.fields, handler.before.size, handler.after.size)
     is_kept = handler.before.has_value and handler.after.has_value
-    return f"{status} {change}" + ("" if is_kept else "; not kept")
+    return f"{status} {change}" + ("" if is_kept else "; values not stored")
 
 
 def bars(turn: Turn) -> dict[tuple[int, int], Bar]:

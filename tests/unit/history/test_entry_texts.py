@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus import ToolCall
+from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.history.entry_texts import (
     beginning,
     diff_rows,
@@ -15,6 +15,7 @@ from toolbus.history.entry_texts import (
     short,
     status_words,
     strip,
+    turn_title,
     value_note,
     value_text,
 )
@@ -92,6 +93,19 @@ def test_a_long_strip_keeps_its_ends():
     assert steps[-1] == ("denied", "✗ guard denied the call")
 
 
+def test_a_turn_without_records_is_titled_by_its_message():
+    prompt = MessageEntry(seq=1, id="1", message=UserMessage(id="1", content="go"))
+    answer = MessageEntry(seq=2, id="2", message=AssistantMessage(id="2", content="done"))
+
+    assert turn_title(Turn(run_id="", number=0, messages=(prompt, answer))) == "Prompt"
+    assert turn_title(Turn(run_id="", number=0, messages=(answer,))) == "Answer"
+    assert turn_title(Turn(run_id="r", number=2, messages=(answer,))) == "Turn 2"
+    assert (
+        turn_title(Turn(run_id="", number=0, messages=(MessageEntry(seq=3, id="3", message=None),)))
+        == "Messages"
+    )
+
+
 def test_an_outcome_names_its_handlers():
     denied = dispatch(handler("one"), handler("two", "denied"), outcome="denied")
 
@@ -101,7 +115,7 @@ def test_an_outcome_names_its_handlers():
 def test_a_change_without_values_says_so():
     changed = handler("one", "changed", fields=("arguments",), before=BARE, after=BARE)
 
-    assert effect_of(changed) == "changed arguments: 9,000 → 9,000 bytes; not kept"
+    assert effect_of(changed) == "changed arguments: 9,000 → 9,000 bytes; values not stored"
     assert list(diff_rows(BARE, BARE)) == []
 
 
