@@ -155,6 +155,7 @@ def test_delegated_questions_have_no_buttons(ui, path):
     (shown,) = questions_on(ui)
 
     assert shown.buttons == []
+    assert shown.heading == "the model calls pay waits in the coding agent"
     assert shown.rows[-1] == (
         "It cannot be answered here: the coding agent asks its own user: answer it there; "
         "toolbus does not learn it"
