@@ -20,7 +20,7 @@ from starlette.routing import Route
 from toolbus.history.session_news import SessionNews
 from toolbus.history.store_follower import StoreFollower
 from toolbus.ui.addresses import number_of
-from toolbus.ui.rendering import render
+from toolbus.ui.rendering import templates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -73,9 +73,9 @@ def _refuse(reason: str) -> Response:
 
 
 def _tell_turns(news: SessionNews, reader: SqlReader) -> list[str]:
-    events = []
+    events, template = [], templates().get_template("turns.html")
     for timeline, skipped in news.read_on(reader):
-        html = render("turns.html", timeline=timeline, skipped=skipped, live=True)
+        html = template.render(timeline=timeline, skipped=skipped, live=True)
         events.append(encode_event("turns", html, timeline.end))
     return events or _tell_change(reader)
 

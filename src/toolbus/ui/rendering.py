@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
 
 from toolbus.approvals.display import state_words
 from toolbus.errors import LoadError
@@ -21,20 +20,7 @@ except ImportError as error:
     msg = needs_extra("the page needs Jinja", "ui")
     raise LoadError(msg) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 _TEMPLATES = files(__package__) / "templates"
-
-
-def render(template: str, **values: Any) -> str:
-    """Return the HTML of *template*, a file of the folder `templates`."""
-    return "".join(render_lazily(template, **values))
-
-
-def render_lazily(template: str, **values: Any) -> Iterator[str]:
-    """Yield the HTML of *template* piece by piece, so that a value may be a long iterator."""
-    return _environment().get_template(template).generate(values)
 
 
 @cache
@@ -44,7 +30,8 @@ def read_asset(name: str) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
+    """Return the templates of the folder `templates`, with their filters and functions."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("toolbus.ui"),
         autoescape=True,
