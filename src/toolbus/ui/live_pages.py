@@ -20,7 +20,7 @@ from starlette.routing import Route
 from toolbus.history.session_news import SessionNews
 from toolbus.history.store_follower import StoreFollower
 from toolbus.ui.addresses import number_of
-from toolbus.ui.rendering import templates
+from toolbus.ui.rendering import find_template
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -73,7 +73,7 @@ def _refuse(reason: str) -> Response:
 
 
 def _tell_turns(news: SessionNews, reader: SqlReader) -> list[str]:
-    events, template = [], templates().get_template("turns.html")
+    events, template = [], find_template("turns.html")
     for timeline, skipped in news.read_on(reader):
         html = template.render(timeline=timeline, skipped=skipped, live=True)
         events.append(encode_event("turns", html, timeline.end))

@@ -20,32 +20,30 @@ except ImportError as error:
     msg = needs_extra("the page needs Jinja", "ui")
     raise LoadError(msg) from error
 
-_TEMPLATES = files(__package__) / "templates"
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("toolbus.ui"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {
+    "brief": shorten_visible,
+    "duration": duration_of,
+    "rough": rough_duration,
+    "state_words": state_words,
+    "utc_time": utc_time,
+    "visible": lambda text: make_visible(text).text,
+}
+_TEMPLATES.globals |= {"address": address, "texts": entry_texts}
+
+
+def find_template(name: str) -> jinja2.Template:
+    """Return the template of the file *name* in the folder `templates`."""
+    return _TEMPLATES.get_template(name)
 
 
 @cache
 def read_asset(name: str) -> str:
     """Return the text of the style sheet or script *name*."""
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-@cache
-def templates() -> jinja2.Environment:
-    """Return the templates of the folder `templates`, with their filters and functions."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("toolbus.ui"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "brief": shorten_visible,
-        "duration": duration_of,
-        "rough": rough_duration,
-        "state_words": state_words,
-        "utc_time": utc_time,
-        "visible": lambda text: make_visible(text).text,
-    }
-    environment.globals |= {"address": address, "texts": entry_texts}
-    return environment
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")

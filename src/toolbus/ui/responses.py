@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse
 
-from toolbus.ui.rendering import read_asset, templates
+from toolbus.ui.rendering import find_template, read_asset
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -19,17 +19,13 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     # Outside of the application, in front of its locks, there is no store to read.
     app = request.scope.get("app")
     shared = {"count_pending": app.state.count_pending} if app else {}
-    html = (
-        templates()
-        .get_template(template)
-        .render(
-            nonce=nonce,
-            style=read_asset("style.css"),
-            script="\n".join(map(read_asset, ("script.js", "answers.js"))),
-            path=request.url.path,
-            live=True,
-            **shared | values,
-        )
+    html = find_template(template).render(
+        nonce=nonce,
+        style=read_asset("style.css"),
+        script="\n".join(map(read_asset, ("script.js", "answers.js"))),
+        path=request.url.path,
+        live=True,
+        **shared | values,
     )
     policy = (
         f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
@@ -40,4 +36,4 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 def fragment(template: str, **values: Any) -> HTMLResponse:
     """Return a part of a page, which the script of the page inserts."""
-    return HTMLResponse(templates().get_template(template).render(live=True, **values))
+    return HTMLResponse(find_template(template).render(live=True, **values))

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from toolbus.history.session_figures import compare_figures
-from toolbus.ui.rendering import read_asset, templates
+from toolbus.ui.rendering import find_template, read_asset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,18 +52,14 @@ def _write(
 ) -> None:
     style, script = read_asset("style.css"), read_asset("script.js")
     # In pieces, since a value may be a long iterator.
-    chunks = (
-        templates()
-        .get_template(template)
-        .generate(
-            hidden=None if hidden is None else describe_hidden(hidden),
-            style=style,
-            script=script,
-            policy=_policy(style, script),
-            nonce="",
-            live=False,
-            **values,
-        )
+    chunks = find_template(template).generate(
+        hidden=None if hidden is None else describe_hidden(hidden),
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        nonce="",
+        live=False,
+        **values,
     )
     stream.writelines(chunk.encode() for chunk in chunks)
 
