@@ -54,7 +54,6 @@ def routes(state: UiState) -> list[BaseRoute]:
             parts=[part],
             waiting=waiting,
             asked={shown.question.call_id: shown.name for shown in forms},
-            latest=max(0, session.messages - _MOST_MESSAGES // 4),
         )
 
     def show_entry(request: Request, kind: IdKind) -> HTMLResponse:
@@ -78,10 +77,10 @@ def read_part(reader: SqlReader, session: SessionRow, after: int, most_nodes: in
     limit = _MOST_MESSAGES
     while True:
         timeline = read_timeline(reader, session, after, limit)
-        nodes = sum([_nodes_of(entry) for turn in timeline.turns for entry in turn.messages])
-        if nodes <= most_nodes or limit == 1:
+        entries = [entry for turn in timeline.turns for entry in turn.messages]
+        if limit == 1 or sum(map(_nodes_of, entries)) <= most_nodes:
             return timeline
-        limit = max(1, min(limit, timeline.end - after) * most_nodes // (nodes + 1))
+        limit //= 2
 
 
 def _nodes_of(entry: MessageEntry) -> int:
