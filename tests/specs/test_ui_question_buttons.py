@@ -112,7 +112,8 @@ def test_a_wrong_code_is_typed_again(ui, path, open_page):
 
 
 def test_answers_work_with_scripts_off(ui, path, open_page):
-    page = visit(open_page(scripts=False), ui)
+    # The browser complains of the status of the second answer.
+    page = visit(open_page(scripts=False, innocent=False), ui)
 
     form_of(page).get_by_label("Answer code").fill(ui.code)
     press(page, 0, "Approve this call", 0)
@@ -121,7 +122,8 @@ def test_answers_work_with_scripts_off(ui, path, open_page):
     page.reload()
 
     assert said.startswith("question '1' is approved")
-    assert page.get_by_role("status").inner_text() == said
+    again = page.get_by_role("status").inner_text()
+    assert again.startswith("question '1' was answered already by")
     assert read(path) == answered
 
 
@@ -136,7 +138,7 @@ def test_enter_in_a_field_answers_nothing(ui, path, open_page, scripts):
     page.wait_for_timeout(500)
 
     assert read(path).state == "pending"
-    assert "result=" not in page.url
+    assert page.url.endswith("/questions")
     assert code.input_value() == ui.code
 
 

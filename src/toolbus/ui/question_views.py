@@ -7,11 +7,10 @@ code that is only on the terminal. The rules for updates are at the head of `que
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from toolbus.approvals.page_answers import answer_from_page, page_question, read_page_answer
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from toolbus.ui.state import UiState
 
 _PURPOSE = "answer"
-_MOST_RESULTS = 100
 
 
 class QuestionView(NamedTuple):
@@ -49,8 +47,6 @@ class QuestionView(NamedTuple):
 
 def routes(state: UiState) -> list[BaseRoute]:
     """Return the routes of the questions and of their answers."""
-    # By random keys, so that a reload of the page after an answer repeats nothing.
-    results: dict[str, str] = {}
 
     def show_questions(request: Request) -> Response:
         name = request.query_params.get("session", "")
@@ -60,25 +56,14 @@ def routes(state: UiState) -> list[BaseRoute]:
         views = views_of(state, request, overview)
         if request.query_params.get("part"):
             return fragment("waiting.html", views=views)
-        return page(
-            request,
-            "questions.html",
-            session=session,
-            overview=overview,
-            views=views,
-            result=results.get(request.query_params.get("result", ""), ""),
-        )
+        return page(request, "questions.html", session=session, overview=overview, views=views)
 
     async def take_answer(request: Request) -> Response:
         status, text = await _answer(state, login_of(request), form_of(request))
         request.app.state.count_pending.forget()
         if request.headers.get("accept") == "text/plain":
             return PlainTextResponse(text, status)
-        key = secrets.token_urlsafe(16)
-        results[key] = text
-        for oldest in list(results)[:-_MOST_RESULTS]:
-            del results[oldest]
-        return RedirectResponse(f"/questions?result={key}", 303)
+        return page(request, "notice.html", status, reason=text)
 
     return [
         Route("/questions", show_questions),
