@@ -19,7 +19,7 @@ from toolbus.history.lookup import find_session
 from toolbus.presence.person import person_name
 from toolbus.store.store_factory import open_store
 from toolbus.ui.requests import form_of, login_of
-from toolbus.ui.responses import fragment, page
+from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +54,6 @@ def routes(state: UiState) -> list[BaseRoute]:
             session = find_session(reader, name) if name else None
             overview = read_overview(reader, time.time_ns(), session)
         views = views_of(state, request, overview)
-        if request.query_params.get("part"):
-            return fragment("waiting.html", views=views)
         return page(request, "questions.html", session=session, overview=overview, views=views)
 
     async def take_answer(request: Request) -> Response:

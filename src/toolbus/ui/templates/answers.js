@@ -59,7 +59,7 @@
     planned = 0;
     const reply = await fetch(list.dataset.source);
     if (!reply.ok) return;
-    const fresh = [...parse(await reply.text()).querySelectorAll("article")];
+    const fresh = [...parse(await reply.text()).querySelectorAll(".question")];
     const versions = new Set(fresh.map((each) => each.id + each.dataset.version));
     for (const form of list.querySelectorAll("form.answer:not(.ended)")) {
       const article = form.closest("article");
