@@ -252,6 +252,8 @@ def test_odd_requests_are_refused(ui):
         "/enter/..",
         "/\\evil",
         "/;/x",
+        "/calls%2Fx",
+        "/messages/",
     ]
     for target in odd:
         answer = ui.get(target)

@@ -58,7 +58,7 @@ def routes(state: UiState) -> list[BaseRoute]:
 
     def show_entry(request: Request, kind: IdKind) -> HTMLResponse:
         # The ids may contain "/" in its quoted form.
-        path = request.scope["raw_path"].decode("ascii").split("/", 3)
+        path = [*request.scope["raw_path"].decode("ascii").split("/", 3), ""]
         session_name, name = map(unquote, (path[2], "".join(path[3:])))
         with state.reading() as reader:
             session = find_session(reader, session_name)
