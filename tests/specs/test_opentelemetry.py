@@ -699,6 +699,7 @@ def test_a_wrong_setting_names_its_line(tmp_path):
     told = {
         "endpont = 'x'": "toolbus.toml:2: unknown key 'endpont'; did you mean 'endpoint'?",
         "headers = { k = 'v' }": "toolbus.toml:1: .*header 'k': expected 'env:NAME'",
+        "endpoint = 'localhost:4318'": "toolbus.toml:1: .*expected http://…, got 'localhost:4318'",
     }
 
     for line, reason in told.items():

@@ -73,10 +73,10 @@ class OpenTelemetry(AgentComponent):
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
-        for name, value in (headers or {}).items():
-            if not value.startswith("env:"):
-                reason = f"header {name!r}: expected 'env:NAME', the variable with its value"
-                raise RegistrationError("OpenTelemetry", reason)
+        if wrong := [name for name, value in (headers or {}).items() if value[:4] != "env:"]:
+            raise RegistrationError("OpenTelemetry", f"header {wrong[0]!r}: expected 'env:NAME'")
+        if endpoint and not endpoint.startswith(("http://", "https://")):
+            raise RegistrationError("OpenTelemetry", f"expected http://…, got {endpoint!r}")
         self._endpoint, self._headers, self._service = endpoint, headers or {}, service_name
         self.texts, self._measures, self.ids = texts, metrics, SessionIds()
         self._providers: tuple[TracerProvider, MeterProvider] | None = None
