@@ -424,8 +424,10 @@ def test_a_page_needs_one_or_two_sessions(capsys):
         assert main(["export", *words]) == 2
         return capsys.readouterr().err
 
-    for words in ((), ("alpha", "alpha", "alpha"), ("alpha", "-o", "-")):
-        assert "one session or two" in refused("--html", "agent.db", *words)
+    for words in ((), ("alpha", "alpha", "alpha")):
+        reason = f"one session or two, not {len(words)}; `toolbus sessions STORE` lists them"
+        assert reason in refused("--html", "agent.db", *words)
+    assert "give `-o FILE`" in refused("agent.db", "--html", "alpha", "-o", "-")
     assert "alpha" in refused("--html", "agent.db", "alpah")
     assert "--as-stored needs --html" in refused("agent.db", "alpha", "--as-stored")
     assert list(Path().glob("*.html")) == []

@@ -116,8 +116,11 @@ def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespa
     )
     from toolbus.cli.output.redacted_views import PageViews  # noqa: PLC0415 - slow, for few
 
-    if len(sessions) not in {1, 2} or parsed.output == "-":
-        raise UsageError("give --html one session or two, and a file; see `toolbus sessions`")
+    if parsed.output == "-":
+        raise UsageError("--html writes a file, not to a pipe; give `-o FILE`, or leave it out")
+    if (count := len(sessions)) not in {1, 2}:
+        reason = f"--html writes one session or two, not {count}"
+        raise UsageError(f"{reason}; `toolbus sessions STORE` lists them")
     with open_reader(address, live=True) as reader:
         rows = [find_session(reader, name) for name in sessions]
         views = PageViews(reader, rows, as_stored=parsed.as_stored)
@@ -133,9 +136,9 @@ def _export_page(address: str, sessions: Sequence[str], parsed: argparse.Namespa
             else:
                 first, second = map(join_parts, map(views.parts, rows))
                 write_comparison(stream, compare_sessions(first, second, evened), views.hidden)
-    count = count_things(sum([row.messages for row in rows]), "message")
+    messages = count_things(sum([row.messages for row in rows]), "message")
     what = "as stored" if views.hidden is None else describe_hidden(views.hidden)
-    Output(sys.stderr).write(f"toolbus: {count} written to {file}; {what}\n")
+    Output(sys.stderr).write(f"toolbus: {messages} written to {file}; {what}\n")
     return 0
 
 

@@ -37,7 +37,10 @@ class Parser(argparse.ArgumentParser):
     def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse *arguments*; exit with 2 at an unknown one."""
         self._words = tuple(arguments)
-        parsed, unknown = self.parse_known_args(arguments)
+        # argparse ends a list of words at the first option, unless it is asked for all.
+        has_list = any(action.nargs == "*" for action in self._get_positional_actions())
+        parse = self.parse_known_intermixed_args if has_list else self.parse_known_args
+        parsed, unknown = parse(arguments)
         for word in unknown:
             self._refuse_word(word, getattr(parsed, "action", None))
         return parsed
