@@ -29,7 +29,7 @@ COMMANDS = {
     "diff": "compare two sessions step by step",
     "doctor": "test the hooks installed in coding agents",
     "explain": "print the history of a message or call",
-    "export": "write the sessions of a store as JSON Lines",
+    "export": "write sessions as JSON Lines, or as a page",
     "forget": "delete the originals of a session, or old sessions",
     "guide": "read a page of the guide",
     "handlers": "print the handlers of each event, in running order",
@@ -60,16 +60,17 @@ examples:
   toolbus trust                      trust this project's toolbus.toml, too
   toolbus run "what is in here?" --tools files     work, with your model
   toolbus sessions agent.db          the sessions in the store agent.db
-  toolbus schema > toolbus.schema.json       for your editor
   toolbus ui agent.db                the same in the browser, and more
   toolbus show agent.db 3f9a         the session with an id that begins so
   toolbus explain agent.db 8c01      a message's history, with all reasons
   toolbus diff agent.db 3f9a 8c01    what two sessions did differently
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
+  toolbus export --html agent.db 3f9a        one session, as a page to send
   toolbus replay a.jsonl --with policy.py    the effects of policy.py on them
   toolbus check agent.db             whether the store is damaged
   toolbus copy agent.db service=agents       its sessions, to PostgreSQL
   toolbus completion bash >> ~/.bashrc       complete commands in bash
+  toolbus schema > toolbus.schema.json       for your editor
   toolbus pin toolbus.toml           accept the current tools of its servers
   toolbus policy init                rules to start with, for your project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers

@@ -61,7 +61,7 @@ _LONGEST_NAME = 80
 
 def command() -> Command:
     """Return the parser and the body of the command."""
-    parser = make_parser("toolbus export", "Write sessions of a store as JSON Lines.", _EPILOG)
+    parser = make_parser("toolbus export", "Write sessions as JSON Lines, or as a page.", _EPILOG)
     parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
     parser.add_argument(
         "sessions", metavar="SESSION", nargs="*", help="its id, or the beginning; default: all"
