@@ -117,7 +117,9 @@ def execution_note(ran: ToolCall | None, status: str) -> str:
     """Return the tool that ran, or a note on a call that did not run."""
     if ran is not None:
         return ran.name
-    return "It did not run." if status in NEVER_RAN else "Not known."
+    if status in NEVER_RAN:
+        return "It did not run."
+    return "Not known." if status else "No answer yet."
 
 
 def is_rewritten(call: CallEntry) -> bool:

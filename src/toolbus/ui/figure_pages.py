@@ -77,7 +77,7 @@ def _handler_plots(figures: Figures) -> Iterator[Plot]:
         shown = {"time": span.total_ns, "median": span.quantile(0.5), "95 %": span.quantile(0.95)}
         row.cells.update({column: duration_of(time_ns) for column, time_ns in shown.items()})
         row.cells["runs"] = f"{span.count:,}"
-    yield Plot("Time of handlers", times, "The median and 95 % are within 4 %.")
+    yield Plot("Time of handlers", times, "Median and 95 % are estimates, at most 4 % off.")
     effects = {name: handler.effects for name, handler in figures.handlers.items()}
     yield Plot("Effects of handlers", count_rows(effects))
     hidden = count_rows({kind: {"values": count} for kind, count in figures.values.items()})

@@ -186,5 +186,6 @@ def test_calls_of_a_client_at_the_same_time_are_together():
 
 def test_a_call_that_did_not_run_says_so():
     assert execution_note(None, "denied") == "It did not run."
-    assert execution_note(None, "ok") == execution_note(None, "") == "Not known."
+    assert execution_note(None, "ok") == "Not known."
+    assert execution_note(None, "") == "No answer yet."
     assert execution_note(ToolCall(id="c", name="read"), "ok") == "read"
