@@ -20,6 +20,13 @@ except ImportError as error:
     msg = needs_extra("the page needs Jinja", "ui")
     raise LoadError(msg) from error
 
+
+@cache
+def read_asset(name: str) -> str:
+    """Return the text of the style sheet or script *name*."""
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("toolbus.ui"),
     autoescape=True,
@@ -35,15 +42,9 @@ _TEMPLATES.filters |= {
     "utc_time": utc_time,
     "visible": lambda text: make_visible(text).text,
 }
-_TEMPLATES.globals |= {"address": address, "texts": entry_texts}
+_TEMPLATES.globals |= {"address": address, "read_asset": read_asset, "texts": entry_texts}
 
 
 def find_template(name: str) -> jinja2.Template:
     """Return the template of the file *name* in the folder `templates`."""
     return _TEMPLATES.get_template(name)
-
-
-@cache
-def read_asset(name: str) -> str:
-    """Return the text of the style sheet or script *name*."""
-    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse
 
-from toolbus.ui.rendering import find_template, read_asset
+from toolbus.ui.rendering import find_template
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,8 +21,6 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     shared = {"count_pending": app.state.count_pending} if app else {}
     html = find_template(template).render(
         nonce=nonce,
-        style=read_asset("style.css"),
-        script="\n".join(map(read_asset, ("script.js", "answers.js"))),
         path=request.url.path,
         live=True,
         **shared | values,

@@ -50,13 +50,10 @@ def describe_hidden(hidden: Mapping[str, int]) -> str:
 def _write(
     stream: BinaryIO, template: str, hidden: Mapping[str, int] | None, **values: Any
 ) -> None:
-    style, script = read_asset("style.css"), read_asset("script.js")
     # In pieces, since a value may be a long iterator.
     chunks = find_template(template).generate(
         hidden=None if hidden is None else describe_hidden(hidden),
-        style=style,
-        script=script,
-        policy=_policy(style, script),
+        policy=_policy(),
         nonce="",
         live=False,
         **values,
@@ -64,8 +61,9 @@ def _write(
     stream.writelines(chunk.encode() for chunk in chunks)
 
 
-def _policy(style: str, script: str) -> str:
+def _policy() -> str:
     """Return the content security policy of the file: its own style and script, and no request."""
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)]
+    texts = [read_asset(name).encode() for name in ("style.css", "script.js")]
+    hashes = [b64encode(sha256(text).digest()).decode() for text in texts]
     sources = f"style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'"
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
