@@ -267,7 +267,7 @@ def test_a_long_session_begins_with_few_nodes(tmp_path, serve, open_page):
     assert page.locator("*").count() <= 2000
     first = page.locator(".message").count()
     assert first <= 200
-    page.locator("a[data-part]").click()
+    page.locator(".further a").click()
     page.wait_for_url("**after=**")
     assert page.locator(".message").count() > 1
 

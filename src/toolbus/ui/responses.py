@@ -1,4 +1,4 @@
-"""Responses with a page of HTML or a part of one."""
+"""Responses with a page of HTML."""
 
 from __future__ import annotations
 
@@ -30,8 +30,3 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
     return HTMLResponse(html, status, headers={"content-security-policy": policy})
-
-
-def fragment(template: str, **values: Any) -> HTMLResponse:
-    """Return a part of a page, which the script of the page inserts."""
-    return HTMLResponse(find_template(template).render(live=True, **values))

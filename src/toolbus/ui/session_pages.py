@@ -15,7 +15,7 @@ from toolbus.history.message_history import history_of
 from toolbus.history.timeline import read_timeline
 from toolbus.ui.addresses import number_of
 from toolbus.ui.question_views import views_of
-from toolbus.ui.responses import fragment, page
+from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -40,9 +40,6 @@ def routes(state: UiState) -> list[BaseRoute]:
         name, after = request.path_params["session"], request.query_params.get("after", "")
         with state.reading() as reader:
             session = find_session(reader, name)
-            if request.query_params.get("part"):
-                part = read_part(reader, session, number_of(after), MOST_NODES)
-                return fragment("part.html", parts=[part])
             waiting = views_of(state, request, read_overview(reader, time_ns(), session))
             forms = [view.shown for view in waiting[:_MOST_FORMS]]
             form_nodes = sum([_FORM_NODES + len(shown.blocks) for shown in forms])
@@ -77,10 +74,10 @@ def read_part(reader: SqlReader, session: SessionRow, after: int, most_nodes: in
     limit = _MOST_MESSAGES
     while True:
         timeline = read_timeline(reader, session, after, limit)
-        entries = [entry for turn in timeline.turns for entry in turn.messages]
-        if limit == 1 or sum(map(_nodes_of, entries)) <= most_nodes:
+        nodes = sum([_nodes_of(entry) for turn in timeline.turns for entry in turn.messages])
+        if limit == 1 or nodes <= most_nodes:
             return timeline
-        limit //= 2
+        limit = max(1, min(limit, timeline.end - after) * most_nodes // (nodes + 1))
 
 
 def _nodes_of(entry: MessageEntry) -> int:

@@ -3,7 +3,7 @@
 // The element with `data-events` follows the store by the stream of that address; so do questions.
 const MOST_NODES = 2000;
 const region = () => document.querySelector("[data-events]");
-const further = () => document.querySelector("a[data-part]");
+const further = () => document.querySelector(".further > a[rel=next]");
 const byId = (id) => document.getElementById(id);
 const parse = (html) => Object.assign(document.createElement("template"), { innerHTML: html }).content;
 const count = (element) => element.querySelectorAll("*").length + 1;
@@ -102,15 +102,15 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: "300px" });
 function addFurther() {
   const href = `?after=${Number(stream.searchParams.get("after"))}`;
-  const link = `<a href="${href}" data-part="${href}&amp;part=1">Next messages</a>`;
+  const link = `<a href="${href}" rel="next">Next messages</a>`;
   region().insertAdjacentHTML("beforeend", `<p class="further" id="further">${link}</p>`);
   watcher.observe(further());
 }
 async function load(link) {
   watcher.unobserve(link);
-  const answer = await fetch(link.dataset.part);
+  const answer = await fetch(link.href);
   if (!answer.ok) return;
-  const part = parse(await answer.text());
+  const part = parse(await answer.text()).querySelector("[data-events]");
   for (const each of part.querySelectorAll(".message[id]")) if (byId(each.id)) each.remove();
   showBelow(unseen - part.querySelectorAll(".turn").length);
   link.parentElement.replaceWith(...part.children);
