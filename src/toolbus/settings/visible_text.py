@@ -110,11 +110,11 @@ def _escape(char: str) -> str:
 
 def _wrapped(line: str, cells: int) -> Iterator[str]:
     """Yield *line* in rows of at most *cells* cells; an empty line is one row."""
-    row, used = "", 0
-    for char in line:
+    start, used = 0, 0
+    for place, char in enumerate(line):
         width = 2 if east_asian_width(char) in "WFA" else 1
         if used + width > cells:
-            yield row
-            row, used = "", 0
-        row, used = row + char, used + width
-    yield row
+            yield line[start:place]
+            start, used = place, 0
+        used += width
+    yield line[start:]

@@ -1,5 +1,6 @@
 """Untrusted text as a person sees it: all of it, and no row like our own words."""
 
+from time import process_time
 from unicodedata import east_asian_width
 
 import pytest
@@ -124,3 +125,12 @@ def test_a_long_name_has_its_length():
     assert shorten_visible("x" * 300) == f"{'x' * 48}… (300 characters)"
     assert shorten_visible("\x1b[2J") == "\\x1b[2J"
     assert shorten_visible("a\nb") == "a\\nb"
+
+
+def test_a_long_line_takes_linear_time():
+    started = process_time()
+
+    (row,) = quote_rows("é" * 300_000, 10**9)
+
+    assert len(row) == 300_002
+    assert process_time() - started < 3  # Seconds; at quadratic cost it were a minute.
