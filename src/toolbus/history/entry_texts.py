@@ -135,9 +135,9 @@ def turn_title(turn: Turn) -> str:
     number = f"Turn {turn.number}" if turn.number else "Prompt" if turn.run_id else ""
     started_ns = next((each.started_ns for each in turn.messages if each.started_ns), 0)
     time = utc_time(started_ns) if started_ns else ""
-    roles = [each.message.role for each in turn.messages if each.message is not None]
-    kind = _KINDS.get(roles[0], "Messages") if roles else "Messages"
-    return ", ".join(filter(None, [number, time])) or kind
+    kinds = [_KINDS.get(each.message.role, "") for each in turn.messages if each.message]
+    kind = "Turn" if any(each.calls for each in turn.messages) else "".join(kinds[:1])
+    return ", ".join(filter(None, [number, time])) or kind or "Messages"
 
 
 def is_together(turn: Turn) -> bool:

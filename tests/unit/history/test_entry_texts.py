@@ -1,6 +1,7 @@
 """The texts of a timeline."""
 
 import pytest
+from msgspec.structs import replace
 
 from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.history.entry_texts import (
@@ -99,6 +100,9 @@ def test_a_turn_without_records_is_titled_by_its_message():
 
     assert turn_title(Turn(run_id="", number=0, messages=(prompt, answer))) == "Prompt"
     assert turn_title(Turn(run_id="", number=0, messages=(answer,))) == "Answer"
+    call = CallEntry(id="c", tool="t", requested=None, executed=None, status="ok")
+    with_calls = replace(answer, calls=(call,))
+    assert turn_title(Turn(run_id="", number=0, messages=(with_calls,))) == "Turn"
     assert turn_title(Turn(run_id="r", number=2, messages=(answer,))) == "Turn 2"
     assert (
         turn_title(Turn(run_id="", number=0, messages=(MessageEntry(seq=3, id="3", message=None),)))
