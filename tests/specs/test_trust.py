@@ -741,6 +741,15 @@ async def test_the_trusted_contents_are_shown(place, trust):
     assert not place.mark.exists()
 
 
+async def test_telemetry_of_a_project_is_not_trusted(place, trust):
+    place.write("toolbus.toml", '[otel]\nendpoint = "http://example.com"\n')
+
+    error = trust(code=2)
+
+    assert "toolbus.toml:1: [otel] may not be set by a project" in error
+    assert trust("--list") == "no file is trusted\n"
+
+
 async def test_json_has_the_digests(place, trust):
     file = place.project("", PLAIN)
 

@@ -118,13 +118,15 @@ def _chosen(file: str | None) -> Path:
 def _trust(output: Output, path: Path, *, dry_run: bool, as_json: bool) -> int:
     """Show the configuration *path* and, unless *dry_run*, trust it, without importing it."""
     snapshot = take_snapshot(path)
+    # A file that could not be active is not trusted.
+    entries = read_entries(snapshot.document, is_project=True)
     if not dry_run:
         trust(snapshot)
     file = str(snapshot.document.file)
     report = TrustReport(
         file=file,
         trusted=not dry_run or read_trusted().get(file) == snapshot.digests,
-        components=summarize(read_entries(snapshot.document)),
+        components=summarize(entries),
         servers={entry.name: _summary(entry) for entry in read_servers(snapshot.document)},
         digests=snapshot.digests,
     )
