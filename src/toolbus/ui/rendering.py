@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
 from toolbus.approvals.display import state_words
 from toolbus.errors import LoadError
 from toolbus.history import entry_texts
@@ -19,12 +16,6 @@ try:
 except ImportError as error:
     msg = needs_extra("the page needs Jinja", "ui")
     raise LoadError(msg) from error
-
-
-@cache
-def read_asset(name: str) -> str:
-    """Return the text of the style sheet or script *name*."""
-    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
 _TEMPLATES = jinja2.Environment(
@@ -42,7 +33,7 @@ _TEMPLATES.filters |= {
     "utc_time": utc_time,
     "visible": lambda text: make_visible(text).text,
 }
-_TEMPLATES.globals |= {"address": address, "read_asset": read_asset, "texts": entry_texts}
+_TEMPLATES.globals |= {"address": address, "texts": entry_texts}
 
 
 def find_template(name: str) -> jinja2.Template:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from toolbus.history.session_figures import compare_figures
-from toolbus.ui.rendering import find_template, read_asset
+from toolbus.ui.rendering import find_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,7 +63,7 @@ def _write(
 
 def _policy() -> str:
     """Return the content security policy of the file: its own style and script, and no request."""
-    texts = [read_asset(name).encode() for name in ("style.css", "script.js")]
+    texts = [find_template(name).render().encode() for name in ("style.css", "script.js")]
     hashes = [b64encode(sha256(text).digest()).decode() for text in texts]
     sources = f"style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'"
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
