@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from starlette.responses import HTMLResponse
     from starlette.routing import BaseRoute
 
-    from toolbus.history.session_differences import SessionComparison
-    from toolbus.store.sql_reader import SqlReader
     from toolbus.ui.state import UiState
 
 _MOST_STEPS, _MOST_MESSAGES = 16, 20_000
@@ -35,34 +31,28 @@ def routes(state: UiState) -> list[BaseRoute]:
 
     def show_comparison(request: Request) -> HTMLResponse:
         query = request.query_params.get
-        first, second, after = query("left", ""), query("right", ""), query("after", "")
-        if not (first and second):
-            return page(request, "diff.html", comparison=None, left=first, right=second)
+        before, after = query("left", ""), query("right", "")
+        if not (before and after):
+            return page(request, "diff.html", comparison=None, left=before, right=after)
         with state.reading() as reader:
-            comparison = _comparison(reader, first, second)
-        start = number_of(after)
+            rows = find_session(reader, before), find_session(reader, after)
+            if sum([row.messages for row in rows]) > _MOST_MESSAGES:
+                raise HTTPException(413, "these sessions are too long here: see `toolbus diff`")
+            first, second = (join_parts(read_parts(reader, row)) for row in rows)
+        comparison = compare_sessions(first, second, evened)
+        start = number_of(query("after", ""))
         pairs = comparison.pairs[start:]
-        counts = list(accumulate([pair.outcome != "same" for pair in pairs]))
-        end = next((place for place, count in enumerate(counts) if count > _MOST_STEPS), None)
-        further = urlencode({"left": first, "right": second, "after": start + (end or 0)})
+        differing = [place for place, pair in enumerate(pairs) if pair.outcome != "same"]
+        end = differing[_MOST_STEPS] if len(differing) > _MOST_STEPS else None
         return page(
             request,
             "diff.html",
             comparison=comparison,
             figures=compare_figures(comparison.first, comparison.second),
             pairs=pairs[:end],
-            further=f"/diff?{further}" if end else "",
-            left=first,
-            right=second,
+            further=start + end if end else 0,
+            left=before,
+            right=after,
         )
 
     return [Route("/diff", show_comparison)]
-
-
-def _comparison(reader: SqlReader, first: str, second: str) -> SessionComparison:
-    """Return the comparison of two sessions; raises `HTTPException` if they are too long."""
-    rows = find_session(reader, first), find_session(reader, second)
-    if sum([row.messages for row in rows]) > _MOST_MESSAGES:
-        raise HTTPException(413, "these sessions are too long for a page: see `toolbus diff`")
-    before, after = (join_parts(read_parts(reader, row)) for row in rows)
-    return compare_sessions(before, after, evened)
