@@ -75,8 +75,7 @@ class _Replays:
         """Start a replay, and lead to its page."""
         session, form = request.path_params["session"], form_of(request)
         token, name = form.get("token", ""), form.get("target", "")
-        locks = self._state.locks
-        if not locks.check_form_token(token, login_of(request), "replay", session):
+        if not self._state.locks.check_form_token(token, login_of(request), "replay", session):
             raise HTTPException(403, "the form is too old; open the page again")
         if name not in self._targets:
             raise HTTPException(400, f"no target {name!r}; name it with --with")
