@@ -1,8 +1,10 @@
 """The questions on the page as a person reads them, and answers as a browser posts them."""
 
 import asyncio
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 from html.parser import HTMLParser
 from typing import NamedTuple
 
@@ -103,8 +105,9 @@ def questions_on(ui, path="/questions"):
 def send_answer(ui, question, decision, code=None, **fields):
     """Post *decision* as the script of the page does; return the reply."""
     form = question.fields | {"decision": decision, "code": ui.code if code is None else code}
-    reply = ui.post("/questions/answer", form | fields, accept="text/plain")
-    return Answered(reply.status, reply.text)
+    reply = ui.post("/questions/answer", form | fields)
+    result = re.search('role="status">(.*?)</p>', reply.text, re.DOTALL)[1]
+    return Answered(reply.status, unescape(result))
 
 
 def press(ui, question, decision, code=None, **fields):

@@ -10,7 +10,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from toolbus.approvals.page_answers import answer_from_page, page_question, read_page_answer
@@ -59,8 +58,6 @@ def routes(state: UiState) -> list[BaseRoute]:
     async def take_answer(request: Request) -> Response:
         status, text = await _answer(state, login_of(request), form_of(request))
         request.app.state.count_pending.forget()
-        if request.headers.get("accept") == "text/plain":
-            return PlainTextResponse(text, status)
         return page(request, "notice.html", status, reason=text)
 
     return [

@@ -39,13 +39,12 @@
     if (code) body.set("code", code);
     sending.add(form);
     output.textContent = "sending";
-    const headers = { accept: "text/plain" };
-    const reply = await fetch(form.action, { method: "POST", body, headers }).catch(() => null);
-    const isOurs = reply?.headers.get("content-type")?.startsWith("text/plain");
+    const reply = await fetch(form.action, { method: "POST", body }).catch(() => null);
+    const result = parse(await reply?.text() ?? "").querySelector("[role=status]");
     const unknown = "no reply: load the page again to see whether the answer counts";
-    output.textContent = isOurs ? await reply.text() : unknown;
+    output.textContent = result?.textContent ?? unknown;
     sending.delete(form);
-    if (!isOurs) return;
+    if (!result) return;
     code = reply.status === 403 ? "" : body.get("code");
     for (const each of formsOf()) each.elements.code.value = "";
     form.classList.toggle("ended", reply.ok);
