@@ -1,7 +1,7 @@
 """Questions on the page: with forms where a person may answer, and the answers that are posted.
 
 An answer needs the token of its form, which covers login, session, question and digest, and the
-code that is only on the terminal. The rules for updates are at the head of `questions.html`.
+code that is only on the terminal. The rules for updates are at the head of `question.html`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from toolbus.approvals.page_answers import answer_from_page, page_question, read_page_answer
@@ -21,15 +22,12 @@ from toolbus.ui.requests import form_of, login_of
 from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
     from toolbus.approvals.page_answers import PageQuestion
     from toolbus.approvals.question_lookup import QuestionOverview
-    from toolbus.ui.locks import PageLogin
     from toolbus.ui.state import UiState
 
 _PURPOSE = "answer"
@@ -56,9 +54,20 @@ def routes(state: UiState) -> list[BaseRoute]:
         return page(request, "questions.html", session=session, overview=overview, views=views)
 
     async def take_answer(request: Request) -> Response:
-        status, text = await _answer(state, login_of(request), form_of(request))
+        fields = form_of(request)
+        token, subject = fields.get("token", ""), fields.get("subject", "")
+        if not state.locks.check_form_token(token, login_of(request), _PURPOSE, subject):
+            raise HTTPException(409, "this form is not of this login; load the page again")
+        sent = read_page_answer(fields)
+        if sent is None:
+            raise HTTPException(400, "this is not an answer; load the page again")
+        check = state.locks.answer_lock.check(fields.get("code", ""))
+        if not check.accepted:
+            raise HTTPException(403, check.text)
+        async with await asyncio.to_thread(open_store, state.address) as store:
+            reply = await answer_from_page(store, sent, by=person_name())
         request.app.state.count_pending.forget()
-        return page(request, "notice.html", status, reason=text)
+        return page(request, "notice.html", 200 if reply.counts else 409, reason=reply.text)
 
     return [
         Route("/questions", show_questions),
@@ -79,19 +88,3 @@ def views_of(state: UiState, request: Request, overview: QuestionOverview) -> li
         )
         for shown in map(page_question, overview.waiting)
     ]
-
-
-async def _answer(state: UiState, login: PageLogin, fields: Mapping[str, str]) -> tuple[int, str]:
-    """Apply the answer in *fields*; return a status, 403 for a refused code, and the result."""
-    token, subject = fields.get("token", ""), fields.get("subject", "")
-    if not state.locks.check_form_token(token, login, _PURPOSE, subject):
-        return 409, "this form is not of this login; load the page again"
-    sent = read_page_answer(fields)
-    if sent is None:
-        return 400, "this is not an answer; load the page again"
-    check = state.locks.answer_lock.check(fields.get("code", ""))
-    if not check.accepted:
-        return 403, check.text
-    async with await asyncio.to_thread(open_store, state.address) as store:
-        reply = await answer_from_page(store, sent, by=person_name())
-    return 200 if reply.counts else 409, reply.text
