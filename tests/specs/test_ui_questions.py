@@ -449,6 +449,23 @@ def test_long_questions_have_no_approve_button(ui, path, text):
     assert (no.status, read(path).state) == (200, "denied")
 
 
+def test_a_huge_question_is_not_shown(ui, path):
+    huge = question("1", arguments={"text": "\u202e" * 2_000_000}, asked_ns=NOW - SECOND)
+    write(path, huge, question("2"))
+
+    first, second = questions_on(ui)
+    no = send_answer(ui, first, "deny")
+
+    assert (first.heading, first.quoted) == (
+        "the model makes a large call of the tool waits for a person",
+        ["pay"],
+    )
+    assert "bytes are too many for a page" in first.rows[0]
+    assert [name for name, _ in first.buttons] == ["", "deny"]
+    assert second.quoted == ["1", "pay it?"]
+    assert no.status == 200
+
+
 def test_enter_presses_no_button(ui, path):
     write(path, question("1"))
 

@@ -19,6 +19,7 @@ from toolbus.approvals.records import find_question, matches_digest
 from toolbus.approvals.steps import answer
 from toolbus.errors import DecodeError, FreezeError, StoreError
 from toolbus.messages.codec import encode
+from toolbus.settings.visible_text import shorten_visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 CHANNEL = "page"
 MOST_CHARACTERS, MOST_LINES = 20_000, 400
 """The size of the largest question that is approved on a page: a person must have read it."""
+
+_LARGEST = 1_000_000
+"""The most bytes of a question that a page shows: larger ones would hold up all others."""
 
 GRANT_SPANS: Mapping[str, GrantSpan] = {
     "15 minutes from now": 900.0,
@@ -95,7 +99,8 @@ class PageReply(NamedTuple):
 
 def page_question(question: Question) -> PageQuestion:
     """Return *question* as a page shows it."""
-    heading, *blocks = _blocks(question)
+    size = len(encode(question))
+    heading, *blocks = _blocks(question) if size <= _LARGEST else _stand_in(question, size)
     # An id may be any text, such as the id of another element.
     name = hashlib.sha256(encode([question.session_id, question.id])).hexdigest()[:16]
     return PageQuestion(
@@ -103,7 +108,7 @@ def page_question(question: Question) -> PageQuestion:
         heading=heading.text,
         blocks=tuple(blocks),
         closed=_reason_closed(question),
-        too_long=_reason_too_long(blocks),
+        too_long=_reason_too_long(blocks, 0 if size <= _LARGEST else size),
         session=granting_session(question),
         name=f"question-{name}",
         subject=json.dumps([question.session_id, question.id, question.digest]),
@@ -174,13 +179,20 @@ def _reason_closed(question: Question) -> str:
     return "" if matches_digest(question) else _CHANGED
 
 
-def _reason_too_long(blocks: list[TextBlock]) -> str:
-    characters = sum([len(block.text) for block in blocks])
+def _reason_too_long(blocks: list[TextBlock], hidden: int) -> str:
+    characters = sum([len(block.text) for block in blocks]) + hidden
     lines = sum([block.text.count("\n") + 1 for block in blocks])
     if characters <= MOST_CHARACTERS and lines <= MOST_LINES:
         return ""
     size = f"{characters:,} characters in {lines:,} lines"
     return f"it is too long for a page ({size}); use `toolbus approvals` at a terminal"
+
+
+def _stand_in(question: Question, size: int) -> list[TextBlock]:
+    """Return the blocks of a *question* whose *size* in bytes is too large to be shown."""
+    tool = TextBlock(shorten_visible(question.tool), quoted=True)
+    note = TextBlock(f"{size:,} bytes are too many for a page: nothing of it is shown", "changed")
+    return [TextBlock("the model makes a large call of the tool"), tool, note]
 
 
 def _blocks(question: Question) -> list[TextBlock]:
