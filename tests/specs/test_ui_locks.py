@@ -507,7 +507,8 @@ READERS = {"TMUX": ("/tmp/tmux-0/default,1,0", "tmux"), "TERM_PROGRAM": ("vscode
 
 @pytest.mark.parametrize("variable", [*READERS, None])
 def test_a_terminal_that_others_read_is_named(store, tmp_path, monkeypatch, variable):
-    for name in (*READERS, "STY", "ZELLIJ", "KITTY_LISTEN_ON", "WEZTERM_UNIX_SOCKET"):
+    others = "STY ZELLIJ KITTY_LISTEN_ON WEZTERM_UNIX_SOCKET ASCIINEMA_REC INSIDE_EMACS NVIM"
+    for name in (*READERS, *others.split()):
         monkeypatch.delenv(name, raising=False)
     variables = {} if variable is None else {variable: READERS[variable][0]}
     with shown(store=store, tmp_path=tmp_path, **variables) as (_, printed):

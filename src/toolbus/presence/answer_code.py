@@ -19,7 +19,10 @@ _TRIES, _LENGTH = 5, 8
 _RENEW = "press Enter at the terminal of `toolbus ui` for a new code"
 _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 _READERS = {
+    "ASCIINEMA_REC": "asciinema",
+    "INSIDE_EMACS": "emacs",
     "KITTY_LISTEN_ON": "kitty",
+    "NVIM": "nvim",
     "STY": "screen",
     "TMUX": "tmux",
     "WEZTERM_UNIX_SOCKET": "wezterm",

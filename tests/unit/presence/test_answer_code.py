@@ -38,7 +38,10 @@ def test_without_a_person_no_code_is_right():
 
 def test_terminals_that_others_read_are_known():
     known = {
+        "ASCIINEMA_REC": "asciinema",
+        "INSIDE_EMACS": "emacs",
         "KITTY_LISTEN_ON": "kitty",
+        "NVIM": "nvim",
         "STY": "screen",
         "TMUX": "tmux",
         "WEZTERM_UNIX_SOCKET": "wezterm",
