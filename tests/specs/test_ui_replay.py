@@ -246,9 +246,10 @@ def test_the_active_configuration_is_a_target(address, tmp_path, monkeypatch):
     component = '[[component]]\nuse = "policy"\nsettings = { file = "policy.toml" }\n'
     (folder / "toolbus.toml").write_text(component, "utf-8")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    with running_ui(address) as ui:
+    with running_ui(address, targets={"named.py": "named.py"}) as ui:
         page = replayed(ui, replay_pages.CONFIGURATION)
 
+    assert re.findall(r"<option[^>]*>([^<]+)", page) == ["named.py", "your configuration"]
     verdicts = [row[1].removeprefix("Differs: ").split()[0] for row in rows(page)]
     assert verdicts == ["denied", "denied", "denied"]
 

@@ -46,7 +46,7 @@ class _Replays:
     """
 
     def __init__(self, state: UiState) -> None:
-        self._state, self._targets = state, {CONFIGURATION: None, **state.targets}
+        self._state, self._targets = state, {**state.targets, CONFIGURATION: None}
         self._run: ComparisonRun | None = None
         self._starting = threading.Lock()
 
