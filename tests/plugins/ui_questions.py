@@ -93,6 +93,7 @@ class Answered(NamedTuple):
 
     status: int
     text: str
+    location: str = ""
 
 
 def questions_on(ui, path="/questions"):
@@ -103,18 +104,21 @@ def questions_on(ui, path="/questions"):
 
 
 def send_answer(ui, question, decision, code=None, **fields):
-    """Post *decision* as the script of the page does; return the reply."""
-    form = question.fields | {"decision": decision, "code": ui.code if code is None else code}
-    reply = ui.post("/questions/answer", form | fields)
-    result = re.search('role="status">(.*?)</p>', reply.text, re.DOTALL)[1]
-    return Answered(reply.status, unescape(result))
+    """Answer as the script of the page does; return the status and the words of the result."""
+    result = press(ui, question, decision, code, **fields)
+    words = re.search('role="status">(.*?)</p>', result.text, re.DOTALL)[1]
+    return result._replace(text=unescape(words))
 
 
 def press(ui, question, decision, code=None, **fields):
-    """Press a button as a browser without scripts does."""
+    """Press a button as a browser does, and follow the redirect."""
     form = question.fields | {"decision": decision, "code": ui.code if code is None else code}
     reply = ui.post("/questions/answer", form | fields)
-    return Answered(reply.status, reply.text)
+    if reply.status != 303:
+        return Answered(reply.status, reply.text)
+    location = reply.headers["location"]
+    result = ui.get(location)
+    return Answered(result.status, result.text, location)
 
 
 def in_a_loop(function):
