@@ -102,7 +102,7 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: "300px" });
 function addFurther() {
   const href = `?after=${Number(stream.searchParams.get("after"))}`;
-  const link = `<a href="${href}" rel="next">Next messages</a>`;
+  const link = `<a rel="next" href="${href}">Next messages</a>`;
   region().insertAdjacentHTML("beforeend", `<p class="further" id="further">${link}</p>`);
   watcher.observe(further());
 }
