@@ -8,7 +8,8 @@ from urllib.parse import quote, urlencode
 
 def address(kind: str, session_id: str, name: str = "", **query: object) -> str:
     """Return the address of the page of *kind* for a session, or for its message or call *name*."""
-    path = "/".join([quote(text, safe="") for text in (session_id, name) if text])
+    names = (session_id, name) if name else (session_id,)
+    path = "/".join([quote(text, safe="") for text in names])
     return f"/{kind}/{path}" + (f"?{urlencode(query)}" if query else "")
 
 

@@ -56,6 +56,11 @@ def test_parts_are_bounded_and_hold_every_message(store, most_nodes):
     assert [4] in parts  # One large message is a part.
 
 
+def test_a_session_without_a_name_has_addresses():
+    assert address("calls", "", "c") == "/calls//c"
+    assert address("sessions", "") == "/sessions/"
+
+
 def test_addresses_quote_everything():
     assert (
         address("calls", "a/b c", "../%?#&\u202e") == "/calls/a%2Fb%20c/..%2F%25%3F%23%26%E2%80%AE"
