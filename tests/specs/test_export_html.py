@@ -344,6 +344,7 @@ def test_the_file_as_stored_says_so(export, capsys):
     assert "as stored" in capsys.readouterr().err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["re2", "phonenumbers"])
 def test_without_the_extra_nothing_is_exported(name, environment):
     store(alpha=[UserMessage(content="hello")])

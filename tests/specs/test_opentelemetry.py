@@ -611,6 +611,7 @@ async def test_a_dead_collector_holds_nothing_up(port, monkeypatch):
     assert ended < 5
 
 
+@pytest.mark.full
 def test_a_program_ends_despite_a_dead_collector(environment):
     program = """
         from toolbus import Agent
@@ -736,6 +737,7 @@ def test_the_proxy_passes_the_trace_context_on(tmp_path, environment):
     assert meta["mine"] == 1
 
 
+@pytest.mark.full
 async def test_tools_of_servers_get_the_trace_context(tmp_path):
     (tmp_path / "server.py").write_text(SERVER_WITH_SDK)
     component = Recorded()

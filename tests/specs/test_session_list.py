@@ -459,6 +459,7 @@ def test_damaged_rows_are_passed_over(path):
     assert "1 damaged rows are left out" in page
 
 
+@pytest.mark.full
 def test_a_failing_store_is_tried_again(path):
     append(path, "s")
     away = path.rename(path.with_suffix(".away"))

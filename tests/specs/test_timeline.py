@@ -510,6 +510,7 @@ def test_the_first_screen_stays_small(long_session):
         assert 20 < classes.count(["message"]) + classes.count(["call"]) <= 200
 
 
+@pytest.mark.full
 def test_all_parts_together_are_the_session(long_session):
     names, path = [], "/sessions/s"
     with running_ui(long_session) as ui:

@@ -287,6 +287,7 @@ def test_a_target_acts_for_no_person(address, write, tmp_path):
     assert (tmp_path / "facts").read_text() == "True 1"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "hang",
     [
@@ -316,6 +317,7 @@ def test_a_target_that_hangs_is_ended(address, write, tmp_path, monkeypatch, han
         assert start(ui, "hangs").status == 303
 
 
+@pytest.mark.full
 def test_a_slow_replay_is_cut(address, write, monkeypatch):
     monkeypatch.setattr(replay_pages, "REPLAY_SECONDS", 1.0)
     target = write(GUARD.format("async ", "await asyncio.sleep(0.7)"))
@@ -326,6 +328,7 @@ def test_a_slow_replay_is_cut(address, write, monkeypatch):
     assert 1 <= len(rows(page)) < 3
 
 
+@pytest.mark.full
 def test_one_replay_runs_at_a_time(address, write):
     target = write(GUARD.format("async ", "await asyncio.sleep(1)"))
     with running_ui(address, targets={"slow": target}) as ui:
@@ -339,6 +342,7 @@ def test_one_replay_runs_at_a_time(address, write):
         assert start(ui, "slow").status == 303
 
 
+@pytest.mark.full
 def test_a_long_session_is_in_parts(tmp_path, write):
     address = str(tmp_path / "s.db")
     record(address, *[f"{number}" for number in range(450)])
