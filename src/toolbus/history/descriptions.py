@@ -44,6 +44,10 @@ _VERBS: dict[HandlerStatus, str] = {
 """The verbs of the statuses that are not verbs themselves."""
 
 
+_LAST_SECOND = 253_402_300_799
+"""The end of the year 9999, the last time that has a date here."""
+
+
 def describe(status: HandlerStatus, event: str, subject_id: str = "") -> str:
     """Return what a handler of *event* did, such as "changed the call call-1"."""
     if event not in _SUBJECTS:
@@ -81,5 +85,6 @@ def session_facts(session: SessionRow) -> dict[str, object]:
 
 
 def utc_time(time_ns: int) -> str:
-    """Return a time since the epoch in UTC, to the second."""
-    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}"
+    """Return a time since the epoch in UTC, to the second; a damaged row may have any number."""
+    seconds = max(0, min(time_ns // 10**9, _LAST_SECOND))
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

@@ -6,7 +6,12 @@ import pytest
 
 from toolbus.bus.ledger.records import HandlerEntry, HandlerStatus, is_notable, sign_of
 from toolbus.events import RUN_BEFORE, TOOL_CALL_BEFORE
-from toolbus.history.descriptions import describe, describe_change, describe_idleness
+from toolbus.history.descriptions import (
+    describe,
+    describe_change,
+    describe_idleness,
+    utc_time,
+)
 from toolbus.replay.findings import describe_actors
 
 
@@ -59,3 +64,16 @@ def test_what_is_notable_has_a_sign_of_its_own():
     assert quiet == {"ran", "queued", "skipped", "not_run"}
     assert {sign_of(status).text for status in quiet} == {"·"}
     assert "·" not in {sign_of(status).text for status in set(get_args(HandlerStatus)) - quiet}
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "text"),
+    [
+        (1_700_000_000_999_999_999, "2023-11-14 22:13:20"),
+        (-1, "1970-01-01 00:00:00"),
+        (10**30, "9999-12-31 23:59:59"),
+        (10**400, "9999-12-31 23:59:59"),
+    ],
+)
+def test_any_number_is_a_time(time_ns, text):
+    assert utc_time(time_ns) == text
