@@ -16,8 +16,6 @@ from toolbus.approvals.question_lookup import PendingCount
 from toolbus.errors import ToolbusError
 from toolbus.settings.usage_error import UsageError
 from toolbus.ui import (
-    diff_pages,
-    figure_pages,
     list_pages,
     live_pages,
     question_views,
@@ -58,8 +56,6 @@ def make_app(state: UiState) -> LockedApp:
         *live_pages.routes(state),
         *question_views.routes(state),
         *replay_pages.routes(state),
-        *diff_pages.routes(state),
-        *figure_pages.routes(state),
     ]
     handlers: Any = dict.fromkeys(_ERRORS, _show_error)
     app = Starlette(routes=routes, exception_handlers=handlers)

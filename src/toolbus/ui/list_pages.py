@@ -1,4 +1,4 @@
-"""The list of sessions: the latest written first, as they run, with a search and filters."""
+"""The pages over all sessions: the list, the latest written first, and the figures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
+from toolbus.history.figure_tables import handler_plots, question_plots
 from toolbus.history.session_index import SessionFilter
 from toolbus.ui.addresses import number_of
 from toolbus.ui.responses import page
@@ -23,7 +24,7 @@ _PAGE = 50
 
 
 def routes(state: UiState) -> list[BaseRoute]:
-    """Return the route of the list."""
+    """Return the routes of the list and of the figures."""
 
     def show_list(request: Request) -> Response:
         wanted, now_ns = _read_filter(request), time.time_ns()
@@ -48,7 +49,12 @@ def routes(state: UiState) -> list[BaseRoute]:
             href_of=lambda number: f"/?{request.url.include_query_params(page=number).query}",
         )
 
-    return [Route("/", show_list)]
+    def show_figures(request: Request) -> Response:
+        view = state.sessions.view
+        plots = [*handler_plots(view.figures), *question_plots(view)]
+        return page(request, "figures.html", view=view, plots=plots)
+
+    return [Route("/", show_list), Route("/figures", show_figures)]
 
 
 def _read_filter(request: Request) -> SessionFilter:

@@ -1,4 +1,4 @@
-"""The pages of one session: its timeline, and the history of each message and call."""
+"""The pages of one session, of each message and call, and of two sessions side by side."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from time import time_ns
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from toolbus.approvals.question_lookup import read_overview
 from toolbus.history.entry_texts import MOST_CALLS, strip
 from toolbus.history.lookup import find_match, find_session
 from toolbus.history.message_history import history_of
-from toolbus.history.timeline import read_timeline
+from toolbus.history.session_differences import compare_sessions
+from toolbus.history.session_figures import compare_figures
+from toolbus.history.timeline import join_parts, read_parts, read_timeline
+from toolbus.redaction.placeholders import evened
 from toolbus.ui.addresses import number_of
 from toolbus.ui.question_views import views_of
 from toolbus.ui.responses import page
@@ -31,10 +35,12 @@ MOST_NODES = 1_800
 """The most nodes of the turns on the first screen; the frame of the page has some more."""
 
 _MOST_MESSAGES, _MOST_FORMS, _FORM_NODES = 200, 3, 50
+_MOST_STEPS, _MOST_COMPARED = 16, 20_000
+"""The most steps that differ on one page, and the most messages of two sessions to compare."""
 
 
 def routes(state: UiState) -> list[BaseRoute]:
-    """Return the routes of the pages about one session."""
+    """Return the routes; without two sessions a comparison is a form to choose them."""
 
     def show_session(request: Request) -> HTMLResponse:
         name, after = request.path_params["session"], request.query_params.get("after", "")
@@ -62,10 +68,37 @@ def routes(state: UiState) -> list[BaseRoute]:
             history = history_of(reader, find_match(reader, kind, name, session))
         return page(request, "entry.html", history=history)
 
+    def show_comparison(request: Request) -> HTMLResponse:
+        query = request.query_params.get
+        before, after = query("left", ""), query("right", "")
+        if not (before and after):
+            return page(request, "diff.html", comparison=None, left=before, right=after)
+        with state.reading() as reader:
+            rows = find_session(reader, before), find_session(reader, after)
+            if sum([row.messages for row in rows]) > _MOST_COMPARED:
+                raise HTTPException(413, "these sessions are too long here: see `toolbus diff`")
+            first, second = (join_parts(read_parts(reader, row)) for row in rows)
+        comparison = compare_sessions(first, second, evened)
+        start = number_of(query("after", ""))
+        pairs = comparison.pairs[start:]
+        differing = [place for place, pair in enumerate(pairs) if pair.outcome != "same"]
+        end = differing[_MOST_STEPS] if len(differing) > _MOST_STEPS else None
+        return page(
+            request,
+            "diff.html",
+            comparison=comparison,
+            figures=compare_figures(comparison.first, comparison.second),
+            pairs=pairs[:end],
+            further=start + end if end else 0,
+            left=before,
+            right=after,
+        )
+
     return [
         Route("/sessions/{session:path}", show_session),
         Route("/messages/{names:path}", lambda request: show_entry(request, "message")),
         Route("/calls/{names:path}", lambda request: show_entry(request, "call")),
+        Route("/diff", show_comparison),
     ]
 
 

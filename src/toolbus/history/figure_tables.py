@@ -1,26 +1,18 @@
-"""The figures over all sessions: tables with a bar in each row."""
+"""The figures over all sessions as tables, with the lengths of a bar for each row."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from starlette.routing import Route
-
 from toolbus.history.durations import duration_of, rough_duration
 from toolbus.history.figures import Durations
-from toolbus.ui.responses import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
-
     from toolbus.history.figures import Figures
     from toolbus.history.session_index import IndexView
-    from toolbus.ui.state import UiState
 
 _WAITS = {"1 d": 86_400, "1 h": 3_600, "10 min": 600, "1 min": 60, "10 s": 10}
 
@@ -41,17 +33,6 @@ class Plot(NamedTuple):
     note: str = ""
 
 
-def routes(state: UiState) -> list[BaseRoute]:
-    """Return the route of the figures."""
-
-    def show_figures(request: Request) -> Response:
-        view = state.sessions.view
-        plots = [*_handler_plots(view.figures), *_question_plots(view)]
-        return page(request, "figures.html", view=view, plots=plots)
-
-    return [Route("/figures", show_figures)]
-
-
 def count_rows(counts: Mapping[str, Mapping[str, int]]) -> list[PlotRow]:
     """Return a row of *counts* by kind for each label with a count, the longest first."""
     sums = Counter[str]()
@@ -67,7 +48,7 @@ def count_rows(counts: Mapping[str, Mapping[str, int]]) -> list[PlotRow]:
     return rows
 
 
-def _handler_plots(figures: Figures) -> Iterator[Plot]:
+def handler_plots(figures: Figures) -> Iterator[Plot]:
     """Yield the plots of calls, of the handlers' costs and effects, and of hidden values."""
     yield Plot("Calls by tool and status", count_rows(figures.calls))
     spans = {name: handler.durations for name, handler in figures.handlers.items()}
@@ -87,7 +68,7 @@ def _handler_plots(figures: Figures) -> Iterator[Plot]:
     yield Plot("Hidden values by kind", hidden, note)
 
 
-def _question_plots(view: IndexView) -> Iterator[Plot]:
+def question_plots(view: IndexView) -> Iterator[Plot]:
     """Yield the plots of the questions by state, and of the time until their answers."""
     states, waited = Counter[str](), Durations()
     for questions in [entry.questions for entry in view.entries.values()]:

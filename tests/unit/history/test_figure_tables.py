@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.ui.figure_pages import count_rows
+from toolbus.history.figure_tables import count_rows
 
 
 def test_rows_have_all_numbers_the_longest_first():
