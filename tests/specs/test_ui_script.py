@@ -1,5 +1,7 @@
 """The scenarios of `specs/ui_script.md`."""
 
+from itertools import pairwise
+
 import pytest
 
 from browsers import axe_violations
@@ -23,7 +25,7 @@ OBSERVER = """
   window.told = [];
   const tell = () => told.push([performance.now(), announced().textContent]);
   const observer = new MutationObserver(tell);
-  const announced = () => document.querySelector(".live .unseen");
+  const announced = () => document.querySelector("#news");
   observer.observe(announced(), {childList: true, characterData: true, subtree: true});
 }
 """
@@ -162,12 +164,12 @@ def test_the_reader_s_place_is_kept(address, session):
 
     append(address, *messages(43, 12))
 
-    link = page.get_by_role("link", name="12 new below")
-    link.wait_for()
+    page.get_by_role("status").get_by_text("12 new").wait_for()
     assert page.evaluate("scrollY") == 0
     assert axe_violations(page) == []
-    link.click()
-    assert page.evaluate("document.querySelector(':target').innerText").endswith("words 43")
+    page.get_by_role("link", name="Next messages").scroll_into_view_if_needed()
+    page.wait_for_selector("#m54")
+    assert numbers(page) == list(range(1, 55))
 
 
 def test_nothing_moves_from_under_the_pointer(address, session):
@@ -187,7 +189,6 @@ USES = {
     "pointer": "",
     "focus": "document.querySelector('#m3 .call a').focus()",
     "selection": "getSelection().selectAllChildren(document.querySelector('#m3 .call h4'))",
-    "details": "document.querySelector('#m3 .call').innerHTML = '<details open>x</details>'",
 }
 
 
@@ -197,7 +198,7 @@ def test_an_element_in_use_is_not_replaced(address, session, use):
     page = session()
     page.evaluate("window.kept = document.querySelector('#m3 .call')")
     if use == "pointer":
-        page.hover("#m3 .call h4")
+        page.hover("#m3 .call a")
     else:
         page.evaluate(USES[use])
 
@@ -205,7 +206,7 @@ def test_an_element_in_use_is_not_replaced(address, session, use):
 
     page.wait_for_selector("#m6")
     assert page.evaluate("kept.isConnected && kept.matches('.open')")
-    page.evaluate("document.activeElement.blur(); getSelection().empty(); kept.innerHTML = ''")
+    page.evaluate("document.activeElement.blur(); getSelection().empty()")
     page.mouse.move(1, 1)
     page.wait_for_selector("#m3 .call.ok")
 
@@ -213,16 +214,16 @@ def test_an_element_in_use_is_not_replaced(address, session, use):
 def test_news_are_announced_with_pauses(address, session):
     page = session()
     page.evaluate(OBSERVER)
-    assert page.get_attribute(".live .unseen", "role") == "status"
+    assert page.get_attribute("#news", "role") == "status"
 
-    with writer(address, 3, 60, rate=10):
-        page.wait_for_selector("#m62")
+    with writer(address, 3, 80, rate=10):
+        page.wait_for_selector("#m82")
 
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(5000)
     told = page.evaluate("told")
     times = [time for time, _ in told]
-    assert len(told) == 2
-    assert times[1] - times[0] >= 4900
+    assert len(told) > 1
+    assert min(after - before for before, after in pairwise(times)) >= 4900
 
 
 # --- its size -------------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ def test_a_page_elsewhere_takes_no_more_than_fits(address, session):
     page.evaluate("scrollTo(0, 0)")
 
     with writer(address, 43, 600, rate=300):
-        page.get_by_role("link", name="600 new below").wait_for()
+        page.get_by_role("link", name="Next messages").wait_for()
 
     assert page.evaluate(NODES) < 2300
     while "m642" not in page.evaluate("document.querySelector('.turn:last-of-type .message').id"):
@@ -271,15 +272,11 @@ def test_keys_lead_through_the_turns(session):
         focused.append(page.evaluate("document.activeElement.innerText").split()[-1])
 
     assert focused == ["1", "2", "1"]
-    page.keyboard.press("?")
-    assert page.get_by_role("dialog").is_visible()
-    assert axe_violations(page) == []
-    page.keyboard.press("Escape")
-    assert not page.get_by_role("dialog").is_visible()
+    assert page.get_by_text("Keys: j and k lead to").is_visible()
 
 
 def test_keys_in_a_field_are_text(page):
     page.keyboard.press("/")
-    page.keyboard.type("jk?/")
+    page.keyboard.type("jk/")
 
-    assert page.input_value("input[type=search]") == "jk?/"
+    assert page.input_value("input[type=search]") == "jk/"
