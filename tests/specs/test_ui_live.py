@@ -265,8 +265,10 @@ def test_a_lost_store_is_told_once(tmp_path):
 
         append(address, said(1))
 
-        names = [next(events).name for _ in range(2)]
-        assert names in (["back", "turns"], ["lost", "back"])
+        names = [next(events).name]
+        if names == ["lost"]:  # The file exists before its tables.
+            names.append(next(events).name)
+        assert names[-1] == "turns"
 
 
 @pytest.mark.full
@@ -288,5 +290,4 @@ def test_a_broken_connection_is_made_again(postgres, database):
 
         forwarder.refuse = False
 
-        assert next(events).name == "back"
-        assert covered(next(turns_of(events)).data) == [3]
+        assert covered(next(events).data) == [3]
