@@ -22,7 +22,7 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 95,
+    "functions over complexity 10": 96,
     "files under 60 lines with one importer": 3,
     "pronouns without a noun in 1,000 words of docstrings": 24,
     "modules that begin with What, Who, Where or How": 0,
@@ -32,15 +32,15 @@ RATCHETS = {
 ROOMS = {
     "": (3, 447),
     "agent": (14, 2702),
-    "approvals": (21, 3639),
+    "approvals": (21, 3651),
     "bridges": (46, 8237),
     "bus": (21, 3702),
-    "cli": (64, 9714),
+    "cli": (64, 9730),
     "components": (11, 1872),
     "config": (16, 2373),
     "events": (7, 1078),
     "formats": (24, 3042),
-    "history": (17, 2561),
+    "history": (18, 2677),
     "hosts": (52, 7386),
     "http": (4, 940),
     "mcp": (73, 11388),
@@ -48,10 +48,10 @@ ROOMS = {
     "models": (7, 535),
     "otel": (4, 400),
     "policy": (71, 14130),
-    "presence": (4, 423),
+    "presence": (4, 426),
     "providers": (9, 839),
     "redaction": (36, 6883),
-    "replay": (9, 1398),
+    "replay": (9, 1440),
     "settings": (13, 981),
     "store": (40, 5849),
     "tasks": (3, 196),
@@ -60,7 +60,7 @@ ROOMS = {
     "tools": (18, 3000),
     "transcript": (5, 863),
     "truncation": (8, 1047),
-    "ui": (15, 1308),
+    "ui": (14, 986),
     "workspace": (9, 942),
 }
 """By room the files and lines that it has at most today."""
@@ -263,6 +263,17 @@ def test_no_room_grows():
     }
 
     assert larger == {}
+
+
+def test_the_page_keeps_its_budget():
+    texts = [
+        file.read_text("utf-8")
+        for kind in ("css", "html", "js", "py")
+        for file in ROOT.joinpath("ui").rglob(f"*.{kind}")
+    ]
+
+    # With its templates, style and scripts.
+    assert sum([len(text.splitlines()) for text in texts]) <= 2_000
 
 
 def test_core_rooms_keep_their_budgets():

@@ -15,13 +15,7 @@ from starlette.routing import Route
 from toolbus.approvals.question_lookup import PendingCount
 from toolbus.errors import ToolbusError
 from toolbus.settings.usage_error import UsageError
-from toolbus.ui import (
-    list_pages,
-    live_pages,
-    question_views,
-    replay_pages,
-    session_pages,
-)
+from toolbus.ui import list_pages, live_pages, question_views, replay_pages, session_pages
 from toolbus.ui.requests import ENTRY, check_request, form_of, read_form
 from toolbus.ui.responses import page
 
@@ -32,8 +26,6 @@ if TYPE_CHECKING:
 
     from toolbus.ui.locks import UiLocks
     from toolbus.ui.state import UiState
-
-logger = logging.getLogger("toolbus")
 
 _HEADERS = {
     "cache-control": "no-store",
@@ -90,7 +82,7 @@ class LockedApp:
         try:
             await app(scope, receive, send_safely)
         except Exception:
-            logger.exception("could not answer a request of the page")
+            logging.getLogger("toolbus").exception("could not answer a request of the page")
 
 
 def _entry_routes(locks: UiLocks) -> list[BaseRoute]:

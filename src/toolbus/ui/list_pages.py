@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from toolbus.ui.state import UiState
 
-_PAGE = 50
-"""The sessions of a page."""
+_PAGE = 50  # Sessions.
 
 
 def routes(state: UiState) -> list[BaseRoute]:

@@ -17,7 +17,6 @@ except ImportError as error:
     msg = needs_extra("the page needs Jinja", "ui")
     raise LoadError(msg) from error
 
-
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("toolbus.ui"),
     autoescape=True,

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 REPLAY_SECONDS = 60.0
 CONFIGURATION = "your configuration"
 """The name of the active configuration among the targets."""
-
-_ROWS = 200
-"""The rows of one page."""
+_ROWS = 200  # On one page.
 
 
 def routes(state: UiState) -> list[BaseRoute]:
