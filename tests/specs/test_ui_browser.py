@@ -321,7 +321,7 @@ def test_the_keyboard_leads_to_an_answer(tmp_path, serve, open_page):
     page.wait_for_selector("button[value=deny][aria-disabled=false]")
     page.keyboard.press("Enter")
 
-    page.wait_for_selector("form.ended output:not(:empty)")
+    page.wait_for_selector("form.off output:has-text('is denied')")
     visit(page, ui, "/questions")
     assert "not today" in page.inner_text("table")
 
