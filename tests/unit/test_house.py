@@ -22,7 +22,7 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 96,
+    "functions over complexity 10": 95,
     "files under 60 lines with one importer": 3,
     "pronouns without a noun in 1,000 words of docstrings": 24,
     "modules that begin with What, Who, Where or How": 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -31,16 +32,13 @@ if TYPE_CHECKING:
     from toolbus.store.store_reader import SessionRow
     from toolbus.ui.state import UiState
 
-MOST_NODES = 1_800
-"""The most nodes of the turns on the first screen; the frame of the page has some more."""
-
+MOST_NODES = 1_800  # Of the turns on the first screen, whose frame has some more.
 _MOST_MESSAGES, _MOST_FORMS, _FORM_NODES = 200, 3, 50
-_MOST_STEPS, _MOST_COMPARED = 16, 20_000
-"""The most steps that differ on one page, and the most messages of two sessions to compare."""
+_MOST_STEPS, _MOST_COMPARED = 16, 20_000  # Differing steps on a page; messages of two sessions.
 
 
 def routes(state: UiState) -> list[BaseRoute]:
-    """Return the routes; without two sessions a comparison is a form to choose them."""
+    """Return the routes of sessions, messages, calls and comparisons."""
 
     def show_session(request: Request) -> HTMLResponse:
         name, after = request.path_params["session"], request.query_params.get("after", "")
@@ -68,38 +66,40 @@ def routes(state: UiState) -> list[BaseRoute]:
             history = history_of(reader, find_match(reader, kind, name, session))
         return page(request, "entry.html", history=history)
 
-    def show_comparison(request: Request) -> HTMLResponse:
-        query = request.query_params.get
-        before, after = query("left", ""), query("right", "")
-        if not (before and after):
-            return page(request, "diff.html", comparison=None, left=before, right=after)
-        with state.reading() as reader:
-            rows = find_session(reader, before), find_session(reader, after)
-            if sum([row.messages for row in rows]) > _MOST_COMPARED:
-                raise HTTPException(413, "these sessions are too long here: see `toolbus diff`")
-            first, second = (join_parts(read_parts(reader, row)) for row in rows)
-        comparison = compare_sessions(first, second, evened)
-        start = number_of(query("after", ""))
-        pairs = comparison.pairs[start:]
-        differing = [place for place, pair in enumerate(pairs) if pair.outcome != "same"]
-        end = differing[_MOST_STEPS] if len(differing) > _MOST_STEPS else None
-        return page(
-            request,
-            "diff.html",
-            comparison=comparison,
-            figures=compare_figures(comparison.first, comparison.second),
-            pairs=pairs[:end],
-            further=start + end if end else 0,
-            left=before,
-            right=after,
-        )
-
     return [
         Route("/sessions/{session:path}", show_session),
         Route("/messages/{names:path}", lambda request: show_entry(request, "message")),
         Route("/calls/{names:path}", lambda request: show_entry(request, "call")),
-        Route("/diff", show_comparison),
+        Route("/diff", partial(_show_comparison, state)),
     ]
+
+
+def _show_comparison(state: UiState, request: Request) -> HTMLResponse:
+    """Return the page of two sessions, or without both of them the form to choose them."""
+    query = request.query_params.get
+    before, after = query("left", ""), query("right", "")
+    if not (before and after):
+        return page(request, "diff.html", comparison=None, left=before, right=after)
+    with state.reading() as reader:
+        rows = find_session(reader, before), find_session(reader, after)
+        if sum([row.messages for row in rows]) > _MOST_COMPARED:
+            raise HTTPException(413, "these sessions are too long here: see `toolbus diff`")
+        first, second = (join_parts(read_parts(reader, row)) for row in rows)
+    comparison = compare_sessions(first, second, evened)
+    start = number_of(query("after", ""))
+    pairs = comparison.pairs[start:]
+    differing = [place for place, pair in enumerate(pairs) if pair.outcome != "same"]
+    end = differing[_MOST_STEPS] if len(differing) > _MOST_STEPS else None
+    return page(
+        request,
+        "diff.html",
+        comparison=comparison,
+        figures=compare_figures(comparison.first, comparison.second),
+        pairs=pairs[:end],
+        further=start + end if end else 0,
+        left=before,
+        right=after,
+    )
 
 
 def read_part(reader: SqlReader, session: SessionRow, after: int, most_nodes: int) -> Timeline:
