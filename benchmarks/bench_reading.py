@@ -14,10 +14,9 @@ from benchmarks.archives import make_archive
 from benchmarks.harness import Rig, table
 from toolbus.cli.command_line import command_of
 from toolbus.cli.output.stream import Output
-from toolbus.history.timeline import read_timeline
 from toolbus.store.store_factory import open_reader
-from toolbus.ui.rendering import render
-from toolbus.ui.session_pages import shorten
+from toolbus.ui.rendering import find_template
+from toolbus.ui.session_pages import MOST_NODES, read_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,5 +68,5 @@ def _render(path: Path, after: int) -> None:
     """Read the part of the session behind message *after*, and render it as the page does."""
     with open_reader(path, live=True) as reader:
         (session,) = reader.sessions()
-        part = shorten(read_timeline(reader, session, after))
-        render("part.html", parts=[part], live=True)
+        part = read_part(reader, session, after, MOST_NODES)
+        find_template("turns.html").render(timeline=part, skipped=(), live=True)
