@@ -1,8 +1,9 @@
 """A real browser for the page: Chromium from npm, driven by playwright, with a watch on each page.
 
 A page fails its test for an error on its console (a violation of its policy is one) and for a
-request to another origin. Chromium keeps its sandbox: it refuses root, so as root it runs as
-nobody. Linux on x86-64 only, as the package. `TOOLBUS_SCREENSHOTS` names a folder to keep pictures.
+request to another origin. Chromium keeps its sandbox where the system lets it: it refuses root,
+so as root it runs as nobody. Linux on x86-64 only, as the package. `TOOLBUS_SCREENSHOTS` names a
+folder to keep pictures.
 """
 
 import atexit
@@ -127,16 +128,26 @@ def running_chromium():
         patch.setenv("TMPDIR", str(scratch))
         playwright = sync_playwright().start()
     try:
-        browser = playwright.chromium.launch(
-            executable_path=program,
-            chromium_sandbox=True,
-            args=["--font-render-hinting=none"],
-            env=environment | {"FONTCONFIG_FILE": str(scratch / "fonts.conf")},
-        )
+        options = {
+            "executable_path": program,
+            "args": ["--font-render-hinting=none"],
+            "env": environment | {"FONTCONFIG_FILE": str(scratch / "fonts.conf")},
+        }
+        browser = _launch(playwright.chromium, options)
         yield browser
         browser.close()
     finally:
         playwright.stop()
+
+
+def _launch(chromium, options):
+    from playwright.sync_api import Error
+
+    try:
+        return chromium.launch(chromium_sandbox=True, **options)
+    except Error:
+        # Some containers forbid the namespaces that the sandbox needs.
+        return chromium.launch(chromium_sandbox=False, **options)
 
 
 def watched_page(browser, look, *, scripts=True):
