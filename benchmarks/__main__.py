@@ -65,7 +65,8 @@ def main() -> int:
         where = environment.here()
     else:
         peers = [one.requirement for one in PEERS if one.requirement]
-        where = environment.prepare((*peers, *REQUIREMENTS, *APPROVALS), anew=options.anew)
+        wanted = (*peers, *REQUIREMENTS, *APPROVALS, *environment.SERVER)
+        where = environment.prepare(wanted, anew=options.anew)
     tables: list[dict[str, Any]] = []
     versions: dict[str, str] = {}
     for file in files:
