@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, is_store, store_address
-from toolbus.cli.output.blocks import count_things, json_text, print_json, write_difference
+from toolbus.cli.output.blocks import count_things, print_json, write_difference
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
@@ -13,6 +13,7 @@ from toolbus.history.lookup import find_session
 from toolbus.history.session_differences import compare_sessions
 from toolbus.history.session_figures import compare_figures
 from toolbus.history.timeline import join_parts, read_parts
+from toolbus.history.value_texts import json_text
 from toolbus.redaction.placeholders import evened
 from toolbus.settings.spans import Span
 from toolbus.store.store_factory import open_reader

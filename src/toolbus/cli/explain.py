@@ -21,7 +21,7 @@ from toolbus.cli.parser import make_parser
 from toolbus.history.descriptions import describe_change, describe_priority
 from toolbus.history.durations import duration_of
 from toolbus.history.lookup import find_match, find_session
-from toolbus.history.message_history import NEVER_RAN, history_of
+from toolbus.history.message_history import NEVER_RAN, history_of, is_same_call
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
@@ -134,7 +134,7 @@ class HistoryWriter:
         if call.ran is None:
             text = "it did not run" if call.status in NEVER_RAN else "not known"
             self._screen.line(text, indent=2)
-        elif call.asked and _same(call.asked, call.ran):
+        elif call.asked and is_same_call(call.asked, call.ran):
             self._screen.line("as the model asked", indent=2)
         else:
             self._requested(call.ran, "")
@@ -195,7 +195,3 @@ class HistoryWriter:
     def _section(self, title: str, right: str = "") -> None:
         self._screen.line()
         self._screen.line(Span(title, "strong"), right=[Span(right, "dim")] if right else [])
-
-
-def _same(asked: ToolCall, ran: ToolCall) -> bool:
-    return (asked.name, asked.arguments) == (ran.name, ran.arguments)

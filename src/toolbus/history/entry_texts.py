@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from msgspec import UNSET
 
 from toolbus.bus.ledger.records import is_notable, sign_of
 from toolbus.errors import DecodeError
 from toolbus.history.descriptions import describe, describe_change, utc_time
 from toolbus.history.durations import duration_of
-from toolbus.history.message_history import NEVER_RAN
+from toolbus.history.message_history import NEVER_RAN, is_same_call
+from toolbus.history.value_texts import arguments_of, common_length, json_text
 from toolbus.messages.records import decode, encode
 from toolbus.settings.differences import differences
 
@@ -91,11 +91,6 @@ def short(text: str) -> str:
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
-def arguments_of(call: ToolCall) -> str:
-    """Return the arguments of *call* as JSON, or the model's own text."""
-    return encode(call.arguments).decode() if call.raw is None else call.raw
-
-
 def call_line(call: ToolCall) -> str:
     """Return the tool of *call* with the beginning of its arguments."""
     return " ".join(excerpt(f"{call.name} {arguments_of(call)}")).rstrip()
@@ -125,9 +120,7 @@ def execution_note(ran: ToolCall | None, status: str) -> str:
 def is_rewritten(call: CallEntry) -> bool:
     """Return whether *call* ran with another tool or other arguments than requested."""
     asked, ran = call.requested, call.executed
-    if asked is None or ran is None:
-        return False
-    return (asked.name, asked.arguments) != (ran.name, ran.arguments)
+    return asked is not None and ran is not None and not is_same_call(asked, ran)
 
 
 def turn_title(turn: Turn) -> str:
@@ -291,13 +284,6 @@ def field_rows(difference: Difference) -> tuple[str, list[DiffRow]]:
     return title, list(_rows(old[:_MOST_LINES], new[:_MOST_LINES]))
 
 
-def json_text(value: Any) -> str:
-    """Return a JSON value as text, "" for an absent one."""
-    if value is UNSET:
-        return ""
-    return value if isinstance(value, str) else encode(value).decode()
-
-
 def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
     """Yield the changed lines of a text."""
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -307,14 +293,8 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
 
 def _rows(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
     """Yield lines before and after; a long line begins shortly before its first difference."""
-    start = _common_length(old[0], new[0]) - _LEAD if len(old) == len(new) == 1 else 0
+    start = common_length(old[0], new[0]) - _LEAD if len(old) == len(new) == 1 else 0
     for sign, lines in (("-", old), ("+", new)):
         for line in lines:
             shown = line if start <= 0 else f"…{line[start:]}"
             yield DiffRow(sign, shown if len(shown) <= _MOST_CHARS else f"{shown[:_MOST_CHARS]}…")
-
-
-def _common_length(before: str, after: str) -> int:
-    pairs = enumerate(zip(before, after, strict=False))
-    shorter = min(len(before), len(after))
-    return next((place for place, (old, new) in pairs if old != new), shorter)

@@ -36,6 +36,7 @@ _LOOKAHEAD = 1_000
 NEVER_RAN = {"denied", "unknown_tool", "invalid_arguments", "interrupted", "answered"}
 """The statuses of calls whose tool did not run."""
 
+RESULT_REFUSED = "ran, and its result was refused"
 _STATUSES = NEVER_RAN | {"timeout", "cancelled"}
 
 
@@ -147,7 +148,7 @@ def status_of(message: ToolMessage, dispatches: tuple[DispatchView, ...] = ()) -
         return "answered"
     refused = outcomes.get(MESSAGE_APPEND_BEFORE.name) in {"denied", "rejected"}
     if refused and outcomes.get(TOOL_CALL_BEFORE.name) != "denied":
-        return "ran, and its result was refused"
+        return RESULT_REFUSED
     response = message.tool_response
     if response is None or not response.is_error:
         return "ok"
@@ -161,6 +162,11 @@ def executed_call(answer: ToolMessage, status: str) -> ToolCall | None:
         return None
     call_id, arguments = answer.tool_call_id, response.parameters
     return ToolCall(id=call_id, name=answer.tool_name, arguments=arguments)
+
+
+def is_same_call(asked: ToolCall, ran: ToolCall) -> bool:
+    """Return whether a call ran with the tool and the arguments of the request."""
+    return (asked.name, asked.arguments) == (ran.name, ran.arguments)
 
 
 def _call_history(match: Match, dispatches: tuple[DispatchView, ...]) -> CallHistory:

@@ -17,6 +17,7 @@ from toolbus.events.catalogue import (
     TOOL_CALL_BEFORE,
 )
 from toolbus.history.message_history import (
+    RESULT_REFUSED,
     DispatchView,
     ValueView,
     dispatch_view,
@@ -268,7 +269,7 @@ def _call_status(message: ToolMessage | None, dispatches: tuple[DispatchView, ..
     """Return the status of the call that *message* answers, None without a stored answer."""
     if message is not None:
         status = status_of(message, dispatches)
-        return status if status.isidentifier() else "refused"
+        return "refused" if status == RESULT_REFUSED else status
     outcomes = {dispatch.event: dispatch.outcome for dispatch in dispatches}
     if MESSAGE_APPEND_BEFORE.name in outcomes:
         return "ran" if outcomes.get(TOOL_CALL_BEFORE.name) in _GO_ON else "denied"

@@ -6,13 +6,14 @@ from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct, field
+from msgspec import Struct, field
 
 from toolbus.bus.ledger.records import FAILURES
 from toolbus.events.catalogue import TOOL_CALL_BEFORE
 from toolbus.formats.items import MessageItem, Problem
 from toolbus.history.timeline import read_timeline
-from toolbus.messages.records import AssistantMessage, ToolMessage, encode
+from toolbus.history.value_texts import json_text
+from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.replay.findings import ReplayTotals
 
 if TYPE_CHECKING:
@@ -204,9 +205,7 @@ class ComparisonListener:
 
     def _shorten(self, value: object) -> str:
         """Return the beginning of a text, or of *value* as JSON; "" for a missing value."""
-        if value is UNSET:
-            return ""
-        text = value if isinstance(value, str) else encode(value).decode()
+        text = json_text(value)
         self._chars += len(text[:_MOST_CHARS])
         return text[:_MOST_CHARS]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import UNSET, to_builtins
+from msgspec import to_builtins
 
 from toolbus.bus.ledger.records import sign_of
 from toolbus.cli.output.screen import excerpt
 from toolbus.errors import DecodeError
 from toolbus.history.durations import duration_of
+from toolbus.history.value_texts import arguments_of, common_length, json_text
 from toolbus.messages.immutable import replace_surrogates_in
 from toolbus.messages.records import AssistantMessage, decode, encode
 from toolbus.settings.differences import differences
@@ -87,13 +88,6 @@ def without_quoted(entries: Sequence[Invocation]) -> list[Invocation]:
     return shown
 
 
-def json_text(value: Any) -> str:
-    """Return a JSON value as text, "" for an absent one."""
-    if value is UNSET:
-        return ""
-    return value if isinstance(value, str) else encode(value).decode()
-
-
 def write_value(screen: Screen, view: ValueView, *, indent: int) -> None:
     """Write a value: a message's text, other JSON, or if it was not kept its size and digest."""
     if not view.has_value:
@@ -129,8 +123,7 @@ def write_calls(screen: Screen, message: Message, *, indent: int) -> None:
 
 def describe_call(call: ToolCall) -> tuple[Span | str, ...]:
     """Return the tool and the arguments of *call*."""
-    arguments = encode(call.arguments).decode() if call.raw is None else call.raw
-    return Span(call.name, "strong"), f" {arguments}"
+    return Span(call.name, "strong"), f" {arguments_of(call)}"
 
 
 def write_differences(screen: Screen, before: ValueView, after: ValueView, *, indent: int) -> None:
@@ -152,23 +145,16 @@ def write_difference(screen: Screen, difference: Difference, *, indent: int) -> 
         screen.line(Span("(only the line ends differ)", "dim"), indent=indent + 2)
         return
     # Equal lines at both ends are left out first: the comparison takes the square of the lines.
-    start = _common_length(before, after)
-    end = _common_length(before[start:][::-1], after[start:][::-1])
+    start = common_length(before, after)
+    end = common_length(before[start:][::-1], after[start:][::-1])
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if max(len(old), len(new)) > _MAX_COMPARED:
         counts = f"lines {start + 1:,} to {len(before) - end:,} became {len(new):,} lines"
         screen.line(Span(counts, "dim"), indent=indent + 2)
         old, new = old[:_TEXT_LINES], new[:_TEXT_LINES]
     rows = excerpt("\n".join(old), "\n".join(new))
-    if len(rows) == 1 and (skipped := _common_length(*rows[0]) - _LEAD) > 0:
+    if len(rows) == 1 and (skipped := common_length(*rows[0]) - _LEAD) > 0:
         rows = ((f"…{rows[0][0][skipped:]}", f"…{rows[0][1][skipped:]}"),)
     screen.compare(rows[:_MAX_ROWS], indent=indent + 2)
     if (rest := len(rows) - _MAX_ROWS) > 0:
         screen.line(Span(f"… and {rest} more lines", "dim"), indent=indent + 2)
-
-
-def _common_length(before: Sequence[str], after: Sequence[str]) -> int:
-    """Return the length of the common beginning of two texts or lists of lines."""
-    pairs = enumerate(zip(before, after, strict=False))
-    shorter = min(len(before), len(after))
-    return next((index for index, (old, new) in pairs if old != new), shorter)
