@@ -7,7 +7,6 @@ import shlex
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from typing import NamedTuple
 
@@ -17,16 +16,15 @@ from tests.servers.terminal import Terminal, without_agents
 
 from toolbus import Ask, EventBus, Scope, ToolMessage, ToolRunner, Toolset, tool
 from toolbus.approvals import StoredApprovals, answer
-from toolbus.approvals.questions import PREFIX, Question
-from toolbus.approvals.records import digest_of, questions_of
+from toolbus.approvals.questions import PREFIX
+from toolbus.approvals.records import questions_of
 from toolbus.cli.command_line import main
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.messages.codec import encode
 from toolbus.store import AppendRequest, SqliteStore, open_store
 from toolbus.store.leases import this_process
+from ui_questions import HOUR, NOW, question
 
-NOW = time.time_ns()
-HOUR = 3_600 * 10**9
 PROMPT = "approve? [y, n] "
 
 
@@ -68,22 +66,6 @@ class Done(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
-
-
-def question(name, **fields):
-    tool_name, arguments = fields.get("tool", "pay"), fields.get("arguments", {"amount": 1})
-    values = {
-        "id": name,
-        "session_id": "s",
-        "call_id": f"call-{name}",
-        "tool": tool_name,
-        "arguments": arguments,
-        "digest": digest_of(tool_name, arguments),
-        "prompt": "pay it?",
-        "asked_ns": NOW,
-        "expires_ns": NOW + HOUR,
-    }
-    return Question(**(values | fields))
 
 
 def keep(path, *questions, messages=()):

@@ -5,15 +5,12 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, urlsplit
 
 import pytest
 
-from browsers import LOOKS, axe_violations, every_look, public_copy, watched_page
+from browsers import LOOKS, axe_violations, every_look, public_copy, serving_folder, watched_page
 from guide_pictures import FOLDER, MOST_BYTES, PICTURES, take
 from seen_sessions import (
     fill_hostile_store,
@@ -161,20 +158,8 @@ const tries = [
 def serving_elsewhere(folder):
     """Give the port of a server of a hostile page."""
     (folder / "page.html").write_text(HOSTILE_PAGE)
-    handler = partial(type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": quiet}))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def quiet(*_):
-    pass
+    with serving_folder(folder) as port:
+        yield port
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "the same name"])

@@ -1,35 +1,11 @@
 """The browser of the tests: what it lets pass, and what it complains about."""
 
-import threading
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
-from browsers import Look, axe_violations, watched_page
+from browsers import Look, axe_violations, serving_folder, watched_page
 
 pytestmark = pytest.mark.full
 HEAD = "<!doctype html><html lang='en'><title>A page</title>"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def served(folder):
-    """Give the port of a server of the files in *folder*."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
@@ -39,7 +15,7 @@ def complaints_about(chromium, tmp_path):
     def loaded(html, host="127.0.0.1"):
         (tmp_path / "page.html").write_text(HEAD + html)
         page, complaints = watched_page(chromium, Look(1280, "light"))
-        with served(tmp_path) as port:
+        with serving_folder(tmp_path) as port:
             page.goto(f"http://{host}:{port}/page.html", wait_until="networkidle")
         page.context.close()
         return complaints
