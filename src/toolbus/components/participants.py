@@ -14,7 +14,7 @@ from msgspec import Struct
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.bindings import reference
 from toolbus.bus.dispatch.callables import takes
-from toolbus.bus.ledger.records import HandlerKind
+from toolbus.bus.ledger.records import DispatchRecord, HandlerKind
 from toolbus.bus.subscriptions import Decorator, HandlerOptions, Subscribable, Subscription
 from toolbus.components.adapter_handlers import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.components import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.state import State
-    from toolbus.messages.records import ToolCall
+    from toolbus.messages.records import Message, ToolCall
     from toolbus.store.protocol import Store
 
 Changed: TypeAlias = Mapping[str, Any] | None
@@ -60,6 +60,13 @@ class ComponentHost:
     def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
         """Return the state *name* of the session of *scope*, else of its own; see `Host.state`."""
         return self._states.get(self._state_place(), name, scope, shared=shared)
+
+    async def recorded(
+        self, session_id: str
+    ) -> tuple[tuple[Message, ...], tuple[DispatchRecord, ...]]:
+        """Return the stored messages and ledger records of a session; raises `StoreError`."""
+        store, _ = self._state_place()
+        return await store.read(session_id), await store.records(session_id)
 
     def _state_place(self) -> tuple[Store, str]:
         """Return the store of states, and the session of the host itself, "" without one."""

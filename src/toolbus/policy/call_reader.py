@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import ONLY_READS, PathUse, Unreadable, Word
-from toolbus.policy.facts import CallFacts, CallPart
+from toolbus.policy.facts import CallPart, CallReading
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.links import path_stability
 from toolbus.policy.paths.repositories import with_repository_doubts
@@ -110,7 +110,7 @@ class CallReader:
         scope: Scope,
         folder: str | None = None,
         kept_in: tuple[str | None] | None = None,
-    ) -> CallFacts:
+    ) -> CallReading:
         """Return the facts of *call*; starts a process for a line that is not cached.
 
         *folder* is the tool's working folder as its host knows it, an absolute path. *kept_in*, if
@@ -121,13 +121,13 @@ class CallReader:
         start = scope.project or self._project() or folder
         if kept_in is not None and declared.keeps_folder:
             (folder,) = kept_in
-        facts = CallFacts(call=call, scope=scope, tool=tool, folder=folder, parts=())
+        facts = CallReading(call=call, scope=scope, tool=tool, folder=folder, parts=())
         shell = shell_call(call, tool, declared)
         if shell is None:
             return replace(facts, parts=(self._tool_part(call, tool, declared),))
         return self._shell_facts(facts, shell, start)
 
-    def _shell_facts(self, facts: CallFacts, shell: ShellCall, start: str | None) -> CallFacts:
+    def _shell_facts(self, facts: CallReading, shell: ShellCall, start: str | None) -> CallReading:
         """Return *facts* with the parts of a *shell* call, in a session that began in *start*."""
         folder = facts.folder
         if shell.folder is not None:
@@ -256,7 +256,7 @@ def _read_line(line: str, programs: Programs | None) -> ParsedLine:
     return ParsedLine(reading, tuple(parts), is_quick)
 
 
-def _with_existing_files(facts: CallFacts, programs: Programs | None) -> CallFacts:
+def _with_existing_files(facts: CallReading, programs: Programs | None) -> CallReading:
     """Return *facts* adjusted to existing files: npx tools, databases, names like options."""
     parts: list[CallPart] = []
     is_changed = False  # Whether an earlier part may create or remove a file.

@@ -52,7 +52,7 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
         return frozenset({written, *self.action[:1]})
 
 
-class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
+class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     """The input of rules: a *call* by *scope*, in parts, of a *tool* (None: unknown).
 
     *folder* is the absolute path of its starting folder, or None; *line* the command line of a

@@ -15,7 +15,7 @@ from toolbus.policy.paths.path_patterns import path_patterns
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Command
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.records import CallVerdict, PartVerdict
@@ -81,7 +81,7 @@ def _holds_path(word: Word) -> bool:
     return word.text.startswith("-") and ("/" in word.text or "~" in word.text)
 
 
-def _stays_inside(part: CallPart, facts: CallFacts, inside: tuple[PathPattern, ...]) -> bool:
+def _stays_inside(part: CallPart, facts: CallReading, inside: tuple[PathPattern, ...]) -> bool:
     uses = [PathUse(Word("."), "read", part.folder), *part.paths]
     if part.command is not None:
         # Listing names counts as reading, so any word may be a path.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
-    from toolbus.policy.facts import CallFacts
+    from toolbus.policy.facts import CallReading
     from toolbus.policy.paths.file_access import FileAccess
     from toolbus.policy.rules.judge import CallJudge
     from toolbus.policy.rules.records import CallVerdict, PolicyRule, PolicyRules
@@ -158,7 +158,7 @@ def with_limits(
     return judgement._replace(verdict=strictest(parts), parts=tuple(parts))
 
 
-def judge_first(judge: CallJudge, facts: CallFacts) -> CallVerdict:
+def judge_first(judge: CallJudge, facts: CallReading) -> CallVerdict:
     """Return the verdict on the first call of a session."""
     call = CountedCall.of(judge, judge.judge(facts), facts.scope)
     return call.verdict(SessionRecord(None), 0.0)
@@ -214,7 +214,7 @@ def call_key(scope: Scope, call_id: str) -> str:
     return f"{scope.session_id}/{call_id}"
 
 
-def _call_names(facts: CallFacts, rules: PolicyRules) -> dict[str, bool]:
+def _call_names(facts: CallReading, rules: PolicyRules) -> dict[str, bool]:
     named: dict[str, bool] = {}
     for each in rules.calls:
         statuses = [evaluate(each.rule, facts, part).status for part in facts.parts]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from toolbus.messages.records import ToolMessage
-    from toolbus.policy.facts import CallFacts
+    from toolbus.policy.facts import CallReading
     from toolbus.policy.history.session_record import CallTime, SessionRecord
     from toolbus.policy.rules.records import PolicyRule
     from toolbus.policy.rules.tables import Ending
@@ -191,7 +191,7 @@ def ending_of(message: ToolMessage) -> Ending:
     return "error" if response.is_error or exit_status != 0 else "success"
 
 
-def is_alone(facts: CallFacts) -> bool:
+def is_alone(facts: CallReading) -> bool:
     """Return whether a line only runs its final part, apart from `cd … &&` before it.
 
     Then that part certainly runs, and the call ends as the part does.

@@ -21,7 +21,7 @@ from toolbus.policy.programs.variables import harmful_setting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.paths.resolver import PathResolver
 
 MOST_REPOSITORIES = 500
@@ -46,7 +46,7 @@ class GitFolder(NamedTuple):
     tree: str
 
 
-def with_repository_doubts(facts: CallFacts, start: str | None) -> CallFacts:
+def with_repository_doubts(facts: CallReading, start: str | None) -> CallReading:
     """Return *facts* with a doubt on each git command that may run unknown programs.
 
     The session began in *start*.
@@ -57,7 +57,7 @@ def with_repository_doubts(facts: CallFacts, start: str | None) -> CallFacts:
     return replace(facts, parts=tuple(parts))
 
 
-def _in_repository(part: CallPart, facts: CallFacts, start: str | None) -> CallPart:
+def _in_repository(part: CallPart, facts: CallReading, start: str | None) -> CallPart:
     if part.action[:1] != ("git",) or len(part.action) == 1:
         return part
     doubt = doubt_of_repository(part.folder, start, facts.resolver)
@@ -68,7 +68,7 @@ def _in_repository(part: CallPart, facts: CallFacts, start: str | None) -> CallP
     return replace(part, unknown=(*part.unknown, Unreadable(part.source, doubt)))
 
 
-def _may_be_made(part: CallPart, facts: CallFacts) -> bool:
+def _may_be_made(part: CallPart, facts: CallReading) -> bool:
     """Return whether another part may create the repository and its settings before *part*."""
     if not part.paths_stable:
         return True

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from toolbus.policy.commands import Command
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.paths.hosts import HostPattern
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.rules.command_patterns import CommandPattern
@@ -70,7 +70,7 @@ class WantedValues(NamedTuple):
 def on_tools(patterns: tuple[str, ...]) -> CallCondition:
     """Return the condition that the tool's name matches a glob of *patterns*."""
 
-    def test(facts: CallFacts) -> MatchResult:
+    def test(facts: CallReading) -> MatchResult:
         if matches(patterns, facts.call.name):
             return _YES
         return _no(f"{facts.call.name!r} is not {' or '.join(patterns)}")
@@ -81,7 +81,7 @@ def on_tools(patterns: tuple[str, ...]) -> CallCondition:
 def on_agent(key: str, patterns: tuple[str, ...]) -> CallCondition:
     """Return the condition that the agent's id, or one above it (lineage), matches *patterns*."""
 
-    def test(facts: CallFacts) -> MatchResult:
+    def test(facts: CallReading) -> MatchResult:
         names = (facts.scope.agent_id,) if key == "agent" else facts.scope.lineage
         if any(matches(patterns, name) for name in names):
             return _YES
@@ -98,7 +98,7 @@ def on_values(
     If a path leads to several values (`files.*.path`), *every* value must pass, or else any.
     """
 
-    def test(facts: CallFacts) -> MatchResult:
+    def test(facts: CallReading) -> MatchResult:
         values = _values(key, facts)
         for each in wanted:
             if reason := _misfit(each, values, key, every=every):
@@ -108,7 +108,7 @@ def on_values(
     return CallCondition(key, texts, test, every)
 
 
-def _values(key: str, facts: CallFacts) -> Mapping[str, Any]:
+def _values(key: str, facts: CallReading) -> Mapping[str, Any]:
     if key == "arguments":
         return facts.call.arguments
     if key == "context":
@@ -239,7 +239,7 @@ def on_touched_files(
 
 
 def _touches(
-    verb: str, patterns: tuple[PathPattern, ...], part: CallPart, facts: CallFacts
+    verb: str, patterns: tuple[PathPattern, ...], part: CallPart, facts: CallReading
 ) -> MatchResult:
     doubt = None
     for use in [use for use in part.paths if use.kind in _KINDS[verb]]:
@@ -268,7 +268,7 @@ def on_changes_elsewhere(
 
 
 def _changes_elsewhere(
-    patterns: tuple[PathPattern, ...], path_warning: str, part: CallPart, facts: CallFacts
+    patterns: tuple[PathPattern, ...], path_warning: str, part: CallPart, facts: CallReading
 ) -> MatchResult:
     changed = [use for use in part.paths if use.kind in CHANGES]
     if _changes_remotely(part, changed):
@@ -303,7 +303,7 @@ class AllowedFiles(NamedTuple):
         """Return the condition that a part certainly touches no other files."""
         return PartCondition(self.verb, texts, lambda _: None, every=True, look=self._look)
 
-    def _look(self, part: CallPart, facts: CallFacts) -> MatchResult:
+    def _look(self, part: CallPart, facts: CallReading) -> MatchResult:
         if part.unknown:
             return _unknown(part)
         kinds = _KINDS[self.verb] | (_LISTING if self.verb != "writes" else set())
@@ -316,13 +316,13 @@ class AllowedFiles(NamedTuple):
             mismatch = mismatch or self._mismatch(use, part, facts)
         return _no(self.path_warning or mismatch) if mismatch else _YES
 
-    def _mismatch(self, use: PathUse, part: CallPart, facts: CallFacts) -> str:
+    def _mismatch(self, use: PathUse, part: CallPart, facts: CallReading) -> str:
         access = stays_within(use, self.patterns, facts.resolver, paths_stable=part.paths_stable)
         if access.answer == "yes":
             return ""
         return access.reason or f"it {self.verb} {access.path or use.word.text}"
 
-    def _mismatch_here(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> str:
+    def _mismatch_here(self, part: CallPart, uses: list[PathUse], facts: CallReading) -> str:
         """Return why *part* may not use its working folder, "" if it may or does not need to."""
         if self.verb != "reads" and _changes_here(part, uses):
             if not self.has_command or part.command is None:
@@ -354,7 +354,7 @@ def _reads_here(part: CallPart, uses: list[PathUse]) -> bool:
     return not uses and (part.folder != "." or not (part.paths or part.hosts))
 
 
-def _named_outside(command: Command, facts: CallFacts) -> Iterator[PathUse]:
+def _named_outside(command: Command, facts: CallReading) -> Iterator[PathUse]:
     """Yield the words of *command*, and values after "=", that are paths leading elsewhere."""
     for word in command.words:
         for text in {word.text, word.text.partition("=")[2]}:
@@ -364,7 +364,7 @@ def _named_outside(command: Command, facts: CallFacts) -> Iterator[PathUse]:
                 yield use
 
 
-def _is_linked(use: PathUse, facts: CallFacts) -> bool:
+def _is_linked(use: PathUse, facts: CallReading) -> bool:
     """Return whether the path of *use* goes through a link."""
     return any(len(each.names) > 1 for each in find_targets(use, facts.resolver).paths)
 

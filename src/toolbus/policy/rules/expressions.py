@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
     raise LoadError(reason) from error
 
 if TYPE_CHECKING:
-    from toolbus.policy.facts import CallFacts
+    from toolbus.policy.facts import CallReading
 
 _LONGEST = 10_000
 
@@ -48,7 +48,7 @@ def on_expression(text: str) -> CallCondition:
     return CallCondition("when", (text,), lambda facts: _holds(text, compiled, facts))
 
 
-def _holds(text: str, compiled: Any, facts: CallFacts) -> MatchResult:
+def _holds(text: str, compiled: Any, facts: CallReading) -> MatchResult:
     """Return whether *text*, which CEL *compiled*, is true for a call; raises `ConditionError`."""
     try:
         result = compiled.eval(data=_variables(facts))
@@ -83,7 +83,7 @@ def _environment() -> Any:
     )
 
 
-def _variables(facts: CallFacts) -> dict[str, Any]:
+def _variables(facts: CallReading) -> dict[str, Any]:
     scope = facts.scope
     return {
         "tool": facts.call.name,

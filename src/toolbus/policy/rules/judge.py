@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.events.catalogue import Scope
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.paths.file_access import FileAccess
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.records import MatchResult, PolicyRule, PolicyRules, RuleStatus
@@ -55,7 +55,7 @@ class CallJudge:
         own_files = (*rules.program_files, *([rules.file] if rules.file else []))
         self._protection = Protection((*protected, *own_files))
 
-    def judge(self, facts: CallFacts) -> CallVerdict:
+    def judge(self, facts: CallReading) -> CallVerdict:
         """Return the verdict on a call, without limits; `with_limits` applies those."""
         live: list[PolicyRule] = []
         for rule in self.rules.rules:
@@ -68,12 +68,12 @@ class CallJudge:
         parts = tuple([self._protection.tighten(part, facts) for part in by_rules])
         return CallVerdict(facts, strictest(parts), parts)
 
-    def protected_access(self, facts: CallFacts) -> tuple[FileAccess, ...]:
+    def protected_access(self, facts: CallReading) -> tuple[FileAccess, ...]:
         """Return the access of each part of a call to protected files."""
         return tuple([self._protection.access(part, facts) for part in facts.parts])
 
     def _judge_part(
-        self, part: CallPart, live: Iterable[PolicyRule], facts: CallFacts
+        self, part: CallPart, live: Iterable[PolicyRule], facts: CallReading
     ) -> PartVerdict:
         findings = [
             evaluate_part(rule, part, facts)
@@ -116,12 +116,12 @@ class ProjectJudges:
         return judge
 
 
-def evaluate(rule: PolicyRule, facts: CallFacts, part: CallPart) -> RuleFinding:
+def evaluate(rule: PolicyRule, facts: CallReading, part: CallPart) -> RuleFinding:
     """Return the finding of *rule* on *part*."""
     return call_mismatch(rule, facts) or evaluate_part(rule, part, facts)
 
 
-def call_mismatch(rule: PolicyRule, facts: CallFacts) -> RuleFinding | None:
+def call_mismatch(rule: PolicyRule, facts: CallReading) -> RuleFinding | None:
     """Return why *rule* does not match a call, whatever its parts; None if it may match."""
     for condition in rule.call_conditions:
         try:
@@ -133,7 +133,7 @@ def call_mismatch(rule: PolicyRule, facts: CallFacts) -> RuleFinding | None:
     return None
 
 
-def evaluate_part(rule: PolicyRule, part: CallPart, facts: CallFacts) -> RuleFinding:
+def evaluate_part(rule: PolicyRule, part: CallPart, facts: CallReading) -> RuleFinding:
     """Return the finding of *rule* on *part*; its conditions on the call match."""
     if rule.has_only_call_conditions and part.unknown and not part.is_tool:
         first = part.unknown[0]

@@ -24,7 +24,7 @@ from toolbus.policy.rules.records import PartVerdict, RuleFinding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.rules.records import RuleStatus
     from toolbus.policy.rules.tables import Default
 
@@ -45,13 +45,13 @@ class Protection:
     def _files(self) -> ProtectedFiles:
         return ProtectedFiles(self._written)
 
-    def tighten(self, verdict: PartVerdict, facts: CallFacts) -> PartVerdict:
+    def tighten(self, verdict: PartVerdict, facts: CallReading) -> PartVerdict:
         """Return *verdict*, or a stricter one."""
         if verdict.verdict == "deny":
             return verdict
         return tightened(verdict, self.access(verdict.part, facts))
 
-    def access(self, part: CallPart, facts: CallFacts) -> FileAccess:
+    def access(self, part: CallPart, facts: CallReading) -> FileAccess:
         """Return the access of *part* to protected files.
 
         All checks run, and a certain answer beats a doubt: a variable for a file that is read must
@@ -72,7 +72,7 @@ class Protection:
         return doubt
 
     def _writes_protected(
-        self, part: CallPart, facts: CallFacts, resolver: PathResolver
+        self, part: CallPart, facts: CallReading, resolver: PathResolver
     ) -> FileAccess:
         """Return whether *part* writes, or links to, a file that only people may change."""
         if not (_writes(part) or part.action[:1] == ("ln",)):
@@ -87,7 +87,7 @@ class Protection:
         return FileAccess("maybe", "", "", f"only a person may change {access.path}")
 
     def _names_protected(
-        self, part: CallPart, facts: CallFacts, resolver: PathResolver
+        self, part: CallPart, facts: CallReading, resolver: PathResolver
     ) -> FileAccess:
         """Return whether an argument of a tool may be a file that only people may change.
 
@@ -125,17 +125,17 @@ def _writes(part: CallPart) -> bool:
     return any(use.kind in CHANGES for use in part.paths)
 
 
-def _acts_for_person(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> FileAccess:
+def _acts_for_person(part: CallPart, _facts: CallReading, resolver: PathResolver) -> FileAccess:
     """Return whether *part* runs a `toolbus` command that acts for a person."""
     return NO_ACCESS if part.command is None else runs_person_command(part.command, resolver)
 
 
-def _reads_secret(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> FileAccess:
+def _reads_secret(part: CallPart, _facts: CallReading, resolver: PathResolver) -> FileAccess:
     """Return whether *part* reads a secret that authenticates a person."""
     return judge_reading(part.paths, resolver)
 
 
-def _changes_store(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> FileAccess:
+def _changes_store(part: CallPart, _facts: CallReading, resolver: PathResolver) -> FileAccess:
     """Return whether *part* may change a store through `sqlite3`, with the store's real path."""
     only_queries = not part.unknown and part.effects <= {"read"}
     if part.action[:1] != ("sqlite3",) or only_queries:
@@ -145,7 +145,7 @@ def _changes_store(part: CallPart, _facts: CallFacts, resolver: PathResolver) ->
     return NO_ACCESS if store is None else FileAccess("yes", store)
 
 
-def _resolver(facts: CallFacts) -> PathResolver:
+def _resolver(facts: CallReading) -> PathResolver:
     """Return the resolver of a call; without a folder, for the current folder."""
     if facts.folder is not None:
         return facts.resolver

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.history.limits import NamedCall
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
@@ -43,11 +43,11 @@ class CallCondition(NamedTuple):
 
     key: str
     texts: tuple[str, ...]
-    test: Callable[[CallFacts], MatchResult]
+    test: Callable[[CallReading], MatchResult]
     every: bool = False
 
 
-def _no_look(part: CallPart, facts: CallFacts) -> MatchResult:
+def _no_look(part: CallPart, facts: CallReading) -> MatchResult:
     raise NotImplementedError
 
 
@@ -62,7 +62,7 @@ class PartCondition(NamedTuple):
     texts: tuple[str, ...]
     test: Callable[[CallPart], MatchResult | None]
     every: bool
-    look: Callable[[CallPart, CallFacts], MatchResult] = _no_look
+    look: Callable[[CallPart, CallReading], MatchResult] = _no_look
 
 
 class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
@@ -130,7 +130,7 @@ class PartVerdict(NamedTuple):
 class CallVerdict(NamedTuple):
     """The *verdict* on a call and on each of its *parts*; *failed* is a rule that cannot judge."""
 
-    facts: CallFacts
+    facts: CallReading
     verdict: Default
     parts: tuple[PartVerdict, ...]
     failed: RuleFinding | None = None

@@ -14,7 +14,7 @@ from toolbus.policy.rules.records import RuleFinding
 from toolbus.policy.rules.verdict_texts import decider, failure_text, one_line, reason_text
 
 if TYPE_CHECKING:
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.rules.records import PartVerdict, PolicyRule, PolicyRules
 
 
@@ -68,7 +68,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     parts: tuple[PartExplanation, ...] = ()
 
 
-def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
+def explain(rules: PolicyRules, facts: CallReading) -> Explanation:
     """Return the explanation of the verdict on a call."""
     judgement = judge_first(CallJudge(rules), facts)
     # After the failure of a rule no part has a verdict.
@@ -85,7 +85,7 @@ def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
 
 
 def _part(
-    rules: PolicyRules, facts: CallFacts, part: CallPart, verdict: PartVerdict | None
+    rules: PolicyRules, facts: CallReading, part: CallPart, verdict: PartVerdict | None
 ) -> PartExplanation:
     """Return the explanation of *part*; its *verdict* is None if a rule failed."""
     paths = [
@@ -107,7 +107,7 @@ def _part(
 
 
 def _rule(
-    rule: PolicyRule, facts: CallFacts, part: CallPart, verdict: PartVerdict | None
+    rule: PolicyRule, facts: CallReading, part: CallPart, verdict: PartVerdict | None
 ) -> RuleExplanation:
     """Return the judge's own finding of *rule* on *part*."""
     finding = evaluate(rule, facts, part)
