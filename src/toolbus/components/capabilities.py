@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
@@ -45,73 +43,3 @@ class DisplayRedactor(Protocol):
         None if the record cannot be examined: then no part of it may be shown.
         """
         ...
-
-
-class QuotedPiece(NamedTuple):
-    """A *text* of a call that stands in a message before it, said by *source*.
-
-    *labels* are those of the message, such as "untrusted" and "private"; *message_id* is "" if
-    the message is not known.
-    """
-
-    text: str
-    source: str
-    labels: frozenset[str]
-    message_id: str = ""
-
-
-class CallFacts(Protocol):
-    """The facts about the words of one call, for rules: where they came from."""
-
-    @property
-    def in_view(self) -> Mapping[str, str]:
-        """The labels of all texts that the model had in view, each with its first source."""
-
-    def quoted(self, text: str) -> Sequence[QuotedPiece]:
-        """Return the pieces of *text*, also encoded ones, that stand in the texts in view."""
-
-    def carried(self, text: str) -> Mapping[str, str]:
-        """Return the kinds of values in *text*, such as "iban" or "private", with their origins."""
-
-    def is_named(self, address: str) -> bool:
-        """Return whether a person named *address*, a host or a recipient, or trusts it."""
-        ...
-
-
-class CallFactSource(Protocol):
-    """A component that knows the facts about the words of calls."""
-
-    async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
-        """Return the facts of the call of *ctx*; None for a sender that it does not serve."""
-        ...
-
-
-class CallEffects(NamedTuple):
-    """The effects of a call, as a policy reads them: what it *does*, its *hosts* and *reads*.
-
-    *does* is a set of read, write, network, destroy and run-code. It *is_known* if no part of the
-    call is unknown before it runs.
-    """
-
-    does: frozenset[str]
-    hosts: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    is_known: bool = False
-
-
-class EffectReader(Protocol):
-    """A component that reads the effects of calls."""
-
-    async def effects_of(
-        self, call: ToolCall, tool: ToolSpec | None, scope: Scope
-    ) -> CallEffects | None:
-        """Return the effects of *call*; None if the component does not judge it."""
-        ...
-
-
-class FactSources:
-    """The components on one bus that know facts about calls: `bus.shared(FactSources)`."""
-
-    def __init__(self) -> None:
-        self.facts: list[CallFactSource] = []
-        self.effects: list[EffectReader] = []

@@ -376,9 +376,8 @@ def component_of(candidate: Any) -> Any:
 
 def wraps(component: AgentComponent, candidate: object) -> bool:
     """Return whether *component* is *candidate*, or wraps the adapter *candidate*."""
-    if isinstance(component, AdapterComponent) and component.adapters[0] is candidate:
-        return True
-    return component is candidate
+    is_wrapped = isinstance(component, AdapterComponent) and component.adapters[0] is candidate
+    return is_wrapped or component is candidate
 
 
 def _late(priority: int) -> int:

@@ -43,6 +43,7 @@ Changed: TypeAlias = Mapping[str, Any] | None
 BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
 """Gets a tool's name and a copy of the arguments; a returned mapping is merged over them."""
 
+Recorded: TypeAlias = "tuple[tuple[Message, ...], tuple[DispatchRecord, ...]]"
 _AGENT = Scope(agent_id="agent")
 _MAX_HANDLERS = 1 << 40
 """More than the handlers of any event on a bus."""
@@ -61,11 +62,9 @@ class ComponentHost:
         """Return the state *name* of the session of *scope*, else of its own; see `Host.state`."""
         return self._states.get(self._state_place(), name, scope, shared=shared)
 
-    async def recorded(
-        self, session_id: str
-    ) -> tuple[tuple[Message, ...], tuple[DispatchRecord, ...]]:
+    async def recorded(self, session_id: str) -> Recorded:
         """Return the stored messages and ledger records of a session; raises `StoreError`."""
-        store, _ = self._state_place()
+        store = self._state_place()[0]
         return await store.read(session_id), await store.records(session_id)
 
     def _state_place(self) -> tuple[Store, str]:

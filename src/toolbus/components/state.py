@@ -67,9 +67,8 @@ class State:
         """
         if not callable(change) or is_async(change):
             raise self._refusal(change)
-        # Correctness needs only the comparison. But of a hundred tasks that read at once one would
-        # win, then one of ninety-nine: so the tasks of one host take turns.
-        # then one of ninety-nine: so those of one host wait for their turn.
+        # The comparison is enough, but of a hundred tasks that read at once one would win: so the
+        # tasks of a host take turns.
         async with self._lock.current():
             while True:
                 body = await self._store.read_state(self._session_id, self._name)
@@ -82,7 +81,7 @@ class State:
     def digest_key(self) -> bytes | None:
         """Return a key, of this state alone, for digests of values that it must not contain.
 
-        It is the same in all processes of a user; None, with a warning, if it cannot be created.
+        All processes of a user have the same; None, with a warning, if it cannot be created.
         """
         from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed for hidden values only
 
@@ -123,7 +122,7 @@ class StateSource:
     """The states of a host, with a lock for each that is in use."""
 
     def __init__(self) -> None:
-        self.memory = _empty_store()
+        self.memory, _ = temporary_place("")
         self._locks: WeakValueDictionary[tuple[str, str], LoopLock] = WeakValueDictionary()
 
     def get(
@@ -150,15 +149,11 @@ replay_place: ContextVar[tuple[Store, str] | None] = ContextVar("toolbus_replay"
 """The place of states during a replay: another store, and its session."""
 
 
-def temporary_place(session_id: str) -> tuple[Store, str]:
+def temporary_place(session_id: str) -> tuple[MemoryStore, str]:
     """Return an empty, temporary place for the states of *session_id*."""
-    return _empty_store(), session_id
-
-
-def _empty_store() -> MemoryStore:
     from toolbus.store.memory import MemoryStore  # noqa: PLC0415 - not for a program without hosts
 
-    return MemoryStore()
+    return MemoryStore(), session_id
 
 
 def _check_name(name: object) -> None:
