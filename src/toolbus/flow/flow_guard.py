@@ -2,8 +2,65 @@
 
 from __future__ import annotations
 
+# A configuration reads the hints of the constructor while the program runs.
+from collections.abc import Mapping, Sequence  # noqa: TC003
+from typing import TYPE_CHECKING
+
+from toolbus.components.capabilities import FactSources
 from toolbus.components.components import AgentComponent
+from toolbus.flow.sources import FlowSettings
+from toolbus.messages.immutable import EMPTY
+
+if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.capabilities import CallFacts
+    from toolbus.components.components import Host
+    from toolbus.messages.records import ToolCall
 
 
 class FlowGuard(AgentComponent):
-    """Labels the texts of sessions, and tells rules where the words of a call came from."""
+    """Labels the texts of sessions, and tells rules where the words of a call came from.
+
+    Args:
+        trusted_tools: glob patterns of the tools whose results are trusted.
+        trusted_hosts: glob patterns of the hosts whose texts are trusted.
+        trusted_paths: glob patterns of the files whose texts are trusted, by default all of the
+            project outside of folders for dependencies.
+        private_tools: glob patterns of the tools whose results are private.
+        private_paths: glob patterns of the files whose texts are private.
+        sinks: the sinks of tools by glob pattern, to judge calls without a policy.
+        enabled: as for every component.
+    """
+
+    def __init__(
+        self,
+        *,
+        trusted_tools: Sequence[str] = (),
+        trusted_hosts: Sequence[str] = (),
+        trusted_paths: Sequence[str] = ("**",),
+        private_tools: Sequence[str] = (),
+        private_paths: Sequence[str] = (),
+        sinks: Mapping[str, str] = EMPTY,
+        enabled: bool | None = None,
+    ) -> None:
+        super().__init__(enabled=enabled)
+        self.settings = FlowSettings(
+            trusted_tools=tuple(trusted_tools),
+            trusted_hosts=tuple(trusted_hosts),
+            trusted_paths=tuple(trusted_paths),
+            private_tools=tuple(private_tools),
+            private_paths=tuple(private_paths),
+            sinks=sinks,
+        )
+
+    def subscribe(self, host: Host) -> None:
+        """Offer the facts about calls to the components on the bus of *host*."""
+        super().subscribe(host)
+        sources = host.bus.shared(FactSources)
+        sources.facts.append(self)
+        self._undo.callback(sources.facts.remove, self)
+
+    async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
+        """Return the facts of the call of *ctx*; None for a sender that it does not serve."""
+        _ = ctx
+        return None
