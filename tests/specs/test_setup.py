@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from tests.servers.terminal import Terminal
@@ -150,6 +151,26 @@ def test_prompts_are_skipped_on_request(home):
     assert 'prompt = "skip"\nname = "reading"' in written[0]
     assert written[1] == home.policy.read_text()
     assert 'prompt = "skip"' not in written[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "policy", "names"),
+    [
+        ("", None, ["redact-secrets", "policy", "flow"]),
+        ('[[component]]\nuse = "flow"\n', None, ["flow", "redact-secrets", "policy"]),
+        ("", POLICY, ["redact-secrets", "policy"]),
+    ],
+)
+def test_the_starting_policy_comes_with_flow(home, config, policy, names):
+    home.write(home.config, config)
+    if policy is not None:
+        home.write(home.policy, policy)
+
+    shown = home.run("gemini-cli", "--yes")
+
+    tables = tomllib.loads(home.config.read_text())["component"]
+    assert [table["use"] for table in tables] == names
+    assert ("and flow" in shown) == (names[-1] == "flow")
 
 
 @pytest.fixture

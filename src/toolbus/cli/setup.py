@@ -30,6 +30,7 @@ from toolbus.config import configuration
 from toolbus.config.documents import NAME, read_document
 from toolbus.config.entries import read_entries
 from toolbus.errors import LoadError, ToolbusError
+from toolbus.flow.flow_guard import FlowGuard
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.examination import DoctorReport, examine
 from toolbus.hosts.doctor.vendors import Managed, switch_warning, vendors
@@ -62,9 +63,9 @@ examples:
   toolbus setup codex --no-policy    hooks and redaction, without a policy
   toolbus setup claude-code --managed    ... that no project can switch off
 
-It writes the starting policy, ~/.config/toolbus/policy.toml; names it and
-redact-secrets in the toolbus.toml beside it; installs hooks; and has doctor
-send made-up events through them. Present files stay: a toolbus.toml gets only
+It writes the starting policy, ~/.config/toolbus/policy.toml; names it, flow for
+its rules, and redact-secrets in the toolbus.toml beside it; installs hooks; and
+has doctor send made-up events through them. Present files stay: a toolbus.toml gets only
 missing components, after a question. You confirm one page; run twice, it
 writes nothing. `toolbus hosts uninstall` removes the hooks.
 
@@ -83,9 +84,11 @@ _CHOICES = {
 }
 """Options of yes and no, by name; such an option answers the question of its name."""
 
-_USES = {"redaction": "redact-secrets", "policy": "policy"}
+_USES = {"redaction": "redact-secrets", "policy": "policy", "flow": "flow"}
 _TABLES = {name: f'[[component]]\nuse = "{use}"\n' for name, use in _USES.items()}
 _TABLES["policy"] += 'settings = { file = "policy.toml" }\n'
+_CHOSEN = ("redaction", "policy")
+"""The components that a person chooses; flow comes with the starting policy."""
 _SKIPPING = frozenset({"claude-code", "copilot"})
 """Hosts with prompts that a hook can skip."""
 _SKIP = (
@@ -248,10 +251,8 @@ def _own_files() -> PresentFiles:
     config, policy = read_settings(folder / NAME), read_settings(folder / "policy.toml")
     configured = () if config.data is None else configuration.read(config.path).configured
     components = [each.component for each in configured]
-    has = {
-        "policy": any(isinstance(each, Policy) for each in components),
-        "redaction": any(isinstance(each, RedactSecrets) for each in components),
-    }
+    kinds = {"policy": Policy, "redaction": RedactSecrets, "flow": FlowGuard}
+    has = {name: any(isinstance(each, kind) for each in components) for name, kind in kinds.items()}
     return PresentFiles(config, policy, has, not components)
 
 
@@ -264,9 +265,7 @@ def _questions(
         if not is_named and state.presence == "absent":
             title = dialect(state.host).facts.label
             yield SetupQuestion(state.host, f"{title} is found. Install hooks there?", default=True)
-    missing = (
-        [] if present.is_new else [name for name, is_there in present.has.items() if not is_there]
-    )
+    missing = [] if present.is_new else [name for name in _CHOSEN if not present.has[name]]
     if "policy" in missing:
         text = f"{present.config.path} names no policy, so no call is judged. Add one?"
         yield SetupQuestion("policy", text, default=True)
@@ -286,10 +285,12 @@ def _plan(
     managed: bool,
 ) -> SetupPlan:
     # The new files refer to each other, so they are made and tried out together.
-    added = [name for name in _TABLES if answers[name] and not present.has[name]]
+    added = [name for name in _CHOSEN if answers[name] and not present.has[name]]
     policy = present.policy.data
     edits: list[SettingsEdit] = []
     if policy is None:
+        if "policy" in added and not present.has["flow"]:
+            added.append("flow")  # The starting policy has rules on the origin of words.
         policy = starting_policy(personal=True, skips_prompts=answers["skip-prompts"]).encode()
         if "policy" in added:
             summary = ("the starting policy: reads, builds, writes in the project; asks beyond",)
@@ -328,7 +329,8 @@ def _config_edit(present: PresentFiles, added: Sequence[str]) -> SettingsEdit:
     separator = "" if not before.strip() else "\n" if before.endswith("\n") else "\n\n"
     tables = f"{separator}{chr(10).join([_TABLES[name] for name in added])}"
     read_entries(read_document(present.config.path, f"{before}{tables}".encode()))
-    names = " and ".join([_USES[name] for name in added])
+    *others, final = [_USES[name] for name in added]
+    names = f"{', '.join(others)} and {final}" if others else final
     used = ("the present policy.toml is used",) if present.policy.data else ()
     return _own_edit(present.config, before, tables, (f"components for {names}", *used))
 

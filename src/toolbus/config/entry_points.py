@@ -26,6 +26,7 @@ GROUP = "toolbus.components"
 
 SHIPPED = {
     "files": "toolbus.workspace.file_tools:FileTools",
+    "flow": "toolbus.flow.flow_guard:FlowGuard",
     "opentelemetry": "toolbus.otel.component:OpenTelemetry",
     "pins": "toolbus.policy.pins.pin_tools:PinTools",
     "policy": "toolbus.policy.policy:Policy",
