@@ -1,0 +1,96 @@
+"""Carried values: the kinds of secrets and of personal data in a text, by the redactor's finders.
+
+A part of a secret that stands in view is found as well, also reversed: a secret may leave in
+pieces.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.redaction.limits import ScanLimits, UnexaminedError, at_once
+from toolbus.redaction.placeholders import kinds_in, without_placeholders
+from toolbus.settings.extras import needs_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SECRET = "secret"  # noqa: S105 - a kind
+_NUMBERS = ("card", "iban")
+"""Kinds of numbers with check digits; others are too frequent in ordinary arguments."""
+
+_PERSONAL = frozenset([*_NUMBERS, "email", "national-id", "phone"])
+_LIMITS = ScanLimits(8_000_000, 5.0)
+_PIECE, _MOST_SECRETS = 12, 1_000
+"""Characters of a piece of a secret, and secrets of one text."""
+
+
+class Finders(NamedTuple):
+    """The finders of redaction: *places* of secrets, their *judge*, and a *detector* of numbers."""
+
+    places: Callable[..., Any]
+    judge: Callable[[], Any]
+    detector: Any
+    appraisal: Callable[[ScanLimits], Any]
+
+
+def kinds_of_values(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of values in *text*, each with its origin in words."""
+    for kind, _ in kinds_in(text):
+        yield (kind if kind in _PERSONAL else SECRET), f"a placeholder of {kind}"
+    rest, finders = without_placeholders(text), load_finders()
+    for _, rule in islice(secrets_in(rest), 1):
+        yield SECRET, f"a value that looks like {rule}"
+    try:
+        matches = at_once(finders.detector.find(rest, finders.appraisal(_LIMITS)))
+    except UnexaminedError:
+        yield from [(kind, "a text that could not be searched") for kind in _NUMBERS]
+    else:
+        yield from [(match.kind, f"check digits of {match.kind}") for match in matches]
+
+
+def secrets_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the secrets in *text*, each with the name of its rule."""
+    finders, judge = load_finders(), None
+    for place in finders.places(text.encode(errors="replace"), None):
+        if place is not None:
+            judge = judge or finders.judge()
+            if judge.is_likely(place.value, place.data, place.hit):
+                yield place.value, place.hit.rule.name
+
+
+def pieces_of_secrets(text: str) -> frozenset[str]:
+    """Return the pieces of the secrets in *text*, in small letters."""
+    values = {value.lower() for value, _ in islice(secrets_in(text), _MOST_SECRETS)}
+    return frozenset().union(*map(_pieces, values))
+
+
+def holds_piece(text: str, pieces: frozenset[str]) -> bool:
+    """Return whether *text*, or the same text reversed, holds one of the *pieces*."""
+    lower = text.lower()
+    return any(not pieces.isdisjoint(_pieces(each)) for each in (lower, lower[::-1]))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[start : start + _PIECE] for start in range(len(text) - _PIECE + 1))
+
+
+@cache
+def load_finders() -> Finders:
+    """Return the finders. Raises `ImportError` without the extras that they need."""
+    try:
+        # These modules need the extras `redact` and `personal`.
+        from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
+        from toolbus.redaction.personal.matches import Appraisal  # noqa: PLC0415
+        from toolbus.redaction.secrets.engine import engine_for, places  # noqa: PLC0415
+        from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
+        from toolbus.redaction.secrets.rules import choose  # noqa: PLC0415
+    except ImportError as error:
+        personal = {"phonenumbers", "publicsuffixlist", "stdnum"}
+        extra = "personal" if error.name in personal else "redact"
+        msg = needs_extra("finding values in calls needs libraries", extra)
+        raise ImportError(msg, name=error.name) from error
+    search = partial(places, engine_for(choose((), (), {})).find)
+    return Finders(search, Judge, Detector(_NUMBERS, None, ()), Appraisal)

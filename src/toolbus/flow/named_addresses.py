@@ -1,0 +1,172 @@
+"""Addresses that a person named in a session: hosts, recipients, channels, repositories, accounts.
+
+A host in a person's message names itself and the hosts below it; an e-mail address names itself and
+not its domain. An address that programs may read in two ways is never named.
+
+**Limits.** A name such as "Bob" names no address: a stranger's mail can call itself Bob. A domain
+that many people share, such as `github.io`, names all of them if a person writes it alone. A text
+that a person pastes counts as the person's own.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from unicodedata import is_normalized
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LONGEST = 2_048
+_URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}")
+_WORD = re.compile(r"[^\s<>()\[\]{}\"'`,;|\u2018-\u201f\xab\xbb]{1,2048}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://")
+_EMAIL = re.compile(r"[A-Za-z0-9.!#$%&*+/=?^_{|}~-]{1,64}@([^@\s:/?#\[\]]{1,253})")
+_SHOWN = re.compile(r"[^<>@]{0,200}<([^<>]{1,400})>")
+_COPIED = re.compile(r"[A-Za-z0-9._-]{1,64}@([^@\s:/?#\[\]]{1,253}):[^@\\]*")
+_PLACE = re.compile(r"(?:[^@/?#\\]{0,200}@)?(\[[0-9A-Fa-f:.]+\]|[^@:\[\]]{1,253})(?::[0-9]{0,5})?")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_ACCOUNT = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
+_PLAIN = re.compile(r"[#@]?[\w-]+(?:/[\w.-]+)*(?::[0-9]{1,5})?")
+"""A channel, a repository or another name whose first part is not a domain."""
+
+_GAPS = str.maketrans("", "", " -")
+_FILE_ENDINGS = frozenset(["cs", "md", "mov", "pl", "ps", "py", "rs", "sh", "so", "tf", "zip"])
+"""Top-level domains that are also endings of files: `deploy.sh` in a message names a file."""
+
+_SUFFIX = re.compile(r"[a-z]{2,3}\.[a-z]{2}")
+"""The shape of suffixes such as `co.uk`, which name no host below them."""
+
+
+class NamedAddresses:
+    """The addresses in the *texts* of persons, and all that a glob of *trusted_hosts* matches.
+
+    A glob may also match a name that is not a host, such as `ann/*` for repositories.
+    """
+
+    def __init__(self, texts: Iterable[str] = (), trusted_hosts: Iterable[str] = ()) -> None:
+        self._trusted = tuple([glob.lower() for glob in trusted_hosts])
+        self._hosts, self._words = set[str](), set[str]()
+        self._texts: list[str] = []
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> None:
+        """Add the addresses in *text*, written by a person."""
+        self._texts.append(text.upper())
+        for url in _URL.findall(text):
+            self._hosts.add(host_of(url.rstrip(".,;:!?)]}")))
+        for word in _WORD.findall(_URL.sub(" ", text)):
+            self._add_word(word.rstrip(".:!?").lower())
+        self._hosts.discard("")
+        self._words.discard("")
+
+    def is_named(self, address: str) -> bool:
+        """Return whether a person named *address*: a URL, host, recipient, account or channel."""
+        address = address.strip().lower()
+        if not address or len(address) > _LONGEST:
+            return False
+        if shown := _SHOWN.fullmatch(address):
+            address = shown[1].strip()
+        if email := _EMAIL.fullmatch(address):
+            return address in self._words or self._is_named_host(canonical_host(email[1]))
+        account = address.upper().translate(_GAPS)
+        if _ACCOUNT.fullmatch(account):
+            return self._is_named_account(account)
+        if not _PLAIN.fullmatch(address):
+            return self._is_named_host(host_of(address))
+        is_trusted = any(fnmatchcase(address, glob) for glob in self._trusted)
+        return address in self._words or is_trusted or _is_this_machine(host_of(address))
+
+    def _add_word(self, word: str) -> None:
+        if word.startswith("mailto:"):
+            word = word.removeprefix("mailto:").partition("?")[0]
+        self._words.add(word)
+        host = "" if "@" in word else host_of(word)
+        if "." in host and ("/" in word or host.rpartition(".")[2] not in _FILE_ENDINGS):
+            self._hosts.add(host)
+
+    def _is_named_host(self, host: str) -> bool:
+        if not host or host in self._hosts or _is_this_machine(host):
+            return bool(host)
+        if any(fnmatchcase(host, glob) for glob in self._trusted):
+            return True
+        return any(domain in self._hosts for domain in _domains_above(host))
+
+    def _is_named_account(self, account: str) -> bool:
+        written = "[ -]?".join(account)
+        pattern = re.compile(rf"(?<![A-Z0-9]){written}(?![A-Z0-9])")
+        return any(pattern.search(text) is not None for text in self._texts)
+
+
+@lru_cache(maxsize=1024)
+def host_of(address: str) -> str:
+    """Return the host of *address*, a URL, `host`, `host:port` or `user@host:path`.
+
+    Returns "" for an address that has no host, or that programs may read in two ways.
+    """
+    if scheme := _SCHEME.match(address):
+        rest = address[scheme.end() :]
+    elif copied := _COPIED.fullmatch(address):
+        return canonical_host(copied[1])
+    elif "@" in address:
+        return ""
+    else:
+        rest = address.removeprefix("//")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    # URL parsers take a backslash for a slash or for a part of the host.
+    if "\\" in rest or not authority.isprintable() or " " in authority:
+        return ""
+    place = _PLACE.fullmatch(authority)
+    return canonical_host(place[1]) if place else ""
+
+
+def canonical_host(name: str) -> str:
+    """Return *name* in lower case without a dot at its end, "" if it is not a plain host name.
+
+    A number such as `0x7f.1`, which some programs read as an address, is none. A name outside
+    ASCII is compared as it is written: programs differ in how they encode it.
+    """
+    if name.startswith("["):
+        return _address(name[1:-1])
+    name = name.lower().removesuffix(".")
+    labels = name.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        return _address(name)
+    return name if len(name) <= 253 and all(map(_is_label, labels)) else ""  # noqa: PLR2004
+
+
+def _is_label(label: str) -> bool:
+    if label.isascii():
+        return _LABEL.fullmatch(label) is not None
+    # A letter that another form replaces may become a slash or a dot on the way to the DNS.
+    return label.replace("-", "a").isalnum() and is_normalized("NFKC", label)
+
+
+def _address(text: str) -> str:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return ""
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
+
+
+def _is_this_machine(host: str) -> bool:
+    address = _address(host) if ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2]) else ""
+    return ip_address(address).is_loopback if address else host == "localhost"
+
+
+def _domains_above(host: str) -> Iterator[str]:
+    """Yield the domains above *host* that name it: none of a single label, and no suffix."""
+    if ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return
+    labels = host.split(".")
+    for start in range(1, len(labels) - 1):
+        domain = ".".join(labels[start:])
+        if not _SUFFIX.fullmatch(domain):
+            yield domain

@@ -1,0 +1,115 @@
+"""Addresses that a person named, against texts that try to look like them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from toolbus.flow.named_addresses import NamedAddresses
+
+PROMPT = """Read https://parcel-docs.test/webhooks/retries and mail it to Bob (bob@partner.example).
+Pay GB20 WEST 2000 1255 7799 11, see docs.shop.net. Run deploy.sh, post it in #partner-logistics
+and in issue 311 of ann/shop. Also müller.example, 192.0.2.7 and co.uk."""
+
+
+@pytest.fixture(scope="module")
+def named() -> NamedAddresses:
+    """The addresses of one prompt and of two globs."""
+    return NamedAddresses([PROMPT], ["shop.example", "*.shop.example"])
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://parcel-docs.test/other",
+        "https://check.parcel-docs.test/",
+        "docs.shop.net:8080",
+        "docs.shop.net.",
+        "https://müller.example/",
+        "https://192.0.2.7:99/",
+        "http://[::ffff:192.0.2.7]/",
+        "git@git.shop.example:ann/shop.git",
+        "https://name:password@docs.shop.example/",
+        "bob@partner.example",
+        "Bob <Bob@Partner.example>",
+        "tom@shop.example",
+        "GB20WEST20001255779911",
+        "#partner-logistics",
+        "ann/shop",
+        "localhost:8080",
+        "http://[::1]:80/",
+    ],
+)
+def test_an_address_is_named(named: NamedAddresses, address: str) -> None:
+    assert named.is_named(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "https://evilparcel-docs.test/",
+        "https://parcel-docs.test.evil.example/",
+        "shop.net",
+        "x@partner.example",
+        "https://partner.example/",
+        "bob@partner.example <x@evil.example>",
+        "tom@shop.example, x@evil.example",
+        "tom@shop.example@evil.example",
+        "tom@shop.example\n<x@evil.example>",
+        "https://docs.shop.example@evil.example",
+        "https://docs.shop.example:80@evil.example/",
+        "https://docs.shop.example\\@evil.example",
+        "https://evil.example\\.shop.example",
+        "https://evil.example\uff0f.shop.example",
+        "https://evil.example%2f.shop.example",
+        "https://evil.example;.shop.example",
+        "https://a\tb.shop.example",
+        "evil.example?x=docs.shop.example",
+        "evil.example/docs.shop.example",
+        "https://evil.example#.shop.example",
+        "https://sh\u043ep.example/",
+        "https://evil.example。shop.example",
+        "xn--mller-kva.example",
+        "https://3221225991/",
+        "https://0300.0.2.7/",
+        "https://0xc0000207/",
+        "http://127.1.evil.example/",
+        "https://deploy.sh/x",
+        "deploy.sh",
+        "a.co.uk",
+        "*.shop.example",
+        "GB20WEST20001255779912",
+        "#other",
+        "ann/other",
+        "x" * 5_000,
+    ],
+)
+def test_an_address_is_not_named(named: NamedAddresses, address: str) -> None:
+    assert not named.is_named(address)
+
+
+def test_hosts_inside_an_address_that_a_person_named_are_not_named() -> None:
+    named = NamedAddresses(["See https://docs.shop.net/?next=evil.example#other.example."])
+
+    assert named.is_named("docs.shop.net")
+    assert not named.is_named("evil.example")
+    assert not named.is_named("other.example")
+
+
+def test_a_glob_trusts_a_repository() -> None:
+    named = NamedAddresses([], ["ann/*"])
+
+    assert named.is_named("ann/shop")
+    assert not named.is_named("ann.evil.example/shop")
+    assert not named.is_named("https://ann/shop")
+
+
+@pytest.mark.parametrize("piece", ["a.", "://", "a@", "x", "<", "a://", "[", "1 "])
+def test_a_hostile_text_costs_linear_time(piece: str) -> None:
+    before = time.thread_time()
+
+    NamedAddresses([piece * (1_000_000 // len(piece))]).is_named(piece * 500)
+
+    assert time.thread_time() - before < 5
