@@ -415,6 +415,29 @@ def test_deliveries_differ_by_host(patient):
     assert "the question waits in `toolbus approvals`" in text
 
 
+def test_unseen_texts_are_named_for_flow(patient):
+    patient.configure(REDACT + '[[component]]\nuse = "flow"\n')
+    patient.install("claude-code", "vibe")
+
+    text, data = patient.examine("claude-code", "vibe", "fastmcp", "strands")
+
+    unseen = [
+        {each["component"]: each["unseen"] for each in reach}
+        for reach in (
+            *[host["deliveries"] for host in data["hosts"]],
+            *[framework["components"] for framework in data["frameworks"]],
+        )
+    ]
+    assert [each["redact-secrets"] for each in unseen] == [""] * 4
+    starts = [each["flow"].partition(";")[0] for each in unseen]
+    assert "memory files" in starts[0]
+    assert "prompts" not in starts[0]
+    assert "prompts" in starts[1]
+    assert "provider's own tools" in starts[2]
+    assert "answers of the clients" in starts[3]
+    assert text.count("they are unknown, which counts as untrusted") == 4
+
+
 def test_an_unusable_key_is_reported(patient):
     patient.configure()
     warnings = {}

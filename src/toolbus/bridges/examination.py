@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolbus.bridges.frameworks import ALWAYS, FRAMEWORKS, WAYS_ROUND, Ability, Framework
+from toolbus.components.call_facts import CallFactSource, describe_unseen
 from toolbus.components.needs import needs_of
 
 if TYPE_CHECKING:
@@ -20,11 +21,15 @@ _KINDS_OF_CALLS: tuple[Ability, ...] = ALWAYS[ALWAYS.index("unknown_tools") :]
 
 
 class ComponentReach(Struct, frozen=True, kw_only=True):
-    """The abilities that *component* needs and gets, and the *undelivered* ones."""
+    """The abilities that *component* needs and gets, and the *undelivered* ones.
+
+    *unseen* is a sentence about texts that a component with facts on calls does not see.
+    """
 
     component: str
     delivered: tuple[Ability, ...]
     undelivered: tuple[Ability, ...] = ()
+    unseen: str = ""
 
 
 class FrameworkReport(Struct, frozen=True, kw_only=True):
@@ -85,11 +90,13 @@ def _reaches(framework: Framework, loaded: LoadedTarget) -> Iterator[ComponentRe
     for configured in () if configuration is None else configuration.configured:
         needs = needs_of(loaded.bus, configured.component)
         needed = {ability for _, abilities in needs for ability in abilities}
+        tells_facts = isinstance(configured.component, CallFactSource)
         delivers = [(each, how) for each, how in framework.delivers.items() if each in needed]
         yield ComponentReach(
             component=configured.entry.name,
             delivered=tuple([ability for ability, how in delivers if how in {"yes", "wrapped"}]),
             undelivered=tuple([ability for ability, how in delivers if how == "no"]),
+            unseen=describe_unseen(framework.unseen_texts) if tells_facts else "",
         )
 
 

@@ -100,6 +100,16 @@ class Framework(Struct, frozen=True, kw_only=True):
         """The delivery of each ability."""
         return {ability: self.abilities.get(ability, "yes") for ability in ALWAYS}
 
+    @property
+    def unseen_texts(self) -> str:
+        """The texts of its models that no component sees."""
+        if self.delivers["block_prompt"] == "outside":
+            return "prompts, instructions and answers of the clients, and results of other servers"
+        hosted = " and results of the provider's own tools" * (
+            self.delivers["hosted_tools"] == "no"
+        )
+        return f"instructions, messages of runs without the bridge{hosted}"
+
 
 FRAMEWORKS: Mapping[str, Framework] = {
     framework.name: framework

@@ -109,6 +109,11 @@ class BridgeHost(Participant):
         """The delivery of each ability in the framework."""
         return self.framework.delivers
 
+    @property
+    def unseen_texts(self) -> str:
+        """The texts of the framework's models that no component sees."""
+        return self.framework.unseen_texts
+
     def session(self, key: str = "") -> BridgeSession:
         """Return the session of the framework's conversation *key*, "" for calls without one."""
         session_id = _bounded(f"{self.framework.extra}-{key}") if key else self._session_id

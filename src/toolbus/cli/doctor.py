@@ -130,6 +130,8 @@ def _show_framework(screen: Screen, report: FrameworkReport) -> None:
         for each in reach.undelivered:
             text = f"not: {_plain(each)}; {WAYS_ROUND_BRIDGES[each]}"
             show_text(screen, text, indent=4, style="changed")
+        if reach.unseen:
+            show_text(screen, reach.unseen, indent=4, style="changed")
     for limit in report.limits:
         show_text(screen, limit, indent=2, style="changed")
 
@@ -162,6 +164,8 @@ def _show_delivery(screen: Screen, delivery: ComponentDelivery) -> None:
     limits += [f"not: {_plain(each)}; {WAYS_ROUND[each]}" for each in delivery.undelivered]
     if delivery.unheard:
         limits.append(f"not heard in any host: {', '.join(delivery.unheard)}")
+    if delivery.unseen:
+        limits.append(delivery.unseen)
     for text in limits:
         show_text(screen, text, indent=4, style="changed")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +43,7 @@ class CallFacts(Protocol):
         ...
 
 
+@runtime_checkable
 class CallFactSource(Protocol):
     """A component that knows the facts about the words of calls."""
 
@@ -80,3 +81,21 @@ class FactSources:
     def __init__(self) -> None:
         self.facts: list[CallFactSource] = []
         self.effects: list[EffectReader] = []
+
+
+@runtime_checkable
+class PartialHost(Protocol):
+    """A host that does not show its components all texts that its models have in view."""
+
+    @property
+    def unseen_texts(self) -> str:
+        """The texts that components do not see, as the noun of a sentence."""
+        ...
+
+
+def describe_unseen(texts: str) -> str:
+    """Return the meaning of unseen *texts* for rules, as a sentence for a person."""
+    return (
+        f"not seen: {texts}; they are unknown, which counts as untrusted, so rules with `in_view` "
+        "hold for every call, and rules with `from` only for words of the texts that are seen"
+    )

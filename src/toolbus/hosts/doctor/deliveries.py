@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.components.call_facts import CallFactSource, describe_unseen
 from toolbus.components.needs import needs_of
 from toolbus.events.catalogue import (
     MODEL_CALL_BEFORE,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from toolbus.config.targets import LoadedTarget
-    from toolbus.hosts.dialects.hook_events import Delivery
+    from toolbus.hosts.dialects.host_dialect import DialectFacts
 
 _UNHEARD = (MODEL_CALL_BEFORE, MODEL_CALL_ERROR, MODEL_CALL_DELTA, TOOL_CALL_ERROR)
 """Events of an agent that no host reports."""
@@ -50,6 +51,7 @@ class ComponentDelivery(Struct, frozen=True, kw_only=True):
         commands_only: abilities that work for shell commands only.
         undelivered: abilities that never work.
         unheard: names of the events that it handles and that the host never reports.
+        unseen: a sentence about texts that a component with facts on calls does not see.
     """
 
     component: str
@@ -58,15 +60,16 @@ class ComponentDelivery(Struct, frozen=True, kw_only=True):
     commands_only: tuple[Ability, ...] = ()
     undelivered: tuple[Ability, ...] = ()
     unheard: tuple[str, ...] = ()
+    unseen: str = ""
 
 
 def component_deliveries(
-    loaded: LoadedTarget, abilities: Mapping[Ability, Delivery]
+    loaded: LoadedTarget, facts: DialectFacts
 ) -> tuple[ComponentDelivery, ...]:
-    """Return the deliveries of each *loaded* component, in a host with *abilities*."""
+    """Return the deliveries of each *loaded* component, in the host of *facts*."""
     if loaded.configuration is None:
         return ()
-    deliveries = []
+    abilities, deliveries = facts.abilities, []
     for configured in loaded.configuration.configured:
         handled = [*needs_of(loaded.bus, configured.component)]
         needs = {ability for _, needed in handled for ability in needed}
@@ -84,6 +87,18 @@ def component_deliveries(
                 commands_only=by_delivery["commands"],
                 undelivered=by_delivery["no"],
                 unheard=tuple(sorted({event.name for event, _ in handled if event in _UNHEARD})),
+                unseen=(
+                    describe_unseen(_unseen_texts(facts))
+                    if isinstance(configured.component, CallFactSource)
+                    else ""
+                ),
             )
         )
     return tuple(deliveries)
+
+
+def _unseen_texts(facts: DialectFacts) -> str:
+    """Return the texts that the host of *facts* shows no hook."""
+    kinds = {*facts.kinds.values()}
+    missing = [f"{kind}s, " for kind in ("prompt", "answer") if kind not in kinds]
+    return f"{''.join(missing)}instructions, memory files, and summaries of earlier turns"

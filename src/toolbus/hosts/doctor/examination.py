@@ -121,7 +121,7 @@ def _examine(host: str, in_force: Loaded, *, sends: bool) -> HostReport:
             findings += loaded[1].findings
         findings += _examine_protection(state, loaded)
         if loaded[0] is not None:
-            deliveries = component_deliveries(loaded[0], dialect(host).facts.abilities)
+            deliveries = component_deliveries(loaded[0], dialect(host).facts)
         if host == "codex":
             findings += inspect_codex_trust(program, state, here)
         if state.project is not None:

@@ -99,7 +99,7 @@ def protection_fault(
 
 
 def _judges(host: str, loaded: LoadedTarget) -> bool:
-    deliveries = component_deliveries(loaded, dialect(host).facts.abilities)
+    deliveries = component_deliveries(loaded, dialect(host).facts)
     return any(each.delivered or each.mcp_only or each.commands_only for each in deliveries)
 
 

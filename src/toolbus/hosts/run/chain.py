@@ -46,6 +46,8 @@ class HookChain(Participant):
     questions unless *host_asks*. *skippers* are the components that may skip the host's prompts.
     """
 
+    unseen_texts = "texts that the host shows no hook, such as its instructions"
+
     def __init__(
         self,
         name: str,

@@ -40,6 +40,8 @@ class Proxy(Participant):
             default a call waits 50 seconds, and its question can be answered for a day.
     """
 
+    unseen_texts = "prompts, answers and the results of other tools than the server's"
+
     def __init__(
         self,
         components: Sequence[AgentComponent] = (),
