@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-Kind: TypeAlias = Literal["path", "host", ""]
+Kind: TypeAlias = Literal["path", "host", "recipient", ""]
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -25,6 +25,7 @@ class ArgumentNames(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     path_names: frozenset[str]
     path_ends: frozenset[str]
     host_ends: frozenset[str]
+    recipient_ends: frozenset[str]
     commands: frozenset[str]
     words: tuple[str, ...]
     folders: frozenset[str]
@@ -62,5 +63,8 @@ def kind_of(name: str) -> Kind:
         return ""
     if words[-1] in names.host_ends:
         return "host"
+    word = words[-2] if len(words) > 1 and words[-1] in {"id", "ids"} else words[-1]
+    if word in names.recipient_ends:
+        return "recipient"
     is_path = words[-1] in names.path_ends or "_".join(words) in names.path_names
     return "path" if is_path else ""

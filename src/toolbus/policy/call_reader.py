@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.events.subjects import matches
-from toolbus.policy.commands import ONLY_READS, PathUse, Unreadable, Word
+from toolbus.policy.commands import KEEPS_FILES, ONLY_READS, PathUse, Unreadable, Word
 from toolbus.policy.facts import CallPart, CallReading
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.links import path_stability
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from toolbus.components.capabilities import CallFacts
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading
@@ -110,18 +111,23 @@ class CallReader:
         scope: Scope,
         folder: str | None = None,
         kept_in: tuple[str | None] | None = None,
+        *,
+        origins: CallFacts | None = None,
     ) -> CallReading:
         """Return the facts of *call*; starts a process for a line that is not cached.
 
         *folder* is the tool's working folder as its host knows it, an absolute path. *kept_in*, if
-        given, holds the folder where the last call left a shell that keeps its folder.
+        given, holds the folder where the last call left a shell that keeps its folder. The facts
+        about the words of the call are *origins*.
         """
         declared = self._rules.facts_of(call.name)
         folder = declared.folder or folder or self._rules.folder
         start = scope.project or self._project() or folder
         if kept_in is not None and declared.keeps_folder:
             (folder,) = kept_in
-        facts = CallReading(call=call, scope=scope, tool=tool, folder=folder, parts=())
+        facts = CallReading(
+            call=call, scope=scope, tool=tool, folder=folder, parts=(), origins=origins
+        )
         shell = shell_call(call, tool, declared)
         if shell is None:
             return replace(facts, parts=(self._tool_part(call, tool, declared),))
@@ -181,6 +187,7 @@ class CallReader:
             claimed=claimed,
             paths=tuple(paths),
             hosts=tuple(hosts),
+            recipients=tuple(_recipients(call.arguments, declared, effects)),
             unknown=tuple(unknown),
             is_tool=True,
         )
@@ -190,7 +197,8 @@ class CallReader:
     ) -> tuple[frozenset[str] | None, frozenset[str]]:
         """Return the effects of a tool, None if unknown, and the effects that it only claims."""
         if declared.effects is not None:
-            return frozenset({"read", *declared.effects}), frozenset()
+            implied = {"network"} if "message" in declared.effects else set()
+            return frozenset({"read", *declared.effects, *implied}), frozenset()
         annotations: Mapping[str, Any] = {} if tool is None else tool.annotations
         if annotations and matches(self._rules.trusted, name):
             return _annotated(annotations), frozenset()
@@ -224,7 +232,7 @@ def _argument_uses(
     reads, writes = declared.reads, declared.writes
     declarations = {"read": reads, "write": writes, "read-tree": declared.trees}
     if reads is writes is declared.trees is None:
-        only_reads = effects is not None and effects <= ONLY_READS
+        only_reads = effects is not None and effects <= KEEPS_FILES
         kinds = ("read-tree",) if only_reads else ("read-tree", "write")
         yield from [(kind, text) for text in _texts_of_kind(arguments, "path") for kind in kinds]
     for kind, names in declarations.items():
@@ -232,6 +240,23 @@ def _argument_uses(
     urls = declared.urls
     addresses = _texts_of_kind(arguments, "host") if urls is None else texts_at(arguments, urls)
     yield from product(["host"], addresses)
+
+
+def _recipients(
+    arguments: Mapping[str, Any], declared: ToolFacts, effects: frozenset[str] | None
+) -> Iterator[Word]:
+    """Yield the recipients in *arguments* if the tool sends messages, or may send any."""
+    if declared.recipients is not None:
+        texts = texts_at(arguments, declared.recipients)
+    elif effects is None or "message" in effects:
+        texts = iter(_texts_of_kind(arguments, "recipient"))
+    else:
+        return
+    for text in texts:
+        if isinstance(text, Unreadable):
+            yield Word(text.source, known=False)
+        else:
+            yield from [Word(each.strip()) for each in re.split(r"[,;\n]", text) if each.strip()]
 
 
 def _texts_of_kind(arguments: Mapping[str, Any], kind: str) -> list[str]:

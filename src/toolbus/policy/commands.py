@@ -115,6 +115,8 @@ CHANGES = frozenset({"write", "destroy"})
 """Effects, and kinds of path uses, that change files."""
 ONLY_READS = frozenset({"read", "network"})
 """Effects that change nothing."""
+KEEPS_FILES = ONLY_READS | {"message"}
+"""Effects that change no file."""
 
 
 class CommandEffects(Struct, frozen=True):

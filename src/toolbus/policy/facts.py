@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.components.capabilities import CallFacts
 from toolbus.events.catalogue import Scope, ToolSpec
 from toolbus.messages.records import ToolCall
 from toolbus.policy.commands import Command, PathUse, Unreadable, Word
@@ -32,6 +33,8 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
     claimed: frozenset[str] = frozenset()
     paths: tuple[PathUse, ...] = ()
     hosts: tuple[Word, ...] = ()
+    recipients: tuple[Word, ...] = ()
+    """The addresses, channels or accounts in the arguments of a tool that sends messages."""
     branches: tuple[Word, ...] = ()
     unknown: tuple[Unreadable, ...] = ()
     folder: str | None = "."
@@ -56,7 +59,7 @@ class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     """The input of rules: a *call* by *scope*, in parts, of a *tool* (None: unknown).
 
     *folder* is the absolute path of its starting folder, or None; *line* the command line of a
-    shell, else "".
+    shell, else "". *origins* are the facts about the origin of its words, None if unknown.
     """
 
     call: ToolCall
@@ -65,6 +68,7 @@ class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     tool: ToolSpec | None = None
     folder: str | None = None
     line: str = ""
+    origins: CallFacts | None = None
 
     @cached_property
     def effects(self) -> frozenset[str]:

@@ -61,6 +61,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.errors import RegistrationError
@@ -80,10 +81,10 @@ from toolbus.policy.rules.verdict_texts import (
     refusal_text,
 )
 from toolbus.policy.skipped_prompts import needs_no_prompt
+from toolbus.policy.word_origins import OriginReader
 from toolbus.toml.config_source import config_source
 
 if TYPE_CHECKING:
-    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import Message, ToolMessage
     from toolbus.policy.projects import Project
@@ -109,6 +110,11 @@ class _SessionJudges(NamedTuple):
     judges: tuple[CallJudge, ...]
     notice: str = ""
     refusal: str = ""
+
+    @property
+    def needs_origins(self) -> bool:
+        """Whether verdicts depend on the origin of words."""
+        return any(judge.needs_origins for judge in self.judges)
 
     @property
     def remembers(self) -> bool:
@@ -155,7 +161,7 @@ class Policy(AgentComponent):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._memory, self._clock = LineCache(), clock
+        self._memory, self._clock, self._origins = LineCache(), clock, OriginReader()
         table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
         table |= {"project": project, "trust_annotations": trust_annotations}
         if file is not None and {key: table[key] for key in table if table[key]} != _USUAL:
@@ -186,7 +192,7 @@ class Policy(AgentComponent):
         active = self._active_judges(ctx.scope)
         if active.refusal:
             return Deny(active.refusal)
-        judged = await self._judged(active, ctx.value, ctx.tool, ctx.scope)
+        judged = await self._judged(active, ctx)
         if active.remembers:
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
@@ -202,7 +208,7 @@ class Policy(AgentComponent):
 
     async def allows(self, ctx: EventContext[ToolCall]) -> bool:
         """Return whether rules, and not only the default, allow the call of *ctx*."""
-        verdicts = await self._verdicts(ctx.value, ctx.tool, ctx.scope)
+        verdicts = await self._verdicts(ctx)
         parts = [part for verdict in verdicts for part in verdict.parts]
         return (
             all(verdict.parts for verdict in verdicts)
@@ -220,28 +226,31 @@ class Policy(AgentComponent):
         rules = [rule for judge in self._active_judges(scope).judges for rule in judge.rules.rules]
         if not any(rule.skips_prompt for rule in rules):
             return False
-        verdicts = await self._verdicts(call, tool, scope)
+        ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope, tool=tool)
+        verdicts = await self._verdicts(ctx)
         project = project_of(scope, process_folder())
         return bool(verdicts) and await asyncio.to_thread(
             lambda: all(needs_no_prompt(verdict, project) for verdict in verdicts)
         )
 
-    async def _verdicts(
-        self, call: ToolCall, tool: ToolSpec | None, scope: Scope
-    ) -> list[CallVerdict]:
-        """Return the verdict of each version of the rules on *call*, ignoring limits.
+    async def _verdicts(self, ctx: EventContext[ToolCall]) -> list[CallVerdict]:
+        """Return the verdict of each version of the rules on the call of *ctx*, ignoring limits.
 
         The list is empty if the policy does not judge the call or a version cannot be used.
         """
-        active = self._active_judges(scope)
-        if active.refusal or not (self.enabled and self.selector.matches(call.name)):
+        active = self._active_judges(ctx.scope)
+        if active.refusal or not (self.enabled and self.selector.matches(ctx.value.name)):
             return []
-        return [verdict for _, verdict in await self._judged(active, call, tool, scope)]
+        return [verdict for _, verdict in await self._judged(active, ctx)]
 
     async def _judged(
-        self, active: _SessionJudges, call: ToolCall, tool: ToolSpec | None, scope: Scope
+        self, active: _SessionJudges, ctx: EventContext[ToolCall]
     ) -> list[tuple[CallJudge, CallVerdict]]:
-        """Return each judge with its verdict on *call*, ignoring limits."""
+        """Return each judge with its verdict on the call of *ctx*, ignoring limits."""
+        call, tool, scope = ctx.value, ctx.tool, ctx.scope
+        origins = None
+        if active.needs_origins and self.host is not None:
+            origins = await self._origins.read(self.host.bus, ctx)
         kept_in = None
         if active.keeps_folder(call.name):
             record = SessionRecord(await self.state(scope, shared=True).read())
@@ -251,7 +260,10 @@ class Policy(AgentComponent):
 
         def judged() -> list[tuple[CallJudge, CallVerdict]]:
             return [
-                (judge, judge.judge(reader.facts(call, tool, scope, folder, kept_in)))
+                (
+                    judge,
+                    judge.judge(reader.facts(call, tool, scope, folder, kept_in, origins=origins)),
+                )
                 for judge, reader, folder in zip(active.judges, readers, folders, strict=True)
             ]
 

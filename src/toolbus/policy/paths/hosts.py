@@ -83,7 +83,7 @@ def host_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:
 
 def reaches(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
     """Return whether *word* may name a host of *patterns*, for a deny or ask rule."""
-    reading = _read_word(word)
+    reading = read_word(word)
     for host in reading.hosts:
         for pattern in patterns:
             if _is_of(host, reading.port, pattern):
@@ -98,7 +98,7 @@ def reaches(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
 
 def stays_among(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
     """Return whether *word* only names hosts of *patterns*, for an allow rule."""
-    reading = _read_word(word)
+    reading = read_word(word)
     if reading.doubt:
         return HostMatch("maybe", "", "", reading.doubt)
     text = ""
@@ -154,7 +154,8 @@ def _from_ipv6(text: str) -> str:
     return str(embedded or address)
 
 
-def _read_word(word: Word) -> HostReading:
+def read_word(word: Word) -> HostReading:
+    """Return the hosts in *word*, which may be known only in part."""
     if word.known:
         text = _ESCAPED.sub(r"\1", word.text) if word.pattern else word.text
         return read_host(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.projects import process_folder, project_at, project_of
 from toolbus.policy.rules.protection import Protection
-from toolbus.policy.rules.records import CallVerdict, PartVerdict, RuleFinding
+from toolbus.policy.rules.records import FLOW_KEYS, CallVerdict, PartVerdict, RuleFinding
 from toolbus.policy.rules.values import ConditionError
 
 if TYPE_CHECKING:
@@ -48,10 +48,13 @@ class CallJudge:
 
     def __init__(self, rules: PolicyRules, protected: Sequence[Path] = ()) -> None:
         self.rules = rules
+        named = [call.rule for call in rules.calls]
         self.keeps_folders = any(declared.keeps_folder for _, declared in rules.tools)
         """Whether a call may begin in the folder where another ended."""
         self.remembers = self.keeps_folders or any(rule.limits for rule in rules.rules)
         """Whether verdicts depend on earlier calls."""
+        self.needs_origins = any(rule.needs_origins for rule in (*rules.rules, *named))
+        """Whether verdicts depend on the origin of words."""
         own_files = (*rules.program_files, *([rules.file] if rules.file else []))
         self._protection = Protection((*protected, *own_files))
 
@@ -144,7 +147,7 @@ def evaluate_part(rule: PolicyRule, part: CallPart, facts: CallReading) -> RuleF
         if answer is None:
             looks.append((condition.key, condition.look))
         elif answer.answer in accepted:
-            answers.append(answer)
+            answers.append(_discreet(answer, condition.key, rule))
         else:
             return RuleFinding(rule, "not run", answer.why, condition.key)
     # Conditions on files come last because they take longest.
@@ -152,8 +155,15 @@ def evaluate_part(rule: PolicyRule, part: CallPart, facts: CallReading) -> RuleF
         answer = look(part, facts)
         if answer.answer not in accepted:
             return RuleFinding(rule, "not run", answer.why, key)
-        answers.append(answer)
+        answers.append(_discreet(answer, key, rule))
     return _finding(rule, answers)
+
+
+def _discreet(answer: MatchResult, key: str, rule: PolicyRule) -> MatchResult:
+    """Return *answer* on *key*, without words of the call if *rule* is about their origin."""
+    if key in FLOW_KEYS or not rule.needs_origins:
+        return answer
+    return answer._replace(why="" if answer.answer == "yes" else f"its {key} are unknown")
 
 
 def _finding(rule: PolicyRule, answers: Sequence[MatchResult]) -> RuleFinding:

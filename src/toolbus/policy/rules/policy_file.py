@@ -48,7 +48,8 @@ from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.projects import FROM_SESSION, Project, process_folder, project_at
 from toolbus.policy.rules import conditions
 from toolbus.policy.rules.command_patterns import CommandPattern
-from toolbus.policy.rules.records import PolicyRule, PolicyRules
+from toolbus.policy.rules.flow_conditions import build_flow_condition
+from toolbus.policy.rules.records import FLOW_KEYS, PolicyRule, PolicyRules
 from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import (
     CallTable,
@@ -292,6 +293,9 @@ class RuleBuilder:
         for key in [key for key in PART_KEYS[1:] if key in keys]:
             with self._reader.collecting(*place, key):
                 parts.append(self._part_condition(key, table, every=allows))
+        for key in self._keys(FLOW_KEYS, table, place):
+            with self._reader.collecting(*place, key):
+                parts.append(build_flow_condition(key, table.value(key), allows=allows))
         implied = _implied_conditions(keys, commands) if allows else ()
         return replace(
             rule,
@@ -304,7 +308,7 @@ class RuleBuilder:
         self, keys: tuple[str, ...], table: ConditionTable, place: tuple[str, int]
     ) -> list[str]:
         """Return the valid keys of *table* among *keys*."""
-        known = [key for key in keys if getattr(table, key) is not None]
+        known = [key for key in keys if table.value(key) is not None]
         return [key for key in known if (*place, key) not in self._wrong]
 
     def _commands(self, names: tuple[str, ...], place: tuple[str, int]) -> Iterator[CommandPattern]:

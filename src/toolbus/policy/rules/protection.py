@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolbus.policy.commands import CHANGES, ONLY_READS
+from toolbus.policy.commands import CHANGES, KEEPS_FILES
 from toolbus.policy.paths.file_access import NO_ACCESS, FileAccess
 from toolbus.policy.paths.protected_files import (
     ProtectedFiles,
@@ -96,7 +96,7 @@ class Protection:
         """
         if not part.is_tool or (_writes(part) and not part.unknown):
             return NO_ACCESS
-        only_reads = bool(part.effects) and part.effects <= ONLY_READS
+        only_reads = bool(part.effects) and part.effects <= KEEPS_FILES
         texts = list(islice(_texts(facts.call.arguments), MOST_TEXTS + 1))
         for text in texts[:MOST_TEXTS]:
             access = judge_secret_text(text, resolver)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.tables import Default, ToolFacts
 
+FLOW_KEYS = ("sink", "new_host", "in_view", "target_from", "carries", "from")
+"""The keys of conditions on the origin and the use of words, the cheapest first."""
 RuleStatus: TypeAlias = Literal["allowed", "asked", "denied", "audited", "failed", "not run"]
 Answer: TypeAlias = Literal["no", "yes", "maybe"]
 """Whether a condition matches; "maybe" if that cannot be known before the call runs."""
@@ -91,6 +93,11 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
         return self.verdict == "allow"
 
     @cached_property
+    def needs_origins(self) -> bool:
+        """Whether it is about the origin or the use of words: `rules.flow_conditions`."""
+        return any(each.key in FLOW_KEYS for each in self.part_conditions)
+
+    @cached_property
     def has_only_call_conditions(self) -> bool:
         """Whether it allows calls as such, whatever their parts."""
         return self.allows and not self.part_conditions
@@ -134,6 +141,11 @@ class CallVerdict(NamedTuple):
     verdict: Default
     parts: tuple[PartVerdict, ...]
     failed: RuleFinding | None = None
+
+    @property
+    def is_discreet(self) -> bool:
+        """Whether its texts hold no word of the call: a rule on the origin of words matched."""
+        return any(each.rule is not None and each.rule.needs_origins for each in self.matched)
 
     @property
     def matched(self) -> Iterator[RuleFinding]:

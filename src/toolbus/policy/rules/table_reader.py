@@ -78,7 +78,9 @@ class TableReader:
         values: dict[str, Any] = {}
         for key, value in table.items():
             if key in fields:
-                values[key] = self.read(value, fields[key].type, *path, key, owner=kind)
+                values[fields[key].name] = self.read(
+                    value, fields[key].type, *path, key, owner=kind
+                )
             else:
                 reason = unknown_key(key, fields, title or "key")
                 self.mistakes.append(MisfitError(reason, *path, key))
@@ -94,9 +96,11 @@ class TableReader:
 def _field(value: Any, owner: Any, key: Any) -> Any:
     """Return *value* as the field *key* of the struct *owner*."""
     # Converting a union with a patterned text on its own makes msgspec 0.22 read freed memory.
-    required = {each.encode_name for each in msgspec.structs.fields(owner) if each.required}
-    table = {name: each for name, each in _STAND_INS.items() if name in required}
-    return getattr(msgspec.convert({**table, key: value}, owner), key)
+    fields = {each.encode_name: each for each in msgspec.structs.fields(owner)}
+    table = {
+        name: each for name, each in _STAND_INS.items() if name in fields and fields[name].required
+    }
+    return getattr(msgspec.convert({**table, key: value}, owner), fields[key].name)
 
 
 def _reason(text: str, value: Any, kind: Any, key: str) -> str:

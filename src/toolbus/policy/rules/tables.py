@@ -10,11 +10,13 @@ A `[[rule]]`, and the conditions of a `[[call]]`:
 | `agent`, `lineage` | the id of the calling agent, or of an agent above it, as globs |
 | `when` | an expression in CEL is true: see `toolbus.policy.rules.expressions` |
 | `command` | commands: see `toolbus.policy.rules.command_patterns` |
-| `effects` | any of read, write, network, destroy, run-code |
+| `effects` | any of read, write, network, destroy, run-code, message |
 | `reads`, `writes`, `touches` | files read, changed, or either, as in a `.gitignore` |
 | `outside` | a change of any file outside these patterns; not in an allow rule |
 | `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
 | `pushes` | branches that `git push` changes, as globs, in any form of the command |
+| `sink`, `new_host` | words that leave, are run or destroy; to a host that nobody named |
+| `in_view`, `from`, `target_from`, `carries` | where words came from: `rules.flow_conditions` |
 | `prompt` | in an allow rule: "skip" answers a coding agent's own prompt for reading calls |
 | `reason`, `hint` | texts for the model: the reason, and an alternative |
 
@@ -50,14 +52,38 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny", "audit"]
 Default: TypeAlias = Literal["allow", "ask", "deny"]
 Effect: TypeAlias = Annotated[
-    Literal["read", "write", "network", "destroy", "run-code"], Meta(title="effect")
+    Literal["read", "write", "network", "destroy", "run-code", "message"], Meta(title="effect")
 ]
-"""The possible effects of a part of a call; every known part at least reads."""
+"""The possible effects of a part of a call; every known part at least reads.
+
+A message, such as a mail, a comment or a payment, reaches other people through the network.
+"""
+Sink: TypeAlias = Annotated[Literal["network", "message", "execute", "destroy"], Meta(title="sink")]
+"""The uses of words that matter: they leave, reach people, are run, or say what is destroyed."""
+ValueKind: TypeAlias = Annotated[
+    Literal["secret", "card", "iban", "private", "email", "phone", "national-id"],
+    Meta(title="kind of value"),
+]
+LabelName: TypeAlias = Annotated[
+    Literal[
+        "untrusted",
+        "unknown",
+        "secret",
+        "card",
+        "iban",
+        "private",
+        "email",
+        "phone",
+        "national-id",
+    ],
+    Meta(title="label"),
+]
+"""The labels of texts: an unknown text is untrusted, too; further ones say what a text holds."""
 Ending: TypeAlias = Annotated[Literal["success", "error"], Meta(title="outcome")]
 Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 _List: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -66,6 +92,17 @@ Names: TypeAlias = Annotated[
     Text | _List, Meta(description="the name of a [[call]], or a list of them")
 ]
 Effects: TypeAlias = Effect | Annotated[tuple[Effect, ...], Meta(min_length=1)]
+Labels: TypeAlias = LabelName | Annotated[tuple[LabelName, ...], Meta(min_length=1)]
+Origins: TypeAlias = (
+    LabelName
+    | Annotated[
+        dict[str, LabelName],
+        Meta(
+            min_length=1,
+            description='a label such as "untrusted", or a table of labels by globs of arguments',
+        ),
+    ]
+)
 Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1e300, description="a number above 0")]
 
 
@@ -112,10 +149,21 @@ class ConditionTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     outside: Texts | None = None
     hosts: Texts | None = None
     pushes: Texts | None = None
+    sink: Sink | Annotated[tuple[Sink, ...], Meta(min_length=1)] | None = None
+    in_view: Labels | None = None
+    new_host: bool | None = None
+    target_from: LabelName | None = None
+    from_: Origins | None = field(default=None, name="from")
+    carries: ValueKind | Annotated[tuple[ValueKind, ...], Meta(min_length=1)] | None = None
 
     def keys(self) -> list[str]:
         """Return the keys that the table has."""
-        return [key for key in self.__struct_fields__ if getattr(self, key) is not None]
+        pairs = zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True)
+        return [key for key, name in pairs if getattr(self, name) is not None]
+
+    def value(self, key: str) -> Any:
+        """Return the value of *key*, None if absent."""
+        return getattr(self, f"{key}_" if key == "from" else key)
 
 
 class QuotaTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,9 +212,10 @@ class CallTable(ConditionTable, frozen=True, kw_only=True, forbid_unknown_fields
 class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The facts about a tool: `[tools."NAME"]`, where NAME may be a glob pattern.
 
-    *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls* and *ignore* are paths of
-    arguments; *folder* is the base of its relative paths. Without *effects* a tool is unknown,
-    unless it is a shell. A tool that *keeps_folder* starts in the folder where its last call ended.
+    *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls*, *recipients* and *ignore* are
+    paths of arguments; *folder* is the base of its relative paths. Without *effects* a tool is
+    unknown, unless it is a shell. A tool that *keeps_folder* starts in the folder where its last
+    call ended.
     """
 
     command: str | None = None
@@ -177,6 +226,7 @@ class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     writes: tuple[str, ...] | None = None
     trees: tuple[str, ...] | None = None
     urls: tuple[str, ...] | None = None
+    recipients: tuple[str, ...] | None = None
     effects: tuple[Effect, ...] | None = None
     ignore: tuple[str, ...] = ()
 

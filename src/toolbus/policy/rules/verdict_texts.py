@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.bus.ledger.records import HandlerStatus
+    from toolbus.policy.facts import CallPart
     from toolbus.policy.rules.records import (
         CallVerdict,
         PartVerdict,
@@ -33,13 +34,14 @@ _MOST_PARTS, _LONGEST = 8, 300
 def refusal_text(judgement: CallVerdict, path_warning: str = "") -> str:
     """Return the refusal for the model: each denied part, its rule, and alternatives.
 
-    A *path_warning* is included if it may be the reason that no rule matches a part.
+    If a rule on the origin of words matched, it holds no word of the call. A *path_warning* is
+    included if it may be the reason that no rule matches a part.
     """
     if judgement.failed is not None:
         return f"denied by the policy: {failure_text(judgement.failed)}"
     parts = list(judgement.decided)
     hints = dict.fromkeys([each.decided.rule.hint for each in parts if each.decided.rule])
-    reasons = _with_heading("denied by the policy", list(_lines(parts)))
+    reasons = _with_heading("denied by the policy", list(_lines(parts, judgement)))
     instead = [f"instead: {text}" for text in hints if text]
     return "\n".join([reasons, *_path_warning(parts, path_warning), *instead])
 
@@ -48,7 +50,7 @@ def question_text(judgement: CallVerdict, path_warning: str = "") -> str:
     """Return the question for a person: the parts to approve and why; see `refusal_text`."""
     parts, others = list(judgement.decided), len(judgement.parts)
     share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
-    reasons = _with_heading(f"the policy requires approval{share}", list(_lines(parts)))
+    reasons = _with_heading(f"the policy requires approval{share}", list(_lines(parts, judgement)))
     return "\n".join([reasons, *_path_warning(parts, path_warning)])
 
 
@@ -87,6 +89,25 @@ def reason_text(finding: RuleFinding) -> str:
     return reason or finding.why or "all its conditions match"
 
 
+def _may_show(judgement: CallVerdict, finding: RuleFinding) -> bool:
+    """Return whether the details of *finding* hold no word of a call that must stay out."""
+    is_discreet = finding.rule is not None and finding.rule.needs_origins
+    return is_discreet or not judgement.is_discreet
+
+
+def _reason_in(judgement: CallVerdict, finding: RuleFinding) -> str:
+    """Return the reason for *finding*, without words of a call that must stay out."""
+    if _may_show(judgement, finding):
+        return reason_text(finding)
+    reason = "" if finding.rule is None else finding.rule.reason
+    return reason or ("it is unknown" if finding.key == "unknown" else "it is not allowed as such")
+
+
+def _program(part: CallPart) -> str:
+    """Return the program of *part* without its words."""
+    return part.action[0] if part.action and not part.unknown else ""
+
+
 def one_line(source: str) -> str:
     """Return *source* on one line, truncated."""
     return first_words(" ".join(source.split()), _LONGEST)
@@ -102,13 +123,16 @@ def ledger_notes(
     all_notes = [rule.idle_note for rule in rules]
     for finding in judgement.matched:
         if finding.rule is not None:
-            why = f"{finding.status}: {finding.why}" if finding.why else finding.status
+            text = finding.why if _may_show(judgement, finding) else ""
+            why = f"{finding.status}: {text}" if text else finding.status
             all_notes[finding.rule.number] = PartNote(
                 finding.rule.label, _STATUSES[finding.status], why
             )
     all_notes.extend(
         [
-            PartNote("protection", _STATUSES[each.decided.status], each.decided.why)
+            PartNote(
+                "protection", _STATUSES[each.decided.status], _reason_in(judgement, each.decided)
+            )
             for each in judgement.parts
             if each.decided.key == PROTECTED
         ]
@@ -122,12 +146,13 @@ def _with_heading(head: str, lines: list[str]) -> str:
     return f"{head}: {lines[0]}" if len(lines) == 1 else "\n".join([f"{head}:", *lines])
 
 
-def _lines(parts: list[PartVerdict]) -> Iterator[str]:
+def _lines(parts: list[PartVerdict], judgement: CallVerdict) -> Iterator[str]:
     for each in parts[:_MOST_PARTS]:
         part, finding = each.part, each.decided
-        source = "" if part.is_tool else f"`{one_line(part.source)}`: "
+        text = _program(part) if judgement.is_discreet else one_line(part.source)
+        source = "" if part.is_tool or not text else f"`{text}`: "
         is_default = finding.rule is None and finding.key != PROTECTED
         rule = "" if is_default else f"{decider(finding)}: "
-        yield f"{source}{rule}{reason_text(finding)}"
+        yield f"{source}{rule}{_reason_in(judgement, finding)}"
     if len(parts) > _MOST_PARTS:
         yield f"and {len(parts) - _MOST_PARTS} more"

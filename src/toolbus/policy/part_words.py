@@ -1,0 +1,172 @@
+"""The words of a part of a call by the names of its arguments, and the part's destinations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.policy.commands import CHANGES, ONLY_READS, Word
+from toolbus.policy.paths.hosts import host_patterns, reaches, read_host, read_word
+from toolbus.policy.programs.program_files import language_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.policy.commands import Command
+    from toolbus.policy.facts import CallPart, CallReading
+
+_MOST_NAMES, _MOST_ADDRESSES = 1_000, 1_000
+_LEAST_DIGITS = 8
+"""Digits of a number that may be an account or a card."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`|\\^{}()\[\]]+", re.IGNORECASE)
+_MAILBOX = re.compile(r"[^\s<>\"'@]+@([^\s<>\"'@]+)")
+_LOOPBACK = host_patterns(["loopback"])
+_USUAL_REMOTES = frozenset({"origin", "upstream"})
+_SPEAKS = frozenset({"message", "run-code"})
+"""Effects by which a text may reach the addresses in it: a client loads the image of a message."""
+_FETCHERS = frozenset({"curl", "wget"})
+_PLAIN_METHODS = frozenset({"", "GET", "HEAD"})
+
+
+class Destination(NamedTuple):
+    """A host or a recipient; *shown* is its text in reasons, *doubt* why it is not certain."""
+
+    address: str
+    shown: str
+    doubt: str = ""
+
+
+def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
+    """Return the words of *part* by the paths of its arguments; by "" for a command.
+
+    Items of a list share its path. A command with a doubtful word, or with the output of another
+    command as its input, has the words of the whole line.
+    """
+    if part.is_tool:
+        return _argument_texts(reading.call.arguments)
+    command = part.command
+    is_open = command is None or command.piped or not all(word.known for word in command.words)
+    parts = reading.parts if is_open else (part,)
+    return {"": "\n".join([text for each in parts for text in _part_texts(each)])}
+
+
+def targets_of(part: CallPart, reading: CallReading) -> dict[str, str]:
+    """Return the paths, hosts and recipients of *part*; all its words if it names none."""
+    words = [use.word for use in part.paths if use.kind in CHANGES]
+    words += [*part.hosts, *part.recipients]
+    if not words:
+        return words_of(part, reading)
+    return {"": "\n".join([word.text for word in words])}
+
+
+def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
+    """Yield the hosts and recipients of *part* but this machine; none if they are fixed."""
+    for word in part.hosts:
+        yield from _hosts(word)
+    for word in part.recipients:
+        yield _recipient(word)
+    names_host = any("." in word.text for word in part.hosts)
+    if part.effects & _SPEAKS or (part.command is not None and part.hosts and not names_host):
+        yield from _addresses(part, reading)
+
+
+def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
+    """Yield the hosts of the addresses in the words of a tool's call, or of a whole line."""
+    parts = [part] if part.is_tool else reading.parts
+    texts = {text: None for each in parts for text in words_of(each, reading).values()}
+    addresses = _ADDRESS.finditer("\n".join(texts))
+    for match in islice(addresses, _MOST_ADDRESSES):
+        yield from _hosts(Word(match[0]))
+    if next(addresses, None):
+        yield Destination("", "", f"it names more than {_MOST_ADDRESSES:,} addresses")
+
+
+def may_only_read(part: CallPart, reading: CallReading) -> bool:
+    """Return whether *part* sends at most its addresses: a GET without a body."""
+    if not part.hosts or part.recipients or part.unknown:
+        return False
+    if part.is_tool:
+        others = _argument_texts(reading.call.arguments)
+        return part.effects <= ONLY_READS and _only_addresses(part, others)
+    command = part.command
+    return (
+        command is not None
+        and not command.settings
+        and part.programs <= _FETCHERS
+        and part.options <= language_words("curl", "plain_options")
+        and _has_no_input(command)
+    )
+
+
+def _only_addresses(part: CallPart, texts: Mapping[str, str]) -> bool:
+    addresses = {word.text for word in part.hosts}
+    return all(
+        text in addresses
+        or (path.endswith("method") and text.upper() in _PLAIN_METHODS)
+        or not text
+        for path, text in texts.items()
+    )
+
+
+def _has_no_input(command: Command) -> bool:
+    return command.stdin is None and not command.piped
+
+
+def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of *arguments* by their paths, with inner keys and long numbers."""
+    texts: dict[str, list[str]] = {}
+    waiting: list[tuple[str, Any]] = [("", arguments)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(f"{path}.{key}" if path else key, each) for key, each in value.items()]
+            waiting += [(path, key) for key in value if path]
+        elif isinstance(value, list | tuple):
+            waiting += [(path, each) for each in reversed(value)]
+        elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:
+            is_listed = path in texts or len(texts) < _MOST_NAMES
+            texts.setdefault(path if is_listed else "", []).append(str(value))
+    return {path: "\n".join(each) for path, each in texts.items()}
+
+
+def _part_texts(part: CallPart) -> Iterator[str]:
+    command = part.command
+    if command is None:
+        yield part.source
+        return
+    words = [command.program, *command.words, *[word for _, word in command.settings]]
+    words += [each.target for each in command.redirections]
+    yield " ".join([word.text for word in words])
+    if command.stdin is not None:
+        yield command.stdin
+
+
+def _hosts(word: Word) -> Iterator[Destination]:
+    reading = read_word(word)
+    for host in reading.hosts:
+        is_fixed = host in _USUAL_REMOTES or reaches(Word(host), _LOOPBACK).answer == "yes"
+        if not is_fixed:
+            yield Destination(host, _domain(host))
+    if reading.doubt:
+        yield Destination("", "", "a host that it reaches is known only at run time")
+
+
+def _recipient(word: Word) -> Destination:
+    if not word.known:
+        return Destination("", "", "its recipient cannot be read")
+    mailbox = _MAILBOX.search(word.text)
+    if mailbox is not None:
+        return Destination(mailbox[0], f"a mailbox at {_domain(mailbox[1])}")
+    hosts = read_host(word.text).hosts if "://" in word.text else ()
+    if hosts:
+        return Destination(hosts[0], _domain(hosts[0]))
+    return Destination(word.text, "a recipient")
+
+
+def _domain(host: str) -> str:
+    """Return the registered end of *host*, as far as it can be told: labels may carry values."""
+    labels = host.split(".")
+    end = labels[-3:] if len(labels) > 2 and len(labels[-2]) <= 3 else labels[-2:]  # noqa: PLR2004
+    return ".".join(["…", *end] if len(end) < len(labels) else end)

@@ -1,0 +1,192 @@
+"""The conditions of rules on where the words of a call came from, and where they go.
+
+| key | the part of the call |
+|---|---|
+| `sink` | sends words (network, message), runs them (execute) or destroys by them (destroy) |
+| `new_host` | reaches a host or a recipient that the session's person never named |
+| `in_view` | was made while texts with all these labels were in view |
+| `from` | has words from a text with this label; a table limits that to some arguments |
+| `target_from` | has its recipient, host or path from such a text; if it names none, any word |
+| `carries` | has values of any of these kinds |
+
+A component such as `flow` knows these facts. Without one they are unknown, so a deny or ask rule
+asks. A plain read of an address that stands word for word in a text in view is no sink. A tool
+without an argument for its destination has a fixed one, which is not new.
+
+The reasons hold no word of the call but the end of a host's name, which carries no value.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from toolbus.events.subjects import matches
+from toolbus.policy.part_words import destinations, may_only_read, targets_of, words_of
+from toolbus.policy.rules.records import MatchResult, PartCondition
+from toolbus.policy.rules.tables import texts
+from toolbus.toml.values import MisfitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from toolbus.components.capabilities import CallFacts
+    from toolbus.policy.facts import CallPart, CallReading
+
+UNKNOWN_ORIGINS = 'the origin of its words is unknown; add the component `use = "flow"`'
+_SINKS = {"message": "message", "destroy": "destroy", "execute": "run-code"}
+"""The effects of sinks but the network."""
+_VALUES = {
+    "secret": "a secret",
+    "card": "a card number",
+    "iban": "an IBAN",
+    "private": "private data",
+    "email": "an e-mail address",
+    "phone": "a phone number",
+    "national-id": "an identity number",
+}
+_NO, _YES = MatchResult("no"), MatchResult("yes")
+_UNKNOWN = MatchResult("maybe", UNKNOWN_ORIGINS)
+
+
+def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition:
+    """Return the condition of *value* under *key*; raises `MisfitError`."""
+    if allows:
+        reason = f"an allow rule cannot have `{key}`, which only tightens; use ask or deny"
+        raise MisfitError(reason)
+    match key:
+        case "sink":
+            return on_sink(texts(value))
+        case "in_view":
+            return on_view(texts(value))
+        case "carries":
+            return on_carried(texts(value))
+        case "target_from":
+            return on_origin(key, targets_of, {"": value})
+        case "from":
+            return on_origin(key, words_of, {"": value} if isinstance(value, str) else value)
+    if not value:
+        raise MisfitError("expected true; leave it out for all hosts")
+    return on_new_host()
+
+
+def on_sink(names: tuple[str, ...]) -> PartCondition:
+    """Return the condition that a part is a sink of *names*."""
+    return PartCondition("sink", names, partial(_sink, frozenset(names)), every=False, look=_sends)
+
+
+def _sink(names: frozenset[str], part: CallPart) -> MatchResult | None:
+    """Return whether *part* is a sink of *names*; None if it may be a read that sends nothing."""
+    effects = part.effects | part.claimed
+    if any(effect in effects for name, effect in _SINKS.items() if name in names):
+        return _YES
+    if "network" in names and "network" in effects:
+        return None
+    return _possible_sink(names, part)
+
+
+def _possible_sink(names: frozenset[str], part: CallPart) -> MatchResult:
+    """Return whether *part* may be a sink of *names* by an effect that is not known."""
+    if not part.unknown:
+        return MatchResult("no", f"its effects are {' and '.join(sorted(part.effects))}")
+    if not part.is_tool:
+        return MatchResult("maybe", "a command is unknown") if "execute" in names else _NO
+    leaves = names & {"network", "message"} and (part.hosts or part.recipients)
+    return MatchResult("maybe", "its effects are unknown") if leaves else _NO
+
+
+def _sends(part: CallPart, reading: CallReading) -> MatchResult:
+    """Return whether *part*, which reaches the network, sends more than an address in view."""
+    if not may_only_read(part, reading):
+        return _YES
+    facts = reading.origins
+    if facts is None:
+        return _UNKNOWN
+    if all(_stands_in_view(word.text, facts) for word in part.hosts):
+        return MatchResult("no", "it only reads an address that stands in view")
+    return _YES
+
+
+def _stands_in_view(address: str, facts: CallFacts) -> bool:
+    whole = address.rstrip("/")
+    return any(quote.text.rstrip("/") == whole for quote in facts.quoted(address))
+
+
+def on_new_host() -> PartCondition:
+    """Return the condition that a part reaches a host or recipient that no person named."""
+    return PartCondition("new_host", ("true",), _look_later, every=False, look=_reaches_new)
+
+
+def _look_later(_part: CallPart) -> None:
+    return None
+
+
+def _reaches_new(part: CallPart, reading: CallReading) -> MatchResult:
+    facts, doubt = reading.origins, ""
+    for place in destinations(part, reading):
+        if place.doubt:
+            doubt = doubt or place.doubt
+        elif facts is None:
+            return _UNKNOWN
+        elif not facts.is_named(place.address):
+            shown = "a new host" if facts.carried(place.shown) else place.shown
+            return MatchResult("yes", f"nobody named {shown}, which it reaches")
+    return MatchResult("maybe", doubt) if doubt else MatchResult("no", "it reaches no new host")
+
+
+def on_view(names: tuple[str, ...]) -> PartCondition:
+    """Return the condition that texts with all labels of *names* were in view."""
+
+    def look(_part: CallPart, reading: CallReading) -> MatchResult:
+        if reading.origins is None:
+            return _UNKNOWN
+        view = reading.origins.in_view
+        if missing := [name for name in names if name not in view]:
+            return MatchResult("no", f"no {missing[0]} text was in view")
+        sources = [f"{name} text ({view[name]})" for name in names]
+        return MatchResult("yes", f"the model had {' and '.join(sources)} in view")
+
+    return PartCondition("in_view", names, _look_later, every=False, look=look)
+
+
+def on_origin(
+    key: str,
+    texts_of: Callable[[CallPart, CallReading], Mapping[str, str]],
+    labels: Mapping[str, str],
+) -> PartCondition:
+    """Return the condition that an argument has words from a text with its label in *labels*.
+
+    *labels* are by globs of arguments; "" stands for all arguments and for commands. *texts_of*
+    returns the words that count.
+    """
+
+    def look(part: CallPart, reading: CallReading) -> MatchResult:
+        if reading.origins is None:
+            return _UNKNOWN
+        for path, text in texts_of(part, reading).items():
+            wanted = {label for glob, label in labels.items() if not glob or matches(glob, path)}
+            for quote in reading.origins.quoted(text) if wanted else ():
+                if wanted & quote.labels:
+                    name = f"`{path}`" if path else "it"
+                    return MatchResult("yes", f"{name} has words from {quote.source}")
+        return MatchResult("no", "it has no words from such a text")
+
+    written = tuple([" = ".join(filter(None, each)) for each in labels.items()])
+    return PartCondition(key, written, _look_later, every=False, look=look)
+
+
+def on_carried(kinds: tuple[str, ...]) -> PartCondition:
+    """Return the condition that a part carries a value of *kinds*."""
+
+    def look(part: CallPart, reading: CallReading) -> MatchResult:
+        if reading.origins is None:
+            return _UNKNOWN
+        for path, text in words_of(part, reading).items():
+            carried = reading.origins.carried(text)
+            for kind in [kind for kind in kinds if kind in carried]:
+                name = f"`{path}`" if path else "it"
+                origin = f" from {carried[kind]}" if carried[kind] else ""
+                return MatchResult("yes", f"{name} carries {_VALUES[kind]}{origin}")
+        return MatchResult("no", "it carries no such value")
+
+    return PartCondition("carries", kinds, _look_later, every=False, look=look)
