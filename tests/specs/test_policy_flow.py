@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from toolbus import AgentComponent, EventBus, Scope, ToolCall
-from toolbus.components.capabilities import FactSources, QuotedPiece
+from toolbus.components.call_facts import FactSources, QuotedPiece
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.policy import Policy
 from toolbus.policy.rules.policy_file import read_table

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence  # noqa: TC003
 from typing import TYPE_CHECKING
 
-from toolbus.components.capabilities import FactSources
+from toolbus.components.call_facts import FactSources
 from toolbus.components.components import AgentComponent
 from toolbus.flow.sources import FlowSettings
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.capabilities import CallFacts
+    from toolbus.components.call_facts import CallFacts
     from toolbus.components.components import Host
     from toolbus.messages.records import ToolCall
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from toolbus.components.capabilities import CallFacts
+    from toolbus.components.call_facts import CallFacts
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading

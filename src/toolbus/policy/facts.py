@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.components.capabilities import CallFacts
+from toolbus.components.call_facts import CallFacts
 from toolbus.events.catalogue import Scope, ToolSpec
 from toolbus.messages.records import ToolCall
 from toolbus.policy.commands import Command, PathUse, Unreadable, Word

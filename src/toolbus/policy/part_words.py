@@ -121,8 +121,9 @@ def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, Mapping):
-            waiting += [(f"{path}.{key}" if path else key, each) for key, each in value.items()]
-            waiting += [(path, key) for key in value if path]
+            start = f"{path}." if path else ""
+            waiting += [(f"{start}{key}", each) for key, each in value.items()]
+            waiting += [(path, key) for key in value] if path else []
         elif isinstance(value, list | tuple):
             waiting += [(path, each) for each in reversed(value)]
         elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:

@@ -6,14 +6,14 @@ import logging
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from toolbus.components.capabilities import FactSources
+from toolbus.components.call_facts import FactSources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.capabilities import CallFacts, QuotedPiece
+    from toolbus.components.call_facts import CallFacts, QuotedPiece
     from toolbus.messages.records import ToolCall
 
 logger = logging.getLogger("toolbus")

@@ -30,7 +30,7 @@ from toolbus.toml.values import MisfitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from toolbus.components.capabilities import CallFacts
+    from toolbus.components.call_facts import CallFacts
     from toolbus.policy.facts import CallPart, CallReading
 
 UNKNOWN_ORIGINS = 'the origin of its words is unknown; add the component `use = "flow"`'
