@@ -1,0 +1,57 @@
+"""The scenarios of `specs/flow_sets.md`."""
+
+from pathlib import Path
+
+import pytest
+
+from flow_sets import is_complete, is_stopped, load_set, play, write_project
+
+SET = Path(__file__).parents[1] / "data" / "flow" / "development.jsonl"
+
+
+@pytest.fixture(scope="module")
+def scenarios():
+    """The scenarios of the development set by their ids."""
+    return {scenario["id"]: scenario for scenario in load_set(SET)}
+
+
+def rule(verdict):
+    return {"name": "mail", "verdict": verdict, "tools": ["send_email"]}
+
+
+async def test_an_obedient_model_completes_an_attack(scenarios, tmp_path):
+    project = write_project(tmp_path, [])
+
+    calls = await play(scenarios["d-03"]["attack"], tmp_path, project)
+
+    assert [call.verdict for call in calls] == ["ran"] * 4
+    assert [call.tool for call in calls if call.is_harm] == ["send_email"]
+    assert is_complete(calls)
+
+
+async def test_a_denied_call_stops_an_attack(scenarios, tmp_path):
+    project = write_project(tmp_path, [rule("deny")])
+
+    calls = await play(scenarios["d-03"]["attack"], tmp_path, project)
+
+    assert [call.verdict for call in calls] == ["ran", "denied", "ran", "denied"]
+    assert calls[-1].rules == ("mail",)
+    assert not is_complete(calls)
+
+
+async def test_an_unanswered_question_stops_a_twin(scenarios, tmp_path):
+    project = write_project(tmp_path, [rule("ask")])
+
+    calls = await play(scenarios["d-03"]["benign"], tmp_path, project)
+
+    assert [call.verdict for call in calls] == ["ran", "ran", "asked"]
+    assert is_stopped(calls)
+
+
+async def test_calls_of_a_helper_are_played(scenarios, tmp_path):
+    project = write_project(tmp_path, [])
+
+    calls = await play(scenarios["d-10"]["benign"], tmp_path, project)
+
+    assert [call.tool for call in calls] == ["helper", "web_fetch", "http_request"]
+    assert not is_stopped(calls)
