@@ -18,17 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SECRET = "secret"  # noqa: S105 - a kind
-_NUMBERS = ("card", "iban")
-"""Kinds of numbers with check digits; others are too frequent in ordinary arguments."""
-
-_PERSONAL = frozenset([*_NUMBERS, "email", "national-id", "phone"])
+_PERSONAL = ("card", "email", "iban", "national-id", "phone")
 _LIMITS = ScanLimits(8_000_000, 5.0)
 _PIECE, _MOST_SECRETS = 12, 1_000
 """Characters of a piece of a secret, and secrets of one text."""
 
 
 class Finders(NamedTuple):
-    """The finders of redaction: *places* of secrets, their *judge*, and a *detector* of numbers."""
+    """The finders of redaction: *places* of secrets, their *judge*, and a *detector* of data."""
 
     places: Callable[..., Any]
     judge: Callable[[], Any]
@@ -46,9 +43,9 @@ def kinds_of_values(text: str) -> Iterator[tuple[str, str]]:
     try:
         matches = at_once(finders.detector.find(rest, finders.appraisal(_LIMITS)))
     except UnexaminedError:
-        yield from [(kind, "a text that could not be searched") for kind in _NUMBERS]
+        yield from [(kind, "a text that could not be searched") for kind in _PERSONAL]
     else:
-        yield from [(match.kind, f"check digits of {match.kind}") for match in matches]
+        yield from [(match.kind, f"a value that looks like {match.kind}") for match in matches]
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:
@@ -93,4 +90,4 @@ def load_finders() -> Finders:
         msg = needs_extra("finding values in calls needs libraries", extra)
         raise ImportError(msg, name=error.name) from error
     search = partial(places, engine_for(choose((), (), {})).find)
-    return Finders(search, Judge, Detector(_NUMBERS, None, ()), Appraisal)
+    return Finders(search, Judge, Detector(_PERSONAL, None, ()), Appraisal)

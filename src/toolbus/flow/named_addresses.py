@@ -1,7 +1,8 @@
 """Addresses that a person named in a session: hosts, recipients, channels, repositories, accounts.
 
-A host in a person's message names itself and the hosts below it; an e-mail address names itself and
-not its domain. An address that programs may read in two ways is never named.
+A host in a person's message names itself and the hosts below it. A URL does not name the mailboxes
+of its host, nor an e-mail address other mailboxes of its domain; a domain alone does. An address
+that programs may read in two ways is never named.
 
 **Limits.** A name such as "Bob" names no address: a stranger's mail can call itself Bob. A domain
 that many people share, such as `github.io`, names all of them if a person writes it alone. A text
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from unicodedata import is_normalized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
 _LONGEST = 2_048
 _URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}")
@@ -50,7 +51,7 @@ class NamedAddresses:
 
     def __init__(self, texts: Iterable[str] = (), trusted_hosts: Iterable[str] = ()) -> None:
         self._trusted = tuple([glob.lower() for glob in trusted_hosts])
-        self._hosts, self._words = set[str](), set[str]()
+        self._hosts, self._domains, self._words = set[str](), set[str](), set[str]()
         self._texts: list[str] = []
         for text in texts:
             self.add(text)
@@ -63,7 +64,6 @@ class NamedAddresses:
         for word in _WORD.findall(_URL.sub(" ", text)):
             self._add_word(word.rstrip(".:!?").lower())
         self._hosts.discard("")
-        self._words.discard("")
 
     def is_named(self, address: str) -> bool:
         """Return whether a person named *address*: a URL, host, recipient, account or channel."""
@@ -73,14 +73,14 @@ class NamedAddresses:
         if shown := _SHOWN.fullmatch(address):
             address = shown[1].strip()
         if email := _EMAIL.fullmatch(address):
-            return address in self._words or self._is_named_host(canonical_host(email[1]))
+            return address in self._words or self._is_named_domain(canonical_host(email[1]))
         account = address.upper().translate(_GAPS)
         if _ACCOUNT.fullmatch(account):
             return self._is_named_account(account)
         if not _PLAIN.fullmatch(address):
             return self._is_named_host(host_of(address))
-        is_trusted = any(fnmatchcase(address, glob) for glob in self._trusted)
-        return address in self._words or is_trusted or _is_this_machine(host_of(address))
+        is_known = address in self._words or self._is_trusted(address)
+        return is_known or _is_this_machine(host_of(address))
 
     def _add_word(self, word: str) -> None:
         if word.startswith("mailto:"):
@@ -89,13 +89,19 @@ class NamedAddresses:
         host = "" if "@" in word else host_of(word)
         if "." in host and ("/" in word or host.rpartition(".")[2] not in _FILE_ENDINGS):
             self._hosts.add(host)
+            if "/" not in word:
+                self._domains.add(host)
 
     def _is_named_host(self, host: str) -> bool:
-        if not host or host in self._hosts or _is_this_machine(host):
+        if not host or _is_this_machine(host):
             return bool(host)
-        if any(fnmatchcase(host, glob) for glob in self._trusted):
-            return True
-        return any(domain in self._hosts for domain in _domains_above(host))
+        return self._is_trusted(host) or _is_below(host, self._hosts)
+
+    def _is_named_domain(self, domain: str) -> bool:
+        return bool(domain) and (self._is_trusted(domain) or _is_below(domain, self._domains))
+
+    def _is_trusted(self, name: str) -> bool:
+        return any(fnmatchcase(name, glob) for glob in self._trusted)
 
     def _is_named_account(self, account: str) -> bool:
         written = "[ -]?".join(account)
@@ -161,12 +167,10 @@ def _is_this_machine(host: str) -> bool:
     return ip_address(address).is_loopback if address else host == "localhost"
 
 
-def _domains_above(host: str) -> Iterator[str]:
-    """Yield the domains above *host* that name it: none of a single label, and no suffix."""
-    if ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2]):
-        return
+def _is_below(host: str, named: Collection[str]) -> bool:
+    """Return whether *host* or a domain above it is *named*; a suffix names no host below it."""
+    if host in named or ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return host in named
     labels = host.split(".")
-    for start in range(1, len(labels) - 1):
-        domain = ".".join(labels[start:])
-        if not _SUFFIX.fullmatch(domain):
-            yield domain
+    domains = [".".join(labels[start:]) for start in range(1, len(labels) - 1)]
+    return any(domain in named and not _SUFFIX.fullmatch(domain) for domain in domains)

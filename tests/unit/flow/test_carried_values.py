@@ -20,7 +20,7 @@ def test_placeholders_are_kinds() -> None:
 
 
 def test_ordinary_words_are_no_kind() -> None:
-    assert not dict(kinds_of_values("order 20931 of 2025-04-18, EUR 1,284.60, tom@shop.example"))
+    assert not dict(kinds_of_values("order 20931 of 2025-04-18, EUR 1,284.60"))
 
 
 def test_an_origin_does_not_hold_the_value() -> None:
