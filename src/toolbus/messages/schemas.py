@@ -3,6 +3,10 @@
 The dialect is a part of JSON Schema 2020-12: the keywords of the table at the end of this file.
 Other keywords (`format`, `contains`, `unevaluatedProperties` …) are ignored, a `pattern` is a
 regular expression of Python, and a `$ref` points to a schema in the same document.
+
+A schema may come from a hostile server, so the work of a check is bounded. A pattern that might
+backtrack for long is not checked: a repeated group with another repeat or an alternative, a
+reference back to a group, or too many repeats for the length of the text.
 """
 
 from __future__ import annotations
@@ -23,11 +27,12 @@ def problem(
     """Return the first problem of *value* in one line, with its JSON path, or None if it fits.
 
     The line has names and types but no value, which may be a secret. *schema* must have passed
-    `check_schema`, or be a part of such a *root*. A value that needs more than 100 nested schemas
-    is "nested too deeply".
+    `check_schema`, or be a part of such a *root*. A value that needs more than 100 nested schemas,
+    or too many comparisons, is "nested too deeply".
     """
     try:
-        misfit = _check(schema, value, _Spot(schema if root is None else root, schema))
+        spot = _Spot(schema if root is None else root, schema, [_MOST_WORK])
+        misfit = _check(schema, value, spot)
     except RecursionError:
         misfit = _Misfit("nested too deeply", ())
     return str(misfit) if misfit else None
@@ -41,6 +46,18 @@ def check_schema(schema: object) -> str | None:
     return problem({**_META, "document": schema}, schema)
 
 
+_MOST_WORK, _PER_CHECK = 4_000_000, 10
+"""Comparisons in one check, and how many of them each schema costs: about a second in all."""
+
+_MOST_STEPS = 10_000_000
+"""Steps that a pattern may take in one text."""
+
+# Parts of a pattern: an escape or class, a repeat of a group, all repeats, those that may vary.
+_ATOM, _REPEATED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL), re.compile(r"\)[*+{]")
+_REPEAT, _VARYING = re.compile(r"[*+{]|(?<!\()\?"), re.compile(r"[*+]|\{\d*,")
+_BACK = re.compile(r"\\[1-9]|\(\?P=")
+
+
 class _Misfit(Struct, frozen=True):
     text: str
     path: tuple[str | int, ...]
@@ -51,12 +68,22 @@ class _Misfit(Struct, frozen=True):
 
 
 class _Spot(Struct, frozen=True):
-    """The state of a check: the document of `#`, the schema, the value's path, the levels left."""
+    """The state of a check: the document of `#`, schema, work left in all, path, levels left."""
 
     root: Mapping[str, Any]
     schema: Mapping[str, Any]
+    work: list[int]
     path: tuple[str | int, ...] = ()
     levels: int = 100  # A level takes up to four frames of Python's stack, which holds 1000.
+
+    def spend(self, work: int) -> None:
+        """Take *work* from the work left; without any, the check ends.
+
+        That is not a misfit, which `not` or `anyOf` would take for an answer.
+        """
+        self.work[0] -= work
+        if self.work[0] < 0 or not self.levels:
+            raise RecursionError
 
     def wrong(self, text: str) -> _Misfit:
         return _Misfit(text, self.path)
@@ -65,14 +92,31 @@ class _Spot(Struct, frozen=True):
 def _check(schema: Any, value: Any, spot: _Spot, *step: str | int) -> _Misfit | None:
     if isinstance(schema, bool):
         return None if schema else _Misfit("no value is allowed", spot.path + step)
-    if not spot.levels:
-        raise RecursionError  # not a misfit, which `not` or `anyOf` would take for an answer
-    here = _Spot(spot.root, schema, spot.path + step, spot.levels - 1)
+    spot.spend(_PER_CHECK)
+    here = _Spot(spot.root, schema, spot.work, spot.path + step, spot.levels - 1)
     kinds = ("", _kind(value))
     for word, (kind, _, check) in _KEYWORDS.items():
-        if word in schema and kind in kinds and (misfit := check(schema[word], value, here)):
-            return misfit
+        if word in schema and kind in kinds:
+            rule = schema[word]
+            spot.work[0] -= len(rule) if isinstance(rule, _SIZED) else 1
+            if misfit := check(rule, value, here):
+                return misfit
     return None
+
+
+def _may_match(pattern: str, text: str, spot: _Spot) -> bool:
+    """Return whether *text* has a match of *pattern*, or True if the search might take long."""
+    plain = _ATOM.sub("a", pattern)
+    repeats, bars = len(_REPEAT.findall(plain)), plain.count("|")
+    if _BACK.search(pattern) or (_REPEATED.search(plain) and (repeats > 1 or bars)):
+        return True
+    varying = len(_VARYING.findall(plain))
+    starts = not plain.startswith("^")
+    steps = (len(text) + 1) ** min(varying + starts, 24) * 2 ** min(repeats - varying + bars, 24)
+    if steps > _MOST_STEPS:
+        return True
+    spot.spend(steps >> 8)  # Few texts take as many steps as they might.
+    return re.search(pattern, text) is not None
 
 
 def _first(misfits: Iterable[_Misfit | None]) -> _Misfit | None:
@@ -130,8 +174,24 @@ def _test(
     return spot.wrong(f"expected {text} {_line(json.dumps(rule, ensure_ascii=False, default=str))}")
 
 
+def _pattern(rule: str, value: str, spot: _Spot) -> _Misfit | None:
+    return _test(
+        "match of", lambda text, pattern: _may_match(pattern, text, spot), rule, value, spot
+    )
+
+
 def _is_among(value: Any, allowed: list[Any]) -> bool:
-    return _frozen(value) in map(_frozen, allowed)
+    return any(_is_equal(value, each) for each in allowed)
+
+
+def _is_equal(value: Any, other: Any) -> bool:
+    """Return whether both are equal in JSON, at the cost of the smaller one."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        are_alike = len(value) == len(other) and value.keys() == other.keys()
+        return are_alike and all(_is_equal(value[name], other[name]) for name in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(_is_equal, value, other))
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def _is_multiple(value: float, unit: float) -> bool:
@@ -148,6 +208,7 @@ def _type(names: str | list[str], value: Any, spot: _Spot) -> _Misfit | None:
 
 
 def _unique(wanted: bool, value: Any, spot: _Spot) -> _Misfit | None:  # noqa: FBT001 - as in JSON
+    spot.spend(len(repr(value)) >> 2 if wanted else 0)
     repeats = wanted and len(set(map(_frozen, value))) < len(value)
     return spot.wrong("expected unique items") if repeats else None
 
@@ -176,13 +237,16 @@ def _properties(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
 
 
 def _patterns(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
-    pairs = ((p, name) for p in rules for name in value if re.search(p, name))
+    spot.spend(len(rules) * len(value) * _PER_CHECK)
+    pairs = ((p, name) for p in rules for name in value if _may_match(p, name, spot))
     return _first(_check(rules[p], value[name], spot, name) for p, name in pairs)
 
 
 def _additional(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
     known, patterns = (spot.schema.get(k, ()) for k in ("properties", "patternProperties"))
-    extra = [n for n in value if n not in known and not any(re.search(p, n) for p in patterns)]
+    extra = [
+        n for n in value if n not in known and not any(_may_match(p, n, spot) for p in patterns)
+    ]
     if extra and rule is False:
         return spot.wrong(f"unknown property `{_line(extra[0])}`")
     return _first(_check(rule, value[name], spot, name) for name in extra)
@@ -202,6 +266,7 @@ def _if(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
     return _check(spot.schema.get(branch, True), value, spot)
 
 
+_SIZED = (dict, list, tuple, str)
 _TYPES: dict[str, Any] = {"boolean": bool, "number": (int, float), "string": str}
 _TYPES |= {"null": type(None), "array": (list, tuple), "object": Mapping}
 _at_least = partial(_test, "length >=", lambda value, size: len(value) >= size)
@@ -228,7 +293,7 @@ _KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]
     "const": ("", True, partial(_test, "the constant", lambda v, only: _is_among(v, [only]))),
     "minLength": ("string", _SIZE, _at_least),
     "maxLength": ("string", _SIZE, _at_most),
-    "pattern": ("string", _PATTERN, partial(_test, "match of", lambda v, p: re.search(p, v))),
+    "pattern": ("string", _PATTERN, _pattern),
     "minimum": ("number", _REAL, partial(_test, "number >=", operator.ge)),
     "maximum": ("number", _REAL, partial(_test, "number <=", operator.le)),
     "exclusiveMinimum": ("number", _REAL, partial(_test, "number >", operator.gt)),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from time import monotonic
 from types import MappingProxyType
 
 import pytest
@@ -258,13 +259,81 @@ def test_references_without_end_do_not_hang(schema):
     assert problem(schema, 1) == "nested too deeply - at `$`"
 
 
+def _doubling(levels):
+    """Return a schema that is checked 2 ** *levels* times."""
+    steps = {
+        f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)
+    }
+    return {"$ref": "#/$defs/d0", "$defs": {**steps, f"d{levels}": {"type": "object"}}}
+
+
+NAMES = [f"n{number}" for number in range(3_000)]
+HOSTILE = [
+    (_doubling(40), {}),
+    ({"items": {"required": NAMES[:1] * 100_000}}, [{"n0": 1}] * 10_000),
+    ({"items": {"enum": [*range(100_000)]}}, [99_999] * 10_000),
+    ({"items": {"properties": dict.fromkeys(NAMES, True)}}, [{}] * 100_000),
+    ({"patternProperties": dict.fromkeys(NAMES, True)}, dict.fromkeys(NAMES, 1)),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("schema", "value"), HOSTILE)
+def test_the_work_of_a_check_is_bounded(schema, value):
+    started = monotonic()
+
+    assert check_schema(schema) is None
+    assert problem(schema, value) == "nested too deeply - at `$`"
+    assert monotonic() - started < 20
+
+
+def test_a_large_alternative_costs_no_more_than_the_value():
+    schema = {"items": {"enum": [dict.fromkeys(NAMES, 1), {}]}}
+
+    assert problem(schema, [{}] * 10_000) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(a+)+$",
+        r"^(a|a)*$",
+        r"^(a?){40}$",
+        r"^(a|aa)(a|aa)" + "(a|aa)" * 40 + "$",
+        r"^(a*)*\1$",
+        "a*" * 12 + "b",
+        "a?" * 40 + "a" * 40 + "b",
+        r"^[)](a+)+[(]$",
+        r"\\(a+)+$",
+    ],
+)
+def test_an_explosive_pattern_is_not_checked(pattern):
+    schema = {"pattern": pattern, "patternProperties": {pattern: False}}
+
+    assert problem({"pattern": pattern}, "a" * 60 + "!") is None
+    assert problem({**schema, "additionalProperties": False}, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}$", "a" * 100 + "@"),
+        (r"^\d{4}-\d\d-\d\d$", "2024-1-1"),
+        (r"^https?://[^/]+/", "ftp://a.example/"),
+        (r"^(GET|PUT)$", "POST"),
+        (r"^(ab)+$", "aba"),
+        (r"^[)+*]+$", "a"),
+    ],
+)
+def test_a_usual_pattern_is_checked(pattern, text):
+    assert "match of" in problem({"pattern": pattern}, text)
+
+
 @pytest.mark.parametrize(
     "schema",
     [
         {"items": {"$ref": "#"}},
         {"not": {"items": {"$ref": "#"}}, "items": {"$ref": "#"}},
-        {"const": [[]]},
-        {"not": {"enum": [1]}},
         {"uniqueItems": True},
     ],
 )
