@@ -16,7 +16,13 @@ SCHEMA = {
     "title": S,
     "required": ["n"],
     "properties": {
-        "n": {"type": "string", "enum": [S, "a"], "default": S, "pattern": S, "x-hint": {S: S}},
+        "n": {
+            "type": "string",
+            "enum": [S, "a"],
+            "default": S,
+            "pattern": f"{S}|a",
+            "x-hint": {S: S},
+        },
         "description": {"type": "object", "properties": {"deep": {"description": S}}},
     },
     "$defs": {"d": {"anyOf": [{"const": S}, {"items": {"examples": [S]}}]}},

@@ -384,6 +384,98 @@ async def test_a_rewritten_call_is_executed(proxied, policy):
     assert ran["params"] == {"name": "echo", "arguments": {"path": "safe", "n": 1}, **more}
 
 
+STRICT = """
+SCHEMA = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "n": {"type": "integer", "maximum": 9}},
+    "required": ["path"],
+    "additionalProperties": False,
+}
+TOOLS = [tool("echo", inputSchema=SCHEMA)]
+"""
+
+
+async def _call(peer, own, arguments, name="echo"):
+    peer.send(id=own, method="tools/call", params={"name": name, "arguments": arguments})
+    result = (await peer.answer(own))["result"]
+    return result["content"][0]["text"], result.get("isError", False)
+
+
+async def test_arguments_are_checked_as_in_agents(proxied, policy):
+    watching = policy("""
+        class Policy(AgentComponent):
+            @guard(events.TOOL_CALL_BEFORE)
+            def watch(self, ctx):
+                return None
+    """)
+
+    async with proxied("--with", watching, body=STRICT) as peer:
+        fitting = await _call(peer, 1, {"path": "a", "n": 1})
+        refused = [
+            await _call(peer, own, arguments)
+            for own, arguments in enumerate(
+                [{}, {"path": 1}, {"path": "a", "n": 10}, {"path": "a", "more": 1}], 2
+            )
+        ]
+        converted = await _call(peer, 6, {"path": "a", "n": "7"})
+
+    assert fitting == ('echo {"path": "a", "n": 1}', False)
+    assert refused == [
+        ("invalid arguments: missing required property `path` - at `$`", True),
+        ("invalid arguments: expected string, got number - at `$.path`", True),
+        ("invalid arguments: expected number <= 9 - at `$.n`", True),
+        ("invalid arguments: unknown property `more` - at `$`", True),
+    ]
+    assert converted == ('echo {"path": "a", "n": 7}', False)
+    assert sum(b"tools/call" in line for line in peer.log()) == 2
+
+
+async def test_a_handler_breaks_fitting_arguments(proxied, policy):
+    breaking = policy("""
+        class Policy(AgentComponent):
+            @on(events.TOOL_CALL_BEFORE)
+            def count_words(self, ctx):
+                return ctx.value.merge_arguments({"n": "many"})
+    """)
+
+    async with proxied("--with", breaking, body=STRICT) as peer:
+        text, is_error = await _call(peer, 1, {"path": "a", "n": 1})
+
+    assert is_error
+    assert "count_words" in text
+    assert "expected integer, got string - at `$.n`" in text
+    assert not any(b"tools/call" in line for line in peer.log())
+
+
+async def test_a_hostile_schema_stops_nothing(proxied, policy):
+    watching = policy("""
+        class Policy(AgentComponent):
+            @guard(events.TOOL_CALL_BEFORE)
+            def watch(self, ctx):
+                return None
+    """)
+    hostile = """
+defs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+SCHEMAS = {
+    "invalid": {"type": "nothing", "required": 1},
+    "endless": {"anyOf": [{"$ref": "#"}, {"not": {"$ref": "#"}}]},
+    "doubling": {"$ref": "#/$defs/d0", "$defs": {**defs, "d40": True}},
+    "explosive": {"properties": {"a": {"pattern": "^(a+)+$"}}},
+    "elsewhere": {"$ref": "https://example.com/schema.json"},
+}
+TOOLS = [tool(name, inputSchema=schema) for name, schema in SCHEMAS.items()]
+"""
+
+    async with proxied("--with", watching, body=hostile) as peer, asyncio.timeout(20):
+        names = ("invalid", "endless", "doubling", "explosive", "elsewhere")
+        answers = [
+            await _call(peer, own, {"a": "a" * 60 + "!"}, name) for own, name in enumerate(names)
+        ]
+
+    assert [is_error for _, is_error in answers] == [False, True, True, False, False]
+    assert answers[1] == answers[2] == ("invalid arguments: nested too deeply - at `$`", True)
+
+
 async def test_a_hidden_tool_is_unknown(proxied, policy):
     hiding = policy("""
         from msgspec.structs import replace

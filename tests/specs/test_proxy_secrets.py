@@ -176,6 +176,7 @@ async def test_lists_leak_nothing(front, way):
 
 
 ASKED = ["resources/read", "prompts/get", "completion/complete", "ping", "x/new", "no/such"]
+TELL = {"name": "tell", "arguments": {"n": "a"}}
 CALLED = ["tell", "fail", "shape", "asks", "error"]
 
 
@@ -185,7 +186,7 @@ async def test_responses_leak_nothing(front, way):
         await client.ask("i", "initialize")
         answers = [await client.ask(own, method) for own, method in enumerate(ASKED)]
         for own, name in enumerate(CALLED, len(ASKED)):
-            answers.append(await client.ask(own, "tools/call", {"name": name}))
+            answers.append(await client.ask(own, "tools/call", {**TELL, "name": name}))
 
         assert SECRET.encode() not in client.raw
     kinds = [one.get("type") for one in answers[6]["result"]["content"][:-1]]
@@ -205,7 +206,7 @@ async def test_notifications_and_requests_leak_nothing(front, way):
     async with front("Redaction", way) as client:
         await client.ask(1, "initialize")
         await client.ask(2, "tools/list")
-        await client.ask(3, "tools/call", {"name": "tell"})
+        await client.ask(3, "tools/call", TELL)
 
         assert SECRET.encode() not in client.raw
         told = re.findall(rb'"method": ?"([a-zA-Z/_]+)"', client.raw)
@@ -257,10 +258,10 @@ async def test_structure_survives_a_careless_handler(front):
 CALLS = [
     '{"jsonrpc":"2.0","id":%d,"method":"tools/call","method":"ping","params":{"name":"rm"}}',
     '{"jsonrpc":"2.0","id":%d,"method":"ping","method":"tools/call","params":{"name":"rm"}}',
-    '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rm","name":"tell"}}',
+    '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rm","name":"tell","arguments":{"n":"a"}}}',
     '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tell","name":"rm"}}',
-    '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rm"},"params":{"name":"tell"}}',
-    '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tell","arguments":{"a":"rm","a":1}}}',
+    '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rm"},"params":{"name":"tell","arguments":{"n":"a"}}}',
+    '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tell","arguments":{"n":"a","a":"rm","a":1}}}',
 ]  # fmt: skip
 
 

@@ -17,19 +17,17 @@ if TYPE_CHECKING:
     from toolbus.mcp.session.tool_calls import ProxiedCall
     from toolbus.mcp.session.tool_list import ToolList
     from toolbus.messages.records import JsonObject, ToolResponse
-    from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.contexts import ToolContext
 
 
 class ServerTool(Tool):
     """A tool of the server, bound to one call."""
 
-    lenient = False  # The server validates the client's own arguments.
     is_async = True
 
-    def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: ProxiedCall) -> None:
+    def __init__(self, spec: ToolSpec, call: ProxiedCall) -> None:
         # Set directly, not derived from `run`, because each call makes an instance.
-        self.spec, self._offered, self._call = spec, offered or spec, call
+        self.spec, self._call = spec, call
         self.timeout = call.timeout
         self.idempotent = spec.annotations.get("idempotentHint") is True
 
@@ -51,18 +49,8 @@ class ServerTool(Tool):
         return partial(self.run, **values)
 
     def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
-        """Return *arguments*, and a schema error introduced by a handler, if any.
-
-        Errors in the client's own arguments are left to the server.
-        """
-        original, values = self._call.call.arguments, {"arguments": arguments}
-        if arguments is original or not self._fits(original):
-            return values, None
-        return values, schemas.problem(self.spec.input_schema, arguments)
-
-    def _fits(self, arguments: JsonObject) -> bool:
-        specs = (self.spec, self._offered)
-        return any(schemas.problem(spec.input_schema, arguments) is None for spec in specs)
+        """Return *arguments*, and the problem if they do not fit the server's schema, or None."""
+        return {"arguments": arguments}, schemas.problem(self.spec.input_schema, arguments)
 
 
 class ServerTools(Toolset):
@@ -71,17 +59,10 @@ class ServerTools(Toolset):
     After a wait the call gets the current version of a tool, or the last one of a removed tool.
     """
 
-    def __init__(
-        self,
-        tool_list: ToolList,
-        advertised: AdvertisedTools,
-        call: ProxiedCall,
-        of_components: Toolset,
-    ) -> None:
+    def __init__(self, tool_list: ToolList, call: ProxiedCall, of_components: Toolset) -> None:
         super().__init__()
         self._tool_list, self._specs = tool_list, tool_list.specs
-        self._advertised, self._call = advertised, call
-        self._components = of_components
+        self._call, self._components = call, of_components
         self._made: dict[str, Tool] = {}
 
     def __iter__(self) -> Iterator[Tool]:
@@ -95,5 +76,5 @@ class ServerTools(Toolset):
             return self._components.get(name)
         if tool is None or tool.spec is not spec:
             # Cached, because a call looks its tool up several times.
-            tool = self._made[name] = ServerTool(spec, self._advertised.specs.get(name), self._call)
+            tool = self._made[name] = ServerTool(spec, self._call)
         return tool

@@ -189,7 +189,7 @@ class ProxiedCall:
         except ForeignStateError as error:
             self.channels.reply(error_frame(self.id, INVALID_PARAMS, str(error)))
             return
-        toolset = ServerTools(session.tool_list, advertised, self, session.proxy.tools)
+        toolset = ServerTools(session.tool_list, self, session.proxy.tools)
         record = session.log.call_record(sheltered=True)
         ids = _ids_of(self.call)
         runner = ToolRunner(

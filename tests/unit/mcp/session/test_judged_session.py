@@ -415,8 +415,10 @@ async def test_arguments_that_a_handler_broke_are_its_fault():
         wires.call(3, arguments={"n": "the client's own mistake"})
         await turns()
 
-        assert "breaks" in wires.client[-1]["result"]["content"][0]["text"]
-        assert [one["id"] for one in wires.server if one["method"] == "tools/call"] == [3]
+        broken, mistaken = [one["result"]["content"][0]["text"] for one in wires.client[-2:]]
+        assert "breaks" in broken
+        assert mistaken == "invalid arguments: expected integer, got string - at `$.n`"
+        assert not [one for one in wires.server if one["method"] == "tools/call"]
 
 
 async def test_a_text_in_place_of_a_promised_structure_is_an_error():
