@@ -164,6 +164,7 @@ def scope_of(event: HookEvent, project: str = "") -> Scope:
         session_id=f"{root}/{event.agent}",
         lineage=(event.host,),
         root_session_id=root,
+        parent_session_id=root,
         folder=event.folder,
         project=project,
     )

@@ -343,6 +343,8 @@ async def test_a_sub_agent_has_its_session_below(tmp_path):
     (scope,) = scopes
     assert (scope.agent_id, scope.lineage, scope.folder) == ("helper", ("plain",), "/work")
     assert (scope.session_id, scope.root_session_id) == ("plain:s1/helper", "plain:s1")
+    # No host tells the call that runs it.
+    assert (scope.parent_session_id, scope.parent_call_id) == ("plain:s1", "")
 
 
 async def test_records_of_events_at_once_go_with_their_own(tmp_path):
