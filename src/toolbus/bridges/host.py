@@ -15,7 +15,8 @@ from toolbus.bridges.bridged_call import RUNNING, BridgeError
 from toolbus.bridges.frameworks import WAYS_ROUND, framework
 from toolbus.bridges.session import BridgeSession
 from toolbus.bus.bus import EventBus
-from toolbus.components.adapter_handlers import AdapterHandler
+from toolbus.components.adapter_handlers import AdapterHandler, owner_of
+from toolbus.components.call_facts import CallFactSource
 from toolbus.components.needs import needs_of
 from toolbus.components.participants import Participant
 from toolbus.errors import RegistrationError
@@ -130,7 +131,9 @@ class BridgeHost(Participant):
         """Return whether a handler may change or deny the messages of *role*, "tool" excepted."""
         functions = self.bus.functions(MESSAGE_APPEND_BEFORE)
         return any(
-            (not info.roles or role in info.roles) and not isinstance(function, AdapterHandler)
+            (not info.roles or role in info.roles)
+            and not isinstance(function, AdapterHandler)
+            and not isinstance(owner_of(function), CallFactSource)
             for info, function in zip(
                 self.bus.handlers(MESSAGE_APPEND_BEFORE), functions, strict=True
             )

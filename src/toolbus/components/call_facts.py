@@ -45,7 +45,7 @@ class CallFacts(Protocol):
 
 @runtime_checkable
 class CallFactSource(Protocol):
-    """A component that knows the facts about the words of calls."""
+    """A component that knows the facts about the words of calls; it changes no message."""
 
     async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
         """Return the facts of the call of *ctx*; None for a sender that it does not serve."""

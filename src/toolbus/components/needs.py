@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.components.adapter_handlers import AdapterHandler, owner_of
+from toolbus.components.call_facts import CallFactSource
 from toolbus.components.marks import tools_of
 from toolbus.events.catalogue import (
     CATALOGUE,
@@ -53,7 +54,10 @@ def needs_of(bus: EventBus, component: AgentComponent) -> Iterator[tuple[Event, 
     for event in CATALOGUE:
         for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
             if owner_of(function) is component and not _is_idle(function):
-                yield event, _needs(event, info, function)
+                only_reads = event is MESSAGE_APPEND_BEFORE and isinstance(
+                    component, CallFactSource
+                )
+                yield event, () if only_reads else _needs(event, info, function)
     if any(True for _ in tools_of(component)):
         yield TOOLS_PROVIDE, ("add_tools",)
 

@@ -712,6 +712,16 @@ def test_a_late_result_that_is_denied_is_a_failure():
     assert (read.text, read.is_error) == ("not this", True)
 
 
+def test_a_component_that_tells_facts_holds_back_no_answer():
+    class Labels(AgentComponent):
+        @on(events.MESSAGE_APPEND_BEFORE)
+        def label(self, ctx): ...
+
+        async def facts_of(self, ctx): ...
+
+    assert not host(Labels()).judges("assistant")
+
+
 def test_judges_asks_for_handlers_of_a_role():
     answers = AgentComponent()
     answers.subscribe = lambda to: to.on(

@@ -26,6 +26,10 @@ class AnyMessage(AgentComponent):
     def read(self, ctx): ...
 
 
+class FactTeller(AnyMessage):
+    async def facts_of(self, ctx): ...
+
+
 class Watcher(AgentComponent):
     @on(events.TOOL_CALL_AFTER)
     def watch(self, ctx): ...
@@ -66,6 +70,7 @@ def needs(component):
         (Rewriter(), {"rewrite_arguments"}),
         (AnswerReader(), {"replace_answer"}),
         (AnyMessage(), {"replace_result", "replace_failure", "rewrite_prompt", "replace_answer"}),
+        (FactTeller(), set()),
         (Watcher(), set()),
         (Offer(), {"add_tools"}),
     ],
