@@ -52,6 +52,15 @@ class CallFactSource(Protocol):
         ...
 
 
+@runtime_checkable
+class SessionKeeper(Protocol):
+    """A component that keeps a part of each session's record in memory."""
+
+    def forget_session(self, session_id: str) -> None:
+        """Forget the texts of a session: they are read again from the record."""
+        ...
+
+
 class CallEffects(NamedTuple):
     """The effects of a call, as a policy reads them: what it *does*, its *hosts* and *reads*.
 

@@ -17,6 +17,7 @@ from toolbus.hosts.run.call_on_bus import CallOnBus
 from toolbus.hosts.run.event_log import EventLogs
 from toolbus.hosts.run.event_on_bus import EventOnBus
 from toolbus.hosts.run.hook_sessions import HookSessions
+from toolbus.hosts.run.shared_sessions import SharedSessions
 from toolbus.hosts.run.written_files import text_before
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import UserMessage
@@ -60,7 +61,8 @@ class HookChain(Participant):
     ) -> None:
         self.store, self.skippers, self.host_asks = store, skippers, host_asks
         self.approvals = approvals or StoredApprovals(store=store, host=name)
-        self.sessions, self._logs = HookSessions(store), EventLogs(store, self._redact)
+        self.sessions, self._shared = HookSessions(store), SharedSessions(store, components)
+        self._logs = EventLogs(store, self._redact, self._shared)
         super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
         self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
 
@@ -127,16 +129,18 @@ class HookChain(Participant):
         await self.bus.catch_up()
         root = session_id_of(event)
         kind = EventOnBus if event.call is None else CallOnBus
-        with self._logs.collecting(scope_of(event, session.folder), event_id) as log:
-            on_bus = kind(self, event, dialect, session, log)
-            has_failed = True
-            try:
-                answer, waiting = await on_bus.answer(session.context)
-                has_failed = log.has_failure
-            finally:
-                if has_failed and self.skippers and not session.failed:
-                    await self.sessions.update(root, lambda known: replace(known, failed=True))
-            await self._logs.write(log)
+        scope = scope_of(event, session.folder)
+        async with self._shared.entered(*{root, scope.session_id}):
+            with self._logs.collecting(scope, event_id) as log:
+                on_bus = kind(self, event, dialect, session, log)
+                has_failed = True
+                try:
+                    answer, waiting = await on_bus.answer(session.context)
+                    has_failed = log.has_failure
+                finally:
+                    if has_failed and self.skippers and not session.failed:
+                        await self.sessions.update(root, lambda known: replace(known, failed=True))
+                await self._logs.write(log)
         await on_bus.announce()
         if waiting != session.context:
             # Another event of the session may have added some.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from toolbus.events.catalogue import Scope
+    from toolbus.hosts.run.shared_sessions import SharedSessions
     from toolbus.messages.records import Message, UserMessage
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.sqlite.writes import Writes
@@ -54,6 +55,11 @@ class HookStore(SqliteStore):
             return True
 
         return bool(await self._write(TransactionJob(work)))
+
+    async def length(self, session_id: str) -> int:
+        """Return the number of messages of the session, 0 for an unknown one."""
+        session = await self._query(lambda reader: reader.session(session_id))
+        return 0 if session is None else session.messages
 
     async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
         """Return the messages of the session that request or answer the call, in order."""
@@ -131,11 +137,11 @@ class EventLogs:
 
     *redact* removes secrets from the reasons of records, which may quote a refused value. Records
     of observers that end after their event was written are written with the next event of the
-    session, or at the end.
+    session, or at the end. *shared* learns the number of written messages.
     """
 
-    def __init__(self, store: HookStore, redact: Redact) -> None:
-        self._store, self._redact = store, redact
+    def __init__(self, store: HookStore, redact: Redact, shared: SharedSessions) -> None:
+        self._store, self._redact, self._shared = store, redact, shared
         self._late: dict[str, list[DispatchRecord]] = {}
 
     @property
@@ -175,7 +181,8 @@ class EventLogs:
         log.is_written = True
         try:
             records = [await self._redacted(record) for record in (*late, *log.records)]
-            await self._store.append_once(session_id, copies, records)
+            if await self._store.append_once(session_id, copies, records):
+                self._shared.add(session_id, len(copies))
         except Exception:
             self._late[session_id] = [*late, *self._late.get(session_id, [])]
             raise
