@@ -1,47 +1,176 @@
-"""Decoded texts: the readings of an argument, without base64, hex and escapes."""
+"""Decoded texts: the readings of a text, without base64, hex, escapes and other disguises.
+
+Nested at most three deep: base64 and base32, both also in pieces of 16 letters and in labels of a
+host; hex, octal and decimal codes; escapes of URLs, HTML, JSON and shells; pieces joined, as in
+`"a" + "b"`; addresses in words (`eve [at] evil [dot] example`); letters hidden in tag characters
+and variation selectors; escape sequences of terminals. Of an argument also backwards and ROT13.
+
+Each step is linear, and all readings together are bounded.
+
+**Limit.** Compressed and encrypted texts, and codes of a model's own making, are not read.
+"""
 
 from __future__ import annotations
 
 import re
+from base64 import b32decode, urlsafe_b64decode
 from typing import TYPE_CHECKING
 
 from toolbus.redaction.encoded import encoded_texts
 from toolbus.redaction.views import decoded, other_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _DEPTH = 3
-_LARGEST = 4
-"""Readings together are at most this many times as long as the text."""
-_HEX = re.compile(r"(?:[0-9A-Fa-f]{2}[ :]?){8,}")
+_MOST, _TIMES = 65_536, 8
+"""Readings of an argument have together at most 8 times its characters and 65,536."""
+
+# Each pattern begins with a rare character, so that the search leaps to it. `decoded` reads the
+# octets of ASCII.
+_OCTETS = re.compile("(?:%[89A-Fa-f][0-9A-Fa-f])+")
+_OCTAL = re.compile(r"(?:\\[0-3][0-7]{2})+")
+# Inside a word: the end and the beginning of two strings that a program joins; and a backslash or a
+# caret that a shell drops.
+_JOINT = re.compile(
+    r"""["'`](?<=[\w.@:/-].)\s{0,20}[+.&]?\s{0,20}["'`](?=[\w.@:/-])|\\(?<=\w.)(?=\w)"""
+    r"""|\^(?<=\w.)(?=\w)"""
+)
+_BRACKETED = re.compile(r"[\[({<]\s?(?:[aA][tT]|[dD][oO][tT]|\.|@)\s?[\])}>]")
+_WORDED = re.compile(rf"\s?({_BRACKETED.pattern}|(?<=\s)(?:at|dot)(?=\s))\s?", re.IGNORECASE)
+# Most bytes of a text begin with these digits.
+_HEX = re.compile(r"[2-7][0-9A-Fa-f][ :,.;-]{0,2}(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ :,.;-]{0,2}){7,}")
+_NO_HEX = re.compile(r"0x|[^0-9A-Fa-f]")
+_DECIMAL = re.compile(r"[0-9]{2,3}(?:\)?[ +,;.]{1,3}(?:[cC][hH][rR]\()?[0-9]{2,3}){7,}")
+# `encoded_texts` finds longer runs of base64.
+_LETTERS = re.compile(r"[A-Za-z0-9+/_-]{16,}")
+_BASE_32 = re.compile(r"[A-Z2-7]+|[a-z2-7]+")
+_LONGEST_LETTERS = 23
+_LABELS = re.compile(r"\.(?<=[\w-]{20}.)(?=[\w-]{20})", re.ASCII)
+_TEXT = re.compile(r"[\n -~]{8}|[^\x00-\x7f\ufffd]{4}")
+_HIDDEN = re.compile("[\ufe00-\ufe0f\U000e0020-\U000e007e\U000e0100-\U000e01ef]{4,}")
+_ROT13 = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM",
+)
+
+
+class DecodedTexts:
+    """The readings of *texts*, these first: *texts*, with at most *limit* characters together.
+
+    Unless *is_complete*, there are more readings, or longer ones.
+    """
+
+    def __init__(self, texts: Sequence[str], limit: int) -> None:
+        self.texts: list[str] = []
+        self.is_complete = True
+        self._seen, self._unread = {""}, limit
+        level = self._added(texts)
+        for _ in range(_DEPTH):
+            level = [new for outer in level for new in self._added(_decoded_once(outer))]
+        # A text encoded more often hides something.
+        self.is_complete &= self._seen.issuperset(
+            [inner for outer in level for inner in _decoded_once(outer)]
+        )
+
+    def _added(self, texts: Iterable[str]) -> list[str]:
+        """Add those of *texts* that are new, as far as there is space, and return them."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._seen]
+        self._seen.update(new)
+        for text in new:
+            self.is_complete &= len(text) <= self._unread
+            self.texts.append(text[: self._unread])
+            self._unread -= len(self.texts[-1])
+        return new if self.is_complete else []
 
 
 def readings_of(text: str) -> Iterator[str]:
-    """Yield *text* and its decoded forms, nested at most three deep."""
-    yield text
-    seen, level, capacity = {text}, [text], _LARGEST * len(text)
-    for _ in range(_DEPTH):
-        level = [
-            reading for outer in level for reading in _decoded_once(outer) if reading not in seen
-        ]
-        for reading in level:
-            capacity -= len(reading)
-            if capacity < 0:
-                return
-            seen.add(reading)
-            yield reading
+    """Yield the texts of `read_argument` for one *text*."""
+    yield from read_argument([text]).texts
+
+
+def read_argument(texts: Sequence[str]) -> DecodedTexts:
+    """Return the readings of *texts*: the strings in one argument, or in all arguments of a call.
+
+    They are joined with a line break and, if there are several, also with nothing between, because
+    a payload may be divided between them.
+    """
+    lines, joined = "\n".join(texts), "".join(texts)
+    readings = [lines, joined] if len(texts) > 1 else [lines]
+    return DecodedTexts(
+        [*readings, lines[::-1], lines.translate(_ROT13)], _MOST + _TIMES * len(lines)
+    )
 
 
 def _decoded_once(text: str) -> Iterator[str]:
+    """Yield the result of each decoder for *text*, empty if it finds nothing to decode."""
     data = text.encode(errors="replace")
-    yield from (encoded.text for encoded in encoded_texts(data))
-    yield from (view.data.decode(errors="replace") for view in other_views(data))
-    escaped = decoded(data)
+    yield "\n".join([inner.text for inner in encoded_texts(data)])
+    yield "\n".join([view.data.decode(errors="replace") for view in other_views(data)])
+    yield _unescaped(text)
+    yield _LABELS.sub("", text)
+    for pattern, read in _CODES if not text.isascii() else _CODES[:-1]:
+        codes = [code for match in pattern.finditer(text) for code in read(match[0])]
+        plain = [code.decode(errors="replace") for code in codes]
+        yield "\n".join([text for text in plain if _TEXT.search(text)])
+
+
+def _unescaped(text: str) -> str:
+    """Return *text*, or its lines with escapes, without escapes and joints."""
+    plain = _OCTAL.sub(_octal, _OCTETS.sub(_octets, text))
+    escaped = decoded(plain.encode(errors="replace"))
     if escaped is not None:
-        yield escaped.data.decode(errors="replace")
-    for match in _HEX.finditer(text):
-        digits = re.sub(r"[ :]", "", match[0])
-        plain = bytes.fromhex(digits[: len(digits) // 2 * 2]).decode(errors="replace")
-        if plain.isprintable():
-            yield plain
+        plain = escaped.data.decode(errors="replace")
+    if " dot " in plain or _BRACKETED.search(plain):
+        plain = _WORDED.sub(_sign, plain)
+    return _JOINT.sub("", plain.replace("${IFS}", " "))
+
+
+def _octets(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("%", "")).decode(errors="replace")
+
+
+def _octal(match: re.Match[str]) -> str:
+    return bytes([int(code, 8) for code in match[0][1:].split("\\")]).decode(errors="replace")
+
+
+def _sign(match: re.Match[str]) -> str:
+    return "@" if {"a", "A", "@"} & set(match[1]) else "."
+
+
+def _hex(digits: str) -> Iterator[bytes]:
+    # The first digit may be the end of a word or of a byte.
+    digits = _NO_HEX.sub("", digits)
+    for start in (0, 1):
+        yield bytes.fromhex(digits[start : len(digits) - (len(digits) - start) % 2])
+
+
+def _decimal(codes: str) -> Iterator[bytes]:
+    yield "".join([chr(int(code)) for code in re.findall("[0-9]+", codes)]).encode()
+
+
+def _letters(letters: str) -> Iterator[bytes]:
+    """Yield the bytes of base32, and of a short base64."""
+    if _BASE_32.fullmatch(letters):
+        # Bytes end behind 2, 4, 5, 7 or 8 letters of a group (RFC 4648, section 6).
+        whole = letters[:-1] if len(letters) % 8 in {1, 3, 6} else letters
+        yield b32decode(whole.upper() + "=" * (-len(whole) % 8))
+    if len(letters) <= _LONGEST_LETTERS and len(letters) % 4 != 1:
+        standard = letters.replace("+", "-").replace("/", "_")
+        yield urlsafe_b64decode(standard + "=" * (-len(letters) % 4))
+
+
+def _hidden(signs: str) -> Iterator[bytes]:
+    """Yield the bytes of tag characters, and of variation selectors."""
+    # The other 240 selectors come behind the first 16, and the tags begin at a round number.
+    first, others = ord("\ufe00"), ord("\U000e0100") - 16
+    codes = [ord(sign) for sign in signs]
+    yield bytes([code - (first if code < others else others) & 0xFF for code in codes])
+
+
+_CODES: tuple[tuple[re.Pattern[str], Callable[[str], Iterator[bytes]]], ...] = (
+    (_HEX, _hex),
+    (_DECIMAL, _decimal),
+    (_LETTERS, _letters),
+    (_HIDDEN, _hidden),
+)

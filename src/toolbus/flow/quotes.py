@@ -1,20 +1,28 @@
-"""Quotes: pieces of an argument that stand in texts in view."""
+"""Quotes: pieces of an argument that stand in texts in view; see `text_pieces`.
+
+Case, accents, invisible characters, look-alikes and the signs between words do not count.
+"""
 
 from __future__ import annotations
 
-import re
+from array import array
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.flow.decoded_texts import DecodedTexts
+from toolbus.flow.plain_texts import PlainText
+from toolbus.flow.text_pieces import digests_of, located_digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import TypeAlias
+
+    Span: TypeAlias = tuple[int, int]
 
 LARGEST = 4_000_000
-"""Characters of the texts of a message that its index covers."""
-_SHORTEST_RUN, _SHORTEST_NAME = 16, 8
-_WORDS = 3
-_WORD = re.compile(r"\w+")
-# A name with a digit, dot, slash or at sign inside; its last sign is a letter or digit.
-_NAME = re.compile(r"[\w@:/.+~-]*[\d@/.][\w@:/.+~-]*\w")
+"""Characters of the texts of a message, and of their decoded forms, that an index covers."""
+# A set is faster and takes 70 bytes for each digest; an array in order takes 8.
+_MOST_IN_SET = 4_096
 
 
 class Quote(NamedTuple):
@@ -27,48 +35,54 @@ class Quote(NamedTuple):
 
 
 class QuoteIndex:
-    """Digests of the word runs and identifiers in the texts of one message.
+    """Digests of the pieces of the texts of one message, and of their decoded forms.
 
-    Unless *is_complete*, the texts are longer than `LARGEST`, and their rest is unknown.
+    Unless *is_complete*, these are longer than `LARGEST` and the rest is unknown. An index takes
+    about as many bytes as its texts have characters, and 8 MB at most.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.is_complete = True
-        pieces: set[int] = set()
-        capacity = LARGEST
-        for text in texts:
-            self.is_complete = self.is_complete and len(text) <= capacity
-            pieces.update(digest for digest, _, _ in _pieces(text[:capacity]))
-            capacity -= min(capacity, len(text))
-        self.pieces = frozenset(pieces)
+        decoded = DecodedTexts(list(texts), LARGEST)
+        digests: set[int] = set()
+        for text in decoded.texts:
+            digests.update(digests_of(PlainText(text).text))
+        self.is_complete = decoded.is_complete
+        self._digests: frozenset[int] | array[int] = (
+            frozenset(digests) if len(digests) <= _MOST_IN_SET else array("q", sorted(digests))
+        )
+
+    def held(self, digests: frozenset[int]) -> Iterable[int]:
+        """Return those of *digests* that the index holds."""
+        known = self._digests
+        if isinstance(known, frozenset):
+            return known & digests
+        return [digest for digest in digests if _holds(known, digest)]
 
 
 def find_quotes(text: str, indexes: Sequence[QuoteIndex]) -> list[Quote]:
-    """Return the pieces of *text* that the texts of *indexes* hold, in order of the indexes."""
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for digest, start, end in _pieces(text):
+    """Return the pieces of *text* that the texts of *indexes* hold, in order of the indexes.
+
+    Pieces that overlap or touch are one.
+    """
+    plain = PlainText(text)
+    spans: dict[int, list[Span]] = {}
+    for digest, start, end in located_digests(plain.text):
         spans.setdefault(digest, []).append((start, end))
-    return [
-        Quote(text[start:end], start, end, number)
-        for number, index in enumerate(indexes)
-        for start, end in _joined(
-            [span for digest in spans.keys() & index.pieces for span in spans[digest]]
-        )
-    ]
+    digests, quotes = frozenset(spans), []
+    for number, index in enumerate(indexes):
+        pieces = [span for digest in index.held(digests) for span in spans[digest]]
+        for begin, stop in _joined(pieces):
+            start, end = plain.span(begin, stop)
+            quotes.append(Quote(text[start:end], start, end, number))
+    return quotes
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the digest, start and end of each word run and identifier in *text*."""
-    words = [(match[0].casefold(), *match.span()) for match in _WORD.finditer(text)]
-    for first, middle, final in zip(words, words[1:], words[2:], strict=False):
-        if final[2] - first[1] >= _SHORTEST_RUN:
-            yield hash((first[0], middle[0], final[0])), first[1], final[2]
-    for match in _NAME.finditer(text):
-        if match.end() - match.start() >= _SHORTEST_NAME:
-            yield hash(match[0].casefold()), match.start(), match.end()
+def _holds(known: array[int], digest: int) -> bool:
+    place = bisect_left(known, digest)
+    return place < len(known) and known[place] == digest
 
 
-def _joined(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _joined(spans: list[Span]) -> Iterator[Span]:
     """Yield *spans* in order, with overlapping ones joined."""
     begin = stop = -1
     for start, end in sorted(spans):

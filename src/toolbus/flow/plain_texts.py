@@ -1,0 +1,74 @@
+"""Texts without case, accents, invisible characters and look-alikes, and the way back.
+
+Each character has its plain form whatever stands around it, so that the plain form of a part is the
+part of the plain form, and a position maps back exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from unicodedata import category, normalize
+
+from toolbus.settings.look_alikes import LATIN_LETTERS
+from toolbus.settings.visible_text import is_visible
+
+# Dashes and the like look like word separators, and are none of a host's letters.
+_LETTERS = {
+    code: letter
+    for code, letter in LATIN_LETTERS.items()
+    if not chr(code).isascii() and letter != "_"
+}
+# RFC 3490, section 3.1: the full stop of Chinese and Japanese separates labels of a host as well.
+_LETTERS[0x3002] = "."
+
+
+_OTHER = re.compile(r"[^\x00-\x7f]+")
+
+
+class _PlainForms(dict[int, str]):
+    """The plain forms of characters beyond ASCII by their codes, looked up once for each."""
+
+    def __missing__(self, code: int) -> str:
+        form = self[code] = _plain_form(chr(code))
+        return form
+
+
+class PlainText:
+    """The plain form of *text*: its compatibility decomposition (NFKD), case folded."""
+
+    def __init__(self, text: str) -> None:
+        self._source, self._forms = text, _PlainForms()
+        if not text.isascii():
+            text = _OTHER.sub(lambda run: run[0].translate(self._forms), text)
+        # Only ASCII letters are not folded yet: one character each before and after.
+        self.text = text.lower()
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the text itself of characters *start* to *end* of the plain form."""
+        if self._source.isascii():
+            return start, end
+        # Marks behind the final letter belong to it.
+        final = bisect_right(self._ends, end - 1)
+        return bisect_right(self._ends, start), max(final + 1, bisect_right(self._ends, end))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The end in the plain form of each character of the text."""
+        forms = self._forms
+        sizes = (1 if char.isascii() else len(forms[ord(char)]) for char in self._source)
+        return [*accumulate(sizes)]
+
+
+def _plain_form(char: str) -> str:
+    """Return letters and digits, and a space for any sign or blank beyond ASCII."""
+    folded = normalize("NFKD", normalize("NFKD", char).casefold()).translate(_LETTERS)
+    return "".join([_plain_letter(letter) for letter in folded])
+
+
+def _plain_letter(letter: str) -> str:
+    if letter.isalnum() or letter.isspace() or letter.isascii():
+        return " " if letter.isspace() else letter if is_visible(letter) else ""
+    return " " if is_visible(letter) and not category(letter).startswith("M") else ""

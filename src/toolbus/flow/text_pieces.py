@@ -1,0 +1,176 @@
+"""Pieces of a text by which it is recognised elsewhere: word runs and identifiers, as digests.
+
+- A run of three words, or of five, of together at least 16 characters. Common words of languages
+  and of code do not count and may stand between, so that texts hardly share a run by chance.
+- An identifier of at least 8 characters: host, URL, path, number, IBAN, hash, name with digits; a
+  mail address of at least 6.
+- 8 characters of a script without spaces, of which 5 are Chinese, or else 14.
+
+Texts are in their plain form (`plain_texts`). Digests hold for this process alone.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FILE = Path(__file__).with_name("common_words.toml")
+_WORDS, _MORE_WORDS, _SHORTEST_RUN = 3, 5, 16
+_SHORTEST_NAME, _SHORTEST_ADDRESS = 8, 6
+_IBAN_KEY, _NUMBER_KEY = 15, 16
+"""The length of the shortest IBAN, and of most cards: the first characters recognise a longer one,
+because another number may follow."""
+_MOST_FOLDERS = 8
+
+# Beyond ASCII, a plain form has only letters and digits.
+_WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
+# Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+_SIGN = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+_SPACELESS, _LONG_SPACELESS = re.compile(f"(?={_SIGN}{{8}})"), re.compile(f"{_SIGN}{{14}}")
+_CHINESE = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
+_LEAST_CHINESE = 5
+_TOKEN = re.compile(r"[a-z0-9_@./+%-]{6,}")
+_NUMBER = re.compile(r"[0-9](?:[ -]?[0-9]){7,}")
+_IBAN = re.compile(
+    r"[0-9]{2}(?<=\b[a-z]{2}..)(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?\b", re.ASCII
+)
+_DATE = re.compile(
+    r"(?:19|20)\d\d([/.-]?)[01]\d\1[0-3]\d(?:[t -]?[0-2]\d)?|\d\d?([/.-])\d\d?\2(?:19|20)?\d\d"
+)
+_DOTTED = re.compile(r"(?:[a-z0-9_%+-]+\.)+([a-z]{2,24})")
+_PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
+_COUNTRY, _FOLDERS = 2, 2
+
+
+class Commonplaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of `common_words.toml`."""
+
+    words: frozenset[str]
+    names: frozenset[str]
+    endings: frozenset[str]
+
+
+@cache
+def commonplaces() -> Commonplaces:
+    """Return the common words, names and endings, which are read once."""
+    lists = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, str])
+    # Days, hours and amounts.
+    lists["words"] += "".join([f" {number:02}" for number in range(100)])
+    return msgspec.convert({name: text.split() for name, text in lists.items()}, Commonplaces)
+
+
+def digests_of(plain: str) -> Iterator[int]:
+    """Yield the digests of the pieces of *plain*."""
+    common = commonplaces().words
+    yield from _runs([word for word in _WORD.findall(plain) if word not in common])
+    for start, end in _windows(plain):
+        yield hash(plain[start:end])
+    for key, _, _ in _names(plain):
+        yield hash(key)
+
+
+def located_digests(plain: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the digest, start and end of each piece of *plain*, and of the folders of its paths."""
+    common = commonplaces().words
+    words = [match for match in _WORD.finditer(plain) if match[0] not in common]
+    texts = [match[0] for match in words]
+    for number, digest in enumerate(_runs(texts)):
+        if digest:
+            count = _WORDS if _is_long(texts[number : number + _WORDS]) else _MORE_WORDS
+            yield digest, words[number].start(), words[number + count - 1].end()
+    for start, end in _windows(plain):
+        yield hash(plain[start:end]), start, end
+    for key, start, end in _names(plain):
+        yield hash(key), start, end
+        folder = key
+        for _ in range(_MOST_FOLDERS):
+            folder = folder.rpartition("/")[0]
+            if len(folder) < _SHORTEST_NAME:
+                break
+            yield hash(folder), start, start + len(folder)
+
+
+def _runs(words: list[str]) -> list[int]:
+    """Return the digest of the run that begins at each of *words*, or 0."""
+    three = zip(words, islice(words, 1, None), islice(words, 2, None), strict=False)
+    runs = [hash(run) if len(run) >= _SHORTEST_RUN else 0 for run in map(" ".join, three)]
+    for number in [number for number, digest in enumerate(runs) if not digest]:
+        longer = words[number : number + _MORE_WORDS]
+        if len(longer) == _MORE_WORDS and _is_long(longer):
+            runs[number] = hash(" ".join(longer))
+    return runs
+
+
+def _is_long(words: list[str]) -> bool:
+    return len(" ".join(words)) >= _SHORTEST_RUN
+
+
+def _windows(plain: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of pieces in scripts without spaces."""
+    if plain.isascii():
+        return
+    for match in _SPACELESS.finditer(plain):
+        start = match.start()
+        if len(_CHINESE.findall(plain, start, start + 8)) >= _LEAST_CHINESE:
+            yield start, start + 8
+        elif _LONG_SPACELESS.match(plain, start):
+            yield start, start + 14
+
+
+def _names(plain: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the key, start and end of each identifier; numbers and IBANs without their spaces."""
+    for match in _NUMBER.finditer(plain):
+        if not _DATE.fullmatch(match[0]):
+            digits = match[0].replace(" ", "").replace("-", "")
+            yield digits[:_NUMBER_KEY], *match.span()
+    for match in _IBAN.finditer(plain):
+        # The country's two letters stand before.
+        start, end = match.start() - 2, match.end()
+        yield plain[start:end].replace(" ", "")[:_IBAN_KEY], start, end
+    for match in _TOKEN.finditer(plain):
+        if not match[0].isalpha():
+            yield from _names_in(match[0], match.start())
+
+
+def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the identifiers of *token*, which is at *start*: the whole, its parts and its hosts."""
+    spans = [(0, len(token))]
+    if "/" in token or "@" in token:
+        spans += [match.span() for match in _PART.finditer(token)]
+    for begin, end in spans:
+        key = token[begin:end].strip(_MARKS)
+        if _is_name(key):
+            first = start + token.index(key, begin)
+            yield key, first, first + len(key)
+            # A host below another, as for data in the name of a host.
+            _, dot, domain = key.partition(".")
+            if dot and _is_dotted(key) and _is_name(domain):
+                yield domain, first + len(key) - len(domain), first + len(key)
+
+
+def _is_name(key: str) -> bool:
+    """Return whether *key* hardly stands in two texts by chance."""
+    if len(key) < _SHORTEST_NAME or key in commonplaces().names:
+        return "@" in key and len(key) >= _SHORTEST_ADDRESS
+    if "/" in key and key.count("/") < _FOLDERS and "." not in key:
+        return _DIGIT.search(key) is not None
+    if _DIGIT.search(key):
+        # Numbers are identifiers already, however they are grouped.
+        return not key.isdigit() and not _DATE.fullmatch(key)
+    return "/" in key or "@" in key or _is_dotted(key)
+
+
+def _is_dotted(key: str) -> bool:
+    """Return whether *key* is the name of a host or of a file."""
+    dotted = _DOTTED.fullmatch(key)
+    return dotted is not None and (
+        len(dotted[1]) == _COUNTRY or dotted[1] in commonplaces().endings
+    )
