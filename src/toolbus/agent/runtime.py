@@ -53,6 +53,7 @@ class AgentRuntime(Participant):
     them.
     """
 
+    sees_every_message = True
     _entered = _started = _closed = False
 
     def __init__(

@@ -62,16 +62,17 @@ class SessionKeeper(Protocol):
 
 
 class CallEffects(NamedTuple):
-    """The effects of a call, as a policy reads them: what it *does*, its *hosts* and *reads*.
+    """The effects of a call, as a policy reads them: what it *does*, with *hosts* and files.
 
     *does* is a set of read, write, network, destroy and run-code. It *is_known* if no part of the
-    call is unknown before it runs.
+    call is unknown before it runs. A folder that is searched as a whole ends in "/**".
     """
 
     does: frozenset[str]
     hosts: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     is_known: bool = False
+    writes: tuple[str, ...] = ()
 
 
 class EffectReader(Protocol):
@@ -84,10 +85,19 @@ class EffectReader(Protocol):
         ...
 
 
+class PinReader(Protocol):
+    """A component that knows the pins of tools."""
+
+    def is_pinned(self, spec: ToolSpec, scope: Scope) -> bool:
+        """Return whether the tool of *spec* equals its pin."""
+        ...
+
+
 class FactSources:
     """The components on one bus that know facts about calls: `bus.shared(FactSources)`."""
 
     def __init__(self) -> None:
+        self.pins: list[PinReader] = []
         self.facts: list[CallFactSource] = []
         self.effects: list[EffectReader] = []
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 # A configuration reads the hints of the constructor while the program runs.
 from collections.abc import Mapping, Sequence  # noqa: TC003
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.components.call_facts import FactSources
 from toolbus.components.components import AgentComponent
+from toolbus.flow.labelled_sessions import LabelledSessions
 from toolbus.flow.sources import FlowSettings
 from toolbus.messages.immutable import EMPTY
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import CallFacts
     from toolbus.components.components import Host
+    from toolbus.events.catalogue import Scope
+    from toolbus.flow.labelled_sessions import Release
+    from toolbus.flow.labels import Label
     from toolbus.messages.records import ToolCall
 
 
@@ -54,11 +59,28 @@ class FlowGuard(AgentComponent):
         )
 
     def subscribe(self, host: Host) -> None:
-        """Offer the facts about calls to the components on the bus of *host*."""
+        """Label the messages on the bus of *host*, and offer the facts about calls."""
         super().subscribe(host)
         sources = host.bus.shared(FactSources)
         sources.facts.append(self)
         self._undo.callback(sources.facts.remove, self)
+        state = partial(self.state, shared=True)
+        self.sessions = LabelledSessions(host, self.settings, sources, state)
+        for mark, handler in self.sessions.handlers:
+            # Without the limits of `restrict`: the texts of every tool are in view.
+            self.add_handler(mark, handler, restricted=False)
+
+    async def release(self, scope: Scope, message_id: str, *, reason: str, by: str) -> Label:
+        """Trust the message of a session from now on; return its label.
+
+        The act is kept in the component's state and logged; see `releases`. Messages that were
+        made in view of it keep their labels. Raises `AppendError` for an unknown message.
+        """
+        return await self.sessions.release(scope, message_id, reason, by)
+
+    async def releases(self, scope: Scope) -> tuple[Release, ...]:
+        """Return the releases of messages in the session of *scope*, in order."""
+        return await self.sessions.releases(scope)
 
     async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
         """Return the facts of the call of *ctx*; None for a sender that it does not serve."""

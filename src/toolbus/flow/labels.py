@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Speaker: TypeAlias = Literal["person", "system", "model", "tool", "agent", "unknown"]
 
 UNTRUSTED, UNKNOWN, PRIVATE = "untrusted", "unknown", "private"
+_TRUSTED, _BETWEEN, _OF = "trusted", " · ", "of"
+_SPEAKERS: dict[str, Speaker] = {speaker: speaker for speaker in get_args(Speaker)}
 
 
 class Label(Struct, frozen=True, kw_only=True):
@@ -17,6 +24,9 @@ class Label(Struct, frozen=True, kw_only=True):
     Unless *is_trusted*, a stranger may have written it. *holds* names what it holds: the kinds of
     values that redaction found, and "private" by a setting. *is_known* is False if a part of its
     sources was not seen; then it is not trusted.
+
+    >>> Label(speaker="tool", name="web_fetch", holds=frozenset({"private"})).text
+    'untrusted · tool web_fetch · private'
     """
 
     speaker: Speaker
@@ -31,3 +41,50 @@ class Label(Struct, frozen=True, kw_only=True):
         """The label in the words of rules: "untrusted", "unknown" and what the text holds."""
         doubts = [] if self.is_trusted and self.is_known else [UNTRUSTED]
         return frozenset([*doubts, *([] if self.is_known else [UNKNOWN]), *self.holds])
+
+    def joined(self, others: Iterable[Label]) -> Label:
+        """Return this label with the doubts of all *others*, and with all that they hold."""
+        is_trusted, is_known, holds = self.is_trusted, self.is_known, self.holds
+        for other in others:
+            is_trusted, is_known = is_trusted and other.is_trusted, is_known and other.is_known
+            if not other.holds <= holds:
+                holds |= other.holds
+        is_trusted = is_trusted and is_known
+        if (is_trusted, is_known, holds) == (self.is_trusted, self.is_known, self.holds):
+            return self
+        return replace(self, is_trusted=is_trusted, is_known=is_known, holds=holds)
+
+    @property
+    def text(self) -> str:
+        """The label as one line, for the ledger and for people."""
+        trust = UNKNOWN if not self.is_known else _TRUSTED if self.is_trusted else UNTRUSTED
+        said = f"{self.speaker} {_word(self.name)}" if self.name else self.speaker
+        if self.name and self.server:
+            said = f"{said} {_OF} {_word(self.server)}"
+        return _BETWEEN.join([trust, said, *map(_word, sorted(self.holds))])
+
+
+UNSEEN = Label(speaker="unknown", is_known=False)
+"""The label of a text whose source is unknown."""
+
+
+def read_label(text: str) -> Label:
+    """Return the label of a line; `UNSEEN` for a text that no label has."""
+    trust, *others = text.split(_BETWEEN)
+    said = others[0].split(" ") if others else [""]
+    speaker = _SPEAKERS.get(said[0])
+    if trust not in {_TRUSTED, UNTRUSTED, UNKNOWN} or speaker is None or len(said) not in {1, 2, 4}:
+        return UNSEEN
+    return Label(
+        speaker=speaker,
+        name=unquote(said[1]) if len(said) > 1 else "",
+        server=unquote(said[3]) if len(said) > 3 else "",  # noqa: PLR2004 - "tool NAME of SERVER"
+        is_trusted=trust == _TRUSTED,
+        is_known=trust != UNKNOWN,
+        holds=frozenset(map(unquote, others[1:])),
+    )
+
+
+def _word(name: str) -> str:
+    """Return *name* without the signs that separate the parts of a line."""
+    return name if name.isascii() and name.isidentifier() else quote(name, safe="/:@,+")

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolbus.flow.labels import Label
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.flow.labels import UNSEEN, Label, read_label
+from toolbus.flow.quotes import QuoteIndex
+from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
+
+NOTE = "label"
+"""The name of the ledger's note with a label."""
+
+_MODEL = Label(speaker="model", is_trusted=True)
+_MOST_SESSIONS, _MOST_CHARACTERS = 1_000, 50_000_000
+_MOST_EVICTED = 100_000
 
 
 class LabelledText(Struct, kw_only=True, eq=False):
     """The *texts* of one message with its *label*, said by *source*, "the result of web_fetch".
 
-    Pieces of calls are searched in it only if it *is_source*: the messages of the session's own
-    model are not, because their sources are in view themselves.
+    It *is_source* unless its own sources are in view as well, as those of the session's own model
+    are: then pieces of calls are not searched in it.
     """
 
     message_id: str
@@ -25,16 +41,73 @@ class LabelledText(Struct, kw_only=True, eq=False):
     source: str
     texts: tuple[str, ...] = ()
     is_source: bool = True
-    _index: Any = None
+    _index: QuoteIndex | None = None
+
+    @property
+    def index(self) -> QuoteIndex:
+        """The pieces of the texts; the first access takes time."""
+        if self._index is None:
+            self._index = QuoteIndex(self.texts)
+        return self._index
+
+
+class RootFacts:
+    """The facts that a session shares with the sessions of its sub-agents.
+
+    These are the texts of the person, and the absolute paths of downloaded files.
+    """
+
+    def __init__(self) -> None:
+        self.person_texts: list[str] = []
+        self.downloads: frozenset[str] = frozenset()
 
 
 class SessionView:
-    """The labelled texts of one session in order."""
+    """The labelled texts of one session in order.
 
-    def __init__(self) -> None:
+    *task* is the label of the texts in view of the agent above; *below* has those of sub-agents,
+    by the call that runs them. *unanswered* has the ids of calls whose tools did not make their
+    results, each with whether the tool may have run.
+    """
+
+    def __init__(self, root: RootFacts | None = None, task: Label | None = None) -> None:
         self.texts: list[LabelledText] = []
-        self.person_texts: list[str] = []
+        self.root, self.task = root or RootFacts(), task
+        self.below: dict[str, Label] = {}
+        self.unanswered: dict[str, bool] = {}
+        self.characters = 0
         self._calls: dict[str, int] = {}
+        self._by_id: dict[str, LabelledText] = {}
+        self._label = _MODEL
+
+    @property
+    def person_texts(self) -> list[str]:
+        """The texts of the session's person, also those that an agent above was given."""
+        return self.root.person_texts
+
+    @property
+    def label(self) -> Label:
+        """The label of a text that the session's model makes now."""
+        return self._label
+
+    @property
+    def sources(self) -> list[LabelledText]:
+        """The texts in which pieces of calls are searched."""
+        return [text for text in self.texts if text.is_source]
+
+    def doubts(self, label: Label) -> list[LabelledText]:
+        """Return the sources that would add a doubt, or a kind of value, to *label*."""
+        if label.joined([self._label]) is label:
+            return []
+        return [text for text in self.sources if label.joined([text.label]) is not label]
+
+    def has(self, message_id: str) -> bool:
+        """Return whether the message of this id is in view."""
+        return message_id in self._by_id
+
+    def find(self, message_id: str) -> LabelledText | None:
+        """Return the text of the message of this id, or None."""
+        return self._by_id.get(message_id)
 
     def before(self, call_id: str) -> Sequence[LabelledText]:
         """Return the texts in view when the message with the call *call_id* was made.
@@ -42,3 +115,146 @@ class SessionView:
         A call without such a message is judged by all texts so far.
         """
         return self.texts[: self._calls.get(call_id, len(self.texts))]
+
+    def label_before(self, call_id: str) -> Label:
+        """Return the label of a text made in view of the same texts."""
+        if call_id not in self._calls:
+            return self._label
+        return _MODEL.joined([text.label for text in self.before(call_id) if text.is_source])
+
+    @property
+    def follows_result(self) -> bool:
+        """Whether the latest text is a tool's, so that a run goes on."""
+        return bool(self.texts) and self.texts[-1].role == "tool"
+
+    def add(self, message: Message, label: Label, texts: tuple[str, ...]) -> None:
+        """Add *message* with its *texts*; one of the same id is replaced, and the labels joined."""
+        is_own = isinstance(message, AssistantMessage)
+        if isinstance(message, AssistantMessage):
+            self._calls.update({call.id: len(self.texts) for call in message.tool_calls})
+        # A refusal may quote the arguments of its call, which it must not vouch for.
+        is_refusal = label.speaker == "system" and isinstance(message, ToolMessage)
+        added = LabelledText(
+            message_id=message.id,
+            role=message.role,
+            label=label,
+            source=_source_of(message, label),
+            texts=() if is_own else texts,
+            is_source=not (is_own or is_refusal),
+        )
+        self._add(added)
+        if isinstance(message, UserMessage) and label.speaker == "person" and label.is_trusted:
+            self.root.person_texts.extend(texts)
+
+    def add_unseen(self, source: str, message_id: str = "", texts: tuple[str, ...] = ()) -> None:
+        """Add the texts of an unknown *source*."""
+        self._add(
+            LabelledText(
+                message_id=message_id, role="unknown", label=UNSEEN, source=source, texts=texts
+            )
+        )
+
+    def _add(self, added: LabelledText) -> None:
+        former = self._by_id.get(added.message_id)
+        if former is None:
+            self.texts.append(added)
+        else:
+            added.label = added.label.joined([former.label])
+            self.texts[self.texts.index(former)] = added
+        self._by_id[added.message_id] = added
+        self.characters += sum(map(len, added.texts))
+        if added.is_source:
+            self._label = self._label.joined([added.label])
+
+    def release(self, message_id: str) -> LabelledText | None:
+        """Trust the message of this id from now on, and return it; None for an unknown one."""
+        released = self._by_id.get(message_id)
+        if released is not None:
+            released.label = replace(released.label, is_trusted=True, is_known=True)
+            self._label = _MODEL.joined([text.label for text in self.sources])
+        return released
+
+
+class RecordedLabels:
+    """The labels in the ledger *records* of a session, by message, and its refused calls."""
+
+    def __init__(
+        self, records: Iterable[DispatchRecord] = (), former: Mapping[str, Label] | None = None
+    ) -> None:
+        self.labels = dict(former or {})
+        self.refused_calls: set[str] = set()
+        self.refused_messages: set[str] = set()
+        for record in records:
+            is_refused = record.outcome in {"denied", "rejected"}
+            if record.event == TOOL_CALL_BEFORE.name and is_refused:
+                self.refused_calls.add(record.call_id)
+            elif record.event == MESSAGE_APPEND_BEFORE.name and is_refused:
+                self.refused_messages.add(record.subject)
+            elif record.event == MESSAGE_APPEND_BEFORE.name:
+                self._read(record)
+
+    def _read(self, record: DispatchRecord) -> None:
+        for entry in record.entries:
+            if entry.name == NOTE and entry.reason is not None:
+                noted = read_label(entry.reason)
+                former = self.labels.get(record.subject, noted)
+                self.labels[record.subject] = noted.joined([former])
+
+
+class SessionViews:
+    """The views of the latest sessions; the others are evicted, the longest unused first."""
+
+    def __init__(self, sessions: int = _MOST_SESSIONS, characters: int = _MOST_CHARACTERS) -> None:
+        self._most_sessions, self._most_characters = sessions, characters
+        self._views: OrderedDict[str, SessionView] = OrderedDict()
+        self._evicted: OrderedDict[str, int] = OrderedDict()
+        self._has_forgotten = False
+        self._lock = threading.Lock()
+
+    def get(self, session_id: str) -> SessionView | None:
+        """Return the view of a session, None unless it is in memory."""
+        view = self._views.get(session_id)
+        if view is not None and len(self._views) > 1:
+            with self._lock:
+                if session_id in self._views:
+                    self._views.move_to_end(session_id)
+        return view
+
+    def put(self, session_id: str, view: SessionView) -> None:
+        """Keep *view*, and evict others beyond the limits."""
+        with self._lock:
+            self._views[session_id] = view
+            self._views.move_to_end(session_id)
+            self._evicted.pop(session_id, None)
+            characters = sum([each.characters for each in self._views.values()])
+            while len(self._views) > self._most_sessions or (
+                characters > self._most_characters and len(self._views) > 1
+            ):
+                old_id, old = self._views.popitem(last=False)
+                characters -= old.characters
+                self._evicted[old_id] = sum([bool(text.message_id) for text in old.texts])
+            while len(self._evicted) > _MOST_EVICTED:
+                self._evicted.popitem(last=False)
+                self._has_forgotten = True
+
+    def drop(self, session_id: str) -> None:
+        """Remove the view of a session, to read it again."""
+        with self._lock:
+            self._views.pop(session_id, None)
+
+    def messages_before(self, session_id: str) -> int:
+        """Return the least number of messages that the session of an evicted view has."""
+        return self._evicted.get(session_id, 1 if self._has_forgotten else 0)
+
+
+def _source_of(message: Message, label: Label) -> str:
+    """Return the source of *message* in a person's words."""
+    match message:
+        case ToolMessage(tool_name=name):
+            by = f" of {label.server}" if label.server else ""
+            return f"the result of {name}{by}"
+        case AssistantMessage():
+            return "the model's message"
+        case UserMessage():
+            return "the task of an agent" if label.speaker == "agent" else "the prompt"
+    return "the system message"
