@@ -4,11 +4,9 @@ from __future__ import annotations
 
 # A configuration reads the hints of the constructor while the program runs.
 from collections.abc import Mapping, Sequence  # noqa: TC003
-from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.components.call_facts import FactSources
-from toolbus.components.components import AgentComponent
 from toolbus.flow.labelled_sessions import LabelledSessions
 from toolbus.flow.sources import FlowSettings
 from toolbus.messages.immutable import EMPTY
@@ -17,13 +15,10 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import CallFacts
     from toolbus.components.components import Host
-    from toolbus.events.catalogue import Scope
-    from toolbus.flow.labelled_sessions import Release
-    from toolbus.flow.labels import Label
     from toolbus.messages.records import ToolCall
 
 
-class FlowGuard(AgentComponent):
+class FlowGuard(LabelledSessions):
     """Labels the texts of sessions, and tells rules where the words of a call came from.
 
     Args:
@@ -48,8 +43,7 @@ class FlowGuard(AgentComponent):
         sinks: Mapping[str, str] = EMPTY,
         enabled: bool | None = None,
     ) -> None:
-        super().__init__(enabled=enabled)
-        self.settings = FlowSettings(
+        settings = FlowSettings(
             trusted_tools=tuple(trusted_tools),
             trusted_hosts=tuple(trusted_hosts),
             trusted_paths=tuple(trusted_paths),
@@ -57,30 +51,14 @@ class FlowGuard(AgentComponent):
             private_paths=tuple(private_paths),
             sinks=sinks,
         )
+        super().__init__(settings, enabled=enabled)
 
     def subscribe(self, host: Host) -> None:
-        """Label the messages on the bus of *host*, and offer the facts about calls."""
+        """Offer the facts about calls to the components on the bus of *host*."""
         super().subscribe(host)
         sources = host.bus.shared(FactSources)
         sources.facts.append(self)
         self._undo.callback(sources.facts.remove, self)
-        state = partial(self.state, shared=True)
-        self.sessions = LabelledSessions(host, self.settings, sources, state)
-        for mark, handler in self.sessions.handlers:
-            # Without the limits of `restrict`: the texts of every tool are in view.
-            self.add_handler(mark, handler, restricted=False)
-
-    async def release(self, scope: Scope, message_id: str, *, reason: str, by: str) -> Label:
-        """Trust the message of a session from now on; return its label.
-
-        The act is kept in the component's state and logged; see `releases`. Messages that were
-        made in view of it keep their labels. Raises `AppendError` for an unknown message.
-        """
-        return await self.sessions.release(scope, message_id, reason, by)
-
-    async def releases(self, scope: Scope) -> tuple[Release, ...]:
-        """Return the releases of messages in the session of *scope*, in order."""
-        return await self.sessions.releases(scope)
 
     async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
         """Return the facts of the call of *ctx*; None for a sender that it does not serve."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from toolbus.bus.dispatch.details import PartNote
-from toolbus.components.components import LATE
+from toolbus.components.call_facts import FactSources
+from toolbus.components.components import LATE, AgentComponent
 from toolbus.components.marks import Mark
 from toolbus.components.participants import ComponentHost
 from toolbus.components.state import replay_place
@@ -29,17 +30,15 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscriptions import HandlerOptions
-    from toolbus.components.call_facts import FactSources
     from toolbus.components.components import Host
-    from toolbus.components.state import State
-    from toolbus.events.catalogue import ModelRequest, RunStart, Scope, ToolCallOutcome
+    from toolbus.events.catalogue import Event, ModelRequest, RunStart, Scope, ToolCallOutcome
     from toolbus.flow.labels import Label
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import Message
 
 logger = logging.getLogger("toolbus")
 
-_LAST: HandlerOptions = {"priority": 3 * LATE}
+_LAST = 3 * LATE
 """Behind every other handler, so that the label is that of the final message."""
 
 HIDDEN = "texts that its host does not show"
@@ -60,37 +59,39 @@ class Release(NamedTuple):
     former: str
 
 
-class LabelledSessions:
-    """The views of the sessions of *host*, with labels by *settings* and facts from *sources*.
+class LabelledSessions(AgentComponent):
+    """Labels the messages of all sessions by *settings*, and keeps the views of the latest ones."""
 
-    *state* returns the state of a session with its releases and downloads. The handlers are not
-    methods of the component, because they need no ability of its host to change messages.
-    """
+    def __init__(self, settings: FlowSettings, *, enabled: bool | None = None) -> None:
+        super().__init__(enabled=enabled)
+        self.settings, self.views, self._lock = settings, SessionViews(), LoopLock()
 
-    def __init__(
-        self,
-        host: Host,
-        settings: FlowSettings,
-        sources: FactSources,
-        state: Callable[[Scope], State],
-    ) -> None:
-        self._host, self._state = host, state
-        self._labeller = MessageLabeller(settings, host, sources)
-        self.views, self._lock = SessionViews(), LoopLock()
+    def subscribe(self, host: Host) -> None:
+        """Label the messages on the bus of *host*, whatever the limits of `restrict`."""
+        super().subscribe(host)
+        sources = host.bus.shared(FactSources)
+        self._labeller = MessageLabeller(self.settings, host, sources)
         self._sees_all = isinstance(host, ComponentHost) and host.sees_every_message
-
-    @property
-    def handlers(self) -> list[tuple[Mark, Callable[..., Any]]]:
-        """The handlers of the component, with their marks."""
-        marks: list[tuple[Mark, Callable[..., Any]]] = [
-            (Mark(MESSAGE_APPEND_BEFORE, "guard", _LAST | {"incremental": True}), self.label),
-            (Mark(MESSAGE_APPEND_AFTER, "on", {"roles": "tool"}), self.note_refusal),
-            (Mark(TOOL_CALL_AFTER, "on", {}), self.note_outcome),
-        ]
+        labels: HandlerOptions = {"priority": _LAST, "incremental": True}
+        self._add(MESSAGE_APPEND_BEFORE, "guard", self.label_message, **labels)
+        self._add(MESSAGE_APPEND_AFTER, "on", self.note_refusal, roles="tool")
+        self._add(TOOL_CALL_AFTER, "on", self.note_outcome)
         if self._sees_all:
-            marks.append((Mark(RUN_BEFORE, "guard", {}), self.check_transcript))
-            marks.append((Mark(MODEL_CALL_BEFORE, "guard", _LAST), self.check_request))
-        return marks
+            self._add(RUN_BEFORE, "guard", self.check_transcript)
+            self._add(MODEL_CALL_BEFORE, "guard", self.check_request, priority=_LAST)
+
+    def _add(
+        self,
+        event: Event,
+        kind: Literal["on", "guard"],
+        handler: Callable[..., Any],
+        **options: Unpack[HandlerOptions],
+    ) -> None:
+        self.add_handler(Mark(event, kind, options), handler, restricted=False)
+
+    def forget_session(self, session_id: str) -> None:
+        """Forget the texts of a session: they are read again from the record."""
+        self.views.drop(session_id)
 
     async def view(self, scope: Scope) -> SessionView:
         """Return the view of the session of *scope*."""
@@ -103,7 +104,7 @@ class LabelledSessions:
                     self.views.put(scope.session_id, view)
         return view
 
-    async def label(self, ctx: EventContext[Message]) -> None:
+    async def label_message(self, ctx: EventContext[Message]) -> None:
         """Label a message in its final form, and note the label in the ledger."""
         if ctx.window is not None:
             ctx.window.release(ctx.window.text)
@@ -170,8 +171,12 @@ class LabelledSessions:
         else:
             view.add(message, UNSEEN, (message.text,))
 
-    async def release(self, scope: Scope, message_id: str, reason: str, by: str) -> Label:
-        """Trust a message from now on, and record that; return its label. Raises `AppendError`."""
+    async def release(self, scope: Scope, message_id: str, *, reason: str, by: str) -> Label:
+        """Trust the message of a session from now on; return its label.
+
+        The act is in the component's state and logged; see `releases`. Results that have
+        quoted the message keep their labels. Raises `AppendError` for an unknown message.
+        """
         view = await self.view(scope)
         text = view.find(message_id)
         if text is None or not (reason and by):
@@ -180,10 +185,10 @@ class LabelledSessions:
         act = {"by": by, "reason": reason, "former": text.label.text}
 
         def change(value: Any) -> Any:
-            kept = dict(value or {})
-            return {**kept, "released": {**kept.get("released", {}), message_id: act}}
+            stored = dict(value or {})
+            return {**stored, "released": {**stored.get("released", {}), message_id: act}}
 
-        await self._state(scope).update(change)
+        await self.state(scope, shared=True).update(change)
         logger.warning(
             "%s released message %r of session %r (%s): %s",
             *(by, message_id, scope.session_id, act["former"], reason),
@@ -193,28 +198,28 @@ class LabelledSessions:
         return text.label
 
     async def releases(self, scope: Scope) -> tuple[Release, ...]:
-        """Return the releases of messages in the session, in order."""
-        kept = await self._state(scope).read() or {}
+        """Return the releases of messages in the session of *scope*, in order."""
+        stored = await self.state(scope, shared=True).read() or {}
         return tuple(
             [
                 Release(message_id, act["by"], act["reason"], act["former"])
-                for message_id, act in kept.get("released", {}).items()
+                for message_id, act in stored.get("released", {}).items()
             ]
         )
 
     async def _keep_downloads(self, scope: Scope, root: RootFacts) -> None:
         def change(value: Any) -> Any:
-            kept = dict(value or {})
-            paths = sorted(root.downloads.union(kept.get("downloads", ())))
+            stored = dict(value or {})
+            paths = sorted(root.downloads.union(stored.get("downloads", ())))
             # Too many are one: then no file is trusted.
-            return {**kept, "downloads": paths if len(paths) <= _MOST_DOWNLOADS else ["/"]}
+            return {**stored, "downloads": paths if len(paths) <= _MOST_DOWNLOADS else ["/"]}
 
-        kept = await self._state(scope).update(change)
-        root.downloads = frozenset(kept["downloads"])
+        stored = await self.state(scope, shared=True).update(change)
+        root.downloads = frozenset(stored["downloads"])
 
     async def _opened(self, scope: Scope, former: dict[str, Label] | None = None) -> SessionView:
         """Return a new view of the session of *scope*, with the messages that it has already."""
-        host, above = self._host, None
+        host, above = self.host, None
         if scope.parent_session_id:
             above = self.views.get(scope.parent_session_id)
         task = None if above is None else above.label_before(scope.parent_call_id)
@@ -225,8 +230,8 @@ class LabelledSessions:
         if is_replay or not isinstance(host, ComponentHost):
             return view
         try:
-            kept = await self._state(scope).read() or {}
-            view.root.downloads |= frozenset(kept.get("downloads", ()))
+            stored = await self.state(scope, shared=True).read() or {}
+            view.root.downloads |= frozenset(stored.get("downloads", ()))
             messages, records = await host.recorded(scope.session_id)
             least = self.views.messages_before(scope.session_id)
             if len(messages) < least:
@@ -234,7 +239,7 @@ class LabelledSessions:
             recorded = RecordedLabels(records, former)
             for message in messages:
                 await self._add_recorded(message, view, scope, recorded, is_evicted=least > 0)
-            for message_id in kept.get("released", ()):
+            for message_id in stored.get("released", ()):
                 view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)

@@ -58,10 +58,10 @@ class Label(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The label as one line, for the ledger and for people."""
         trust = UNKNOWN if not self.is_known else _TRUSTED if self.is_trusted else UNTRUSTED
-        said = f"{self.speaker} {_word(self.name)}" if self.name else self.speaker
+        words = f"{self.speaker} {_word(self.name)}" if self.name else self.speaker
         if self.name and self.server:
-            said = f"{said} {_OF} {_word(self.server)}"
-        return _BETWEEN.join([trust, said, *map(_word, sorted(self.holds))])
+            words = f"{words} {_OF} {_word(self.server)}"
+        return _BETWEEN.join([trust, words, *map(_word, sorted(self.holds))])
 
 
 UNSEEN = Label(speaker="unknown", is_known=False)
@@ -71,14 +71,18 @@ UNSEEN = Label(speaker="unknown", is_known=False)
 def read_label(text: str) -> Label:
     """Return the label of a line; `UNSEEN` for a text that no label has."""
     trust, *others = text.split(_BETWEEN)
-    said = others[0].split(" ") if others else [""]
-    speaker = _SPEAKERS.get(said[0])
-    if trust not in {_TRUSTED, UNTRUSTED, UNKNOWN} or speaker is None or len(said) not in {1, 2, 4}:
+    words = others[0].split(" ") if others else [""]
+    speaker = _SPEAKERS.get(words[0])
+    if (
+        trust not in {_TRUSTED, UNTRUSTED, UNKNOWN}
+        or speaker is None
+        or len(words) not in {1, 2, 4}
+    ):
         return UNSEEN
     return Label(
         speaker=speaker,
-        name=unquote(said[1]) if len(said) > 1 else "",
-        server=unquote(said[3]) if len(said) > 3 else "",  # noqa: PLR2004 - "tool NAME of SERVER"
+        name=unquote(words[1]) if len(words) > 1 else "",
+        server=unquote(words[3]) if len(words) > 3 else "",  # noqa: PLR2004 - "tool NAME of SERVER"
         is_trusted=trust == _TRUSTED,
         is_known=trust != UNKNOWN,
         holds=frozenset(map(unquote, others[1:])),

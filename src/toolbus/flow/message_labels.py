@@ -83,11 +83,11 @@ class MessageLabeller:
     async def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
         view, call_id, response = new.view, message.tool_call_id, message.tool_response
         below = view.below.get(call_id)
-        own = None if new.scope.lineage else self._host.tools.get(message.tool_name)
-        if own is not None and own.delegates and call_id not in view.unanswered:
+        local = None if new.scope.lineage else self._host.tools.get(message.tool_name)
+        if local is not None and local.delegates and call_id not in view.unanswered:
             label = Label(speaker="agent", name=message.tool_name, is_trusted=True)
             return label.joined([below or new.noted or UNSEEN])
-        origin = await self._origin(message, new, own.spec if own and not new.tool else new.tool)
+        origin = await self._origin(message, new, local.spec if local and not new.tool else new.tool)
         may_have_run = view.unanswered.get(call_id)
         if may_have_run is not False:
             view.root.downloads |= origin.downloaded(self._settings)
@@ -109,8 +109,8 @@ class MessageLabeller:
     ) -> None:
         """Note the downloads of parallel *calls*, of which one may read the file of another."""
         for call in calls if len(calls) > 1 and self._sources.effects else ():
-            own = None if scope.lineage else self._host.tools.get(call.name)
-            effects = await self.effects_of(call, own.spec if own else None, scope)
+            local = None if scope.lineage else self._host.tools.get(call.name)
+            effects = await self.effects_of(call, local.spec if local else None, scope)
             origin = ResultOrigin(call.name, "", call.arguments, scope, effects=effects)
             view.root.downloads |= origin.downloaded(self._settings)
 

@@ -31,7 +31,7 @@ _MOST, _LONGEST = 200, 4_096
 _GAPS = dict.fromkeys(map(ord, "\"'`=;|&<>(){}[],\0"), " ")
 
 
-class Place(NamedTuple):
+class CallFolders(NamedTuple):
     """The absolute *folder* where relative paths of a call begin, and the *project* of rules.
 
     Each is "" if it is unknown, or shared by many people or projects.
@@ -41,7 +41,7 @@ class Place(NamedTuple):
     project: str
 
     @classmethod
-    def of(cls, scope: Scope) -> Place:
+    def of(cls, scope: Scope) -> CallFolders:
         """Return the place of the calls of *scope*."""
         folder = scope.folder or os.path.realpath(os.curdir)
         project = scope.project or os.path.realpath(folder)
@@ -79,17 +79,17 @@ class FlowSettings(Struct, frozen=True, kw_only=True):
         name = host.lower().rpartition("@")[2].partition(":")[0].rstrip(".")
         return any(fnmatchcase(name, pattern.lower()) for pattern in self.trusted_hosts)
 
-    def trusts_path(self, path: str, place: Place) -> bool:
+    def trusts_path(self, path: str, folders: CallFolders) -> bool:
         """Return whether the file *path*, absolute, is a trusted one."""
-        strange = DEPENDENCIES.intersection(_below(path, place.project).split("/"))
+        strange = DEPENDENCIES.intersection(_below(path, folders.project).split("/"))
         return bool(path) and any(
-            _covers(pattern, path, place) and strange <= {*pattern.split("/")}
+            _covers(pattern, path, folders) and strange <= {*pattern.split("/")}
             for pattern in self.trusted_paths
         )
 
-    def is_private(self, path: str, place: Place) -> bool:
+    def is_private(self, path: str, folders: CallFolders) -> bool:
         """Return whether the file *path*, absolute, is private."""
-        return bool(path) and any(_covers(each, path, place) for each in self.private_paths)
+        return bool(path) and any(_covers(each, path, folders) for each in self.private_paths)
 
 
 class ResultOrigin(NamedTuple):
@@ -126,10 +126,10 @@ class ResultOrigin(NamedTuple):
             return frozenset()
         if effects.hosts and all(map(settings.trusts_host, effects.hosts)):
             return frozenset()
-        place = Place.of(self.scope)
+        folders = CallFolders.of(self.scope)
         named = effects.writes or [word for word in self._words() if "://" not in word]
         # The folder of the call itself is no file.
-        return frozenset(map(place.absolute, named)) - {"", place.folder, place.project}
+        return frozenset(map(folders.absolute, named)) - {"", folders.folder, folders.project}
 
     def _is_trusted(self, settings: FlowSettings) -> bool:
         effects = self.effects
@@ -150,13 +150,13 @@ class ResultOrigin(NamedTuple):
         # A search through a folder names the files of its lines.
         if any(f"{folder}/" in self.text for folder in DEPENDENCIES) and any(map(_is_tree, reads)):
             return False
-        place = Place.of(self.scope)
-        return all(settings.trusts_path(place.absolute(_root(path)), place) for path in reads)
+        folders = CallFolders.of(self.scope)
+        return all(settings.trusts_path(folders.absolute(_root(path)), folders) for path in reads)
 
     def _reads_download(self) -> bool:
-        place = Place.of(self.scope)
+        folders = CallFolders.of(self.scope)
         reads = () if self.effects is None else self.effects.reads
-        paths = [place.absolute(_root(path)) for path in (*reads, *self._words())]
+        paths = [folders.absolute(_root(path)) for path in (*reads, *self._words())]
         return any(
             path == file or path.startswith(f"{file}/") or file.startswith(f"{path}/")
             for file in self.downloads
@@ -176,8 +176,10 @@ class ResultOrigin(NamedTuple):
             words = [word for word in words if any(name in word or name in base for name in names)]
         if not (words or reads):
             return False
-        place = Place.of(self.scope)
-        return any(settings.is_private(place.absolute(path), place) for path in (*reads, *words))
+        folders = CallFolders.of(self.scope)
+        return any(
+            settings.is_private(folders.absolute(path), folders) for path in (*reads, *words)
+        )
 
     def _words(self) -> list[str]:
         """Return the words of the arguments that may be paths, at most some hundred."""
@@ -212,13 +214,13 @@ def _name_in(pattern: str) -> str:
     return "" if set(name) & set("*?[") else name
 
 
-def _covers(pattern: str, path: str, place: Place) -> bool:
+def _covers(pattern: str, path: str, folders: CallFolders) -> bool:
     """Return whether *path* is a file, or below a folder, that *pattern* names."""
     pattern = os.path.expanduser(pattern).removeprefix("./")  # noqa: PTH111 - as text
     if not pattern.startswith("/"):
-        if not place.project:
+        if not folders.project:
             return False
-        pattern = f"{escape(place.project)}/{pattern}"
+        pattern = f"{escape(folders.project)}/{pattern}"
     whole = pattern.removesuffix("/**").removesuffix("/")
     return fnmatchcase(path, whole) or fnmatchcase(path, f"{whole}/*")
 
