@@ -13,7 +13,6 @@ from toolbus.components.participants import ComponentHost
 from toolbus.components.state import replay_place
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import (
-    MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
     RUN_BEFORE,
@@ -40,6 +39,7 @@ logger = logging.getLogger("toolbus")
 
 _LAST = 3 * LATE
 """Behind every other handler, so that the label is that of the final message."""
+_LABELS: HandlerOptions = {"priority": _LAST, "incremental": True}
 
 HIDDEN = "texts that its host does not show"
 _ADDED = "a message that was added to a request"
@@ -69,16 +69,29 @@ class LabelledSessions(AgentComponent):
     def subscribe(self, host: Host) -> None:
         """Label the messages on the bus of *host*, whatever the limits of `restrict`."""
         super().subscribe(host)
-        sources = host.bus.shared(FactSources)
-        self._labeller = MessageLabeller(self.settings, host, sources)
+        self._labeller = MessageLabeller(self.settings, host, host.bus.shared(FactSources))
         self._sees_all = isinstance(host, ComponentHost) and host.sees_every_message
-        labels: HandlerOptions = {"priority": _LAST, "incremental": True}
-        self._add(MESSAGE_APPEND_BEFORE, "guard", self.label_message, **labels)
-        self._add(MESSAGE_APPEND_AFTER, "on", self.note_refusal, roles="tool")
+        self._waits = False
         self._add(TOOL_CALL_AFTER, "on", self.note_outcome)
+        if not self._sees_all:
+            self._wait()
+            return
+        self._add(MESSAGE_APPEND_BEFORE, "guard", self.label_message, **_LABELS)
+        self._add(RUN_BEFORE, "guard", self.check_transcript)
+        self._add(MODEL_CALL_BEFORE, "guard", self.check_request, priority=_LAST)
+
+    def _wait(self) -> None:
+        # An async handler costs each append a task, so one is subscribed only if need be.
+        self._waits = True
+        self._add(MESSAGE_APPEND_BEFORE, "guard", self.label_with_effects, **_LABELS)
+
+    async def install(self, agent: Host) -> None:
+        """Open the session of *agent*."""
+        await super().install(agent)
         if self._sees_all:
-            self._add(RUN_BEFORE, "guard", self.check_transcript)
-            self._add(MODEL_CALL_BEFORE, "guard", self.check_request, priority=_LAST)
+            await self.view(agent.scope)
+            if self._labeller.awaits:
+                self._wait()
 
     def _add(
         self,
@@ -93,39 +106,58 @@ class LabelledSessions(AgentComponent):
         """Forget the texts of a session: they are read again from the record."""
         self.views.drop(session_id)
 
-    async def view(self, scope: Scope) -> SessionView:
-        """Return the view of the session of *scope*."""
+    async def view(self, scope: Scope, *, is_new: bool = False) -> SessionView:
+        """Return the view of the session of *scope*; nothing was appended to one that *is_new*."""
         view = self.views.get(scope.session_id)
         if view is None:
             async with self._lock.current():
                 view = self.views.get(scope.session_id)
                 if view is None:
-                    view = await self._opened(scope)
+                    view = await self._opened(scope, is_new=is_new)
                     self.views.put(scope.session_id, view)
         return view
 
-    async def label_message(self, ctx: EventContext[Message]) -> None:
+    def label_message(self, ctx: EventContext[Message]) -> None:
         """Label a message in its final form, and note the label in the ledger."""
         if ctx.window is not None:
             ctx.window.release(ctx.window.text)
+        elif not self._waits:
+            view, label = self.views.get(ctx.scope.session_id), UNSEEN
+            if view is not None:  # Else it is read from the record later, with this label.
+                label = self._add_label(ctx, view)
+            ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
+
+    async def label_with_effects(self, ctx: EventContext[Message]) -> None:
+        """Do as `label_message`, after a component has read the effects of the call."""
+        if ctx.window is not None:
+            ctx.window.release(ctx.window.text)
             return
-        message, scope = ctx.value, ctx.scope
-        view = await self.view(scope)
-        if isinstance(message, ToolMessage) and not view.texts:
-            # Its call was made in a part of the session that is not known.
-            view.add_unseen(HIDDEN)
-        new = NextMessage(message, texts_of(message), view, scope, ctx.tool)
+        view = await self.view(ctx.scope)
         downloads = view.root.downloads
         try:
-            label = await self._labeller.label(new)
+            new = await self._labeller.with_effects(_next_message(ctx, view))
+            label = self._add_label(ctx, view, new)
             if view.root.downloads != downloads:
-                await self._keep_downloads(scope, view.root)
-        except Exception as error:  # noqa: BLE001 - no error trusts a text
-            logger.warning("message %r has no label: %s", message.id, type(error).__name__)
-            label = UNSEEN
-        view.add(message, label, new.texts)
-        self._tell_above(scope, view)
+                await self._keep_downloads(ctx.scope, view.root)
+        except Exception as failure:  # noqa: BLE001 - no error trusts a text
+            label = _unseen(ctx.value, view, failure)
         ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
+
+    def _add_label(
+        self, ctx: EventContext[Message], view: SessionView, new: NextMessage | None = None
+    ) -> Label:
+        """Add the message of *ctx* to *view*, and return its label."""
+        if isinstance(ctx.value, ToolMessage) and not view.texts:
+            # Its call was made in a part of the session that is not known.
+            view.add_unseen(HIDDEN)
+        try:
+            new = new or _next_message(ctx, view)
+            label = self._labeller.label(new)
+            view.add(ctx.value, label, new.texts)
+        except Exception as failure:  # noqa: BLE001 - as above
+            label = _unseen(ctx.value, view, failure)
+        self._tell_above(ctx.scope, view)
+        return label
 
     def _tell_above(self, scope: Scope, view: SessionView) -> None:
         """Tell the session above the label of a text that the sub-agent of *scope* makes."""
@@ -136,8 +168,9 @@ class LabelledSessions(AgentComponent):
 
     async def check_transcript(self, ctx: EventContext[RunStart]) -> None:
         """Read a session again to which another process has appended messages."""
-        view = await self.view(ctx.scope)
-        if all(view.has(message.id) for message in ctx.original.messages):
+        messages = ctx.original.messages
+        view = await self.view(ctx.scope, is_new=not messages)
+        if all(view.has(message.id) for message in messages):
             return
         former = {text.message_id: text.label for text in view.texts}
         async with self._lock.current():
@@ -146,11 +179,17 @@ class LabelledSessions(AgentComponent):
             reopened.unanswered |= view.unanswered
             self.views.put(ctx.scope.session_id, reopened)
 
-    async def check_request(self, ctx: EventContext[ModelRequest]) -> None:
-        """Add the messages of a request that no append showed: a handler has added them."""
-        view = await self.view(ctx.scope)
-        for message in ctx.value.messages:
-            if not view.has(message.id):
+    def check_request(self, ctx: EventContext[ModelRequest]) -> None:
+        """Add the messages of a request that had no label: denials, and those of handlers."""
+        view = self.views.get(ctx.scope.session_id)
+        for message in ctx.value.messages if view is not None else ():
+            if view is None or view.has(message.id):
+                continue
+            response = message.tool_response if isinstance(message, ToolMessage) else None
+            if response and response.is_error and response.error_type in _REFUSALS:
+                # A guard has refused the result before this component saw it.
+                view.add(message, SYSTEM, ())
+            else:
                 view.add_unseen(_ADDED, message.id, (message.text,))
 
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
@@ -159,17 +198,6 @@ class LabelledSessions(AgentComponent):
         view = None if may_have_run is None else self.views.get(ctx.scope.session_id)
         if view is not None and may_have_run is not None:
             view.unanswered[ctx.value.requested.id] = may_have_run
-
-    def note_refusal(self, ctx: EventContext[Message]) -> None:
-        """Note the denial in place of a result that a guard refused, and no label was made for."""
-        message, view = ctx.value, self.views.get(ctx.scope.session_id)
-        response = message.tool_response if isinstance(message, ToolMessage) else None
-        if view is None or response is None or view.has(message.id):
-            return
-        if response.is_error and response.error_type in _REFUSALS:
-            view.add(message, SYSTEM, ())
-        else:
-            view.add(message, UNSEEN, (message.text,))
 
     async def release(self, scope: Scope, message_id: str, *, reason: str, by: str) -> Label:
         """Trust the message of a session from now on; return its label.
@@ -217,7 +245,9 @@ class LabelledSessions(AgentComponent):
         stored = await self.state(scope, shared=True).update(change)
         root.downloads = frozenset(stored["downloads"])
 
-    async def _opened(self, scope: Scope, former: dict[str, Label] | None = None) -> SessionView:
+    async def _opened(
+        self, scope: Scope, former: dict[str, Label] | None = None, *, is_new: bool = False
+    ) -> SessionView:
         """Return a new view of the session of *scope*, with the messages that it has already."""
         host, above = self.host, None
         if scope.parent_session_id:
@@ -234,7 +264,9 @@ class LabelledSessions(AgentComponent):
             view.root.downloads |= frozenset(stored.get("downloads", ()))
             messages, records = await host.recorded(scope.session_id)
             least = self.views.messages_before(scope.session_id)
-            if len(messages) < least:
+            if len(messages) < least or not (
+                messages or is_new or scope.session_id == host.scope.session_id
+            ):
                 view.add_unseen(HIDDEN)
             recorded = RecordedLabels(records, former)
             for message in messages:
@@ -258,12 +290,21 @@ class LabelledSessions(AgentComponent):
         noted, texts = recorded.labels.get(message.id), texts_of(message)
         if isinstance(message, ToolMessage) and message.tool_call_id in recorded.refused_calls:
             view.unanswered[message.tool_call_id] = False
-        if noted is None and message.id in recorded.refused_messages:
-            label = SYSTEM
-        else:
-            label = await self._labeller.label(
-                NextMessage(message, texts, view, scope, None, noted)
-            )
+        label = SYSTEM
+        if noted is not None or message.id not in recorded.refused_messages:
+            new = NextMessage(message, texts, view, scope, None, noted)
+            label = self._labeller.label(await self._labeller.with_effects(new))
         if is_evicted and noted is None:
             label = label.joined([UNSEEN])
         view.add(message, label, texts)
+
+
+def _next_message(ctx: EventContext[Message], view: SessionView) -> NextMessage:
+    return NextMessage(ctx.value, texts_of(ctx.value), view, ctx.scope, ctx.tool)
+
+
+def _unseen(message: Message, view: SessionView, error: Exception) -> Label:
+    """Add *message* to *view* without any trust, because its label failed with *error*."""
+    logger.warning("message %r has no label: %s", message.id, type(error).__name__)
+    view.add(message, UNSEEN, (message.text,))
+    return UNSEEN

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from toolbus.components.call_facts import CallEffects
 from toolbus.flow.decoded_texts import readings_of
 from toolbus.flow.labels import UNSEEN, Label
 from toolbus.flow.quotes import find_quotes
 from toolbus.flow.sources import ResultOrigin
-from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.redaction.placeholders import kinds_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.components.call_facts import CallEffects, FactSources
+    from toolbus.components.call_facts import FactSources
     from toolbus.components.components import Host
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.flow.session_views import LabelledText, SessionView
@@ -28,14 +27,13 @@ if TYPE_CHECKING:
 
 _PERSON = Label(speaker="person", is_trusted=True)
 SYSTEM = Label(speaker="system", is_trusted=True)
-_LONG = 100_000
-"""Characters of a result that is searched for quotes in a thread."""
 
 
 class NextMessage(NamedTuple):
     """The next *message* in *view*, with its *texts* for the model, and the spec of its *tool*.
 
-    It has a label already if it was *noted* in the ledger.
+    *effects* are those of the call of a result. It has a label already if it was *noted* in the
+    ledger.
     """
 
     message: Message
@@ -44,6 +42,7 @@ class NextMessage(NamedTuple):
     scope: Scope
     tool: ToolSpec | None = None
     noted: Label | None = None
+    effects: CallEffects | None = None
 
 
 class MessageLabeller:
@@ -52,22 +51,39 @@ class MessageLabeller:
     def __init__(self, settings: FlowSettings, host: Host, sources: FactSources) -> None:
         self._settings, self._host, self._sources = settings, host, sources
 
-    async def label(self, new: NextMessage) -> Label:
+    @property
+    def awaits(self) -> bool:
+        """Whether a component reads the effects of calls."""
+        return bool(self._sources.effects)
+
+    async def with_effects(self, new: NextMessage) -> NextMessage:
+        """Return *new* with the effects of the call that it answers, and note those of its own."""
+        message = new.message
+        if isinstance(message, ToolMessage):
+            call = _answered_call(message)
+            return new if call is None else new._replace(effects=await self._effects_of(call, new))
+        if isinstance(message, AssistantMessage) and len(message.tool_calls) > 1:
+            # Of parallel calls one may read the file that another one downloads.
+            for call in message.tool_calls:
+                origin = self._origin(call, new._replace(effects=await self._effects_of(call, new)))
+                new.view.root.downloads |= origin.downloaded(self._settings)
+        return new
+
+    def label(self, new: NextMessage) -> Label:
         """Return the label of *new*, joined with the noted one; note the downloads of its call."""
-        message, view = new.message, new.view
+        message = new.message
         if isinstance(message, AssistantMessage):
-            label = view.label
-            await self._note_parallel_downloads(message.tool_calls, view, new.scope)
+            label = new.view.label
         elif isinstance(message, ToolMessage):
-            label = await self._of_result(message, new)
+            label = self._of_result(message, new)
         else:
-            label = await self._of_prompt(new)
+            label = self._of_prompt(new)
         kinds = frozenset([kind for text in new.texts for kind, _ in kinds_in(text)])
         if not kinds <= label.holds:
             label = replace(label, holds=label.holds | kinds)
         return label if new.noted is None else label.joined([new.noted])
 
-    async def _of_prompt(self, new: NextMessage) -> Label:
+    def _of_prompt(self, new: NextMessage) -> Label:
         view, scope = new.view, new.scope
         if new.message.role == "user" and scope.lineage:
             label = Label(speaker="agent", name=scope.lineage[-1], is_trusted=True)
@@ -77,98 +93,93 @@ class MessageLabeller:
             return label.joined([view.label])
         # In the middle of a run it is a program's, which may have had it from a tool.
         if new.noted is None and (scope.turn or view.follows_result):
-            return await self._with_quotes(label, new.texts, view)
+            return _with_quotes(label, new.texts, view)
         return label
 
-    async def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
+    def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
         view, call_id, response = new.view, message.tool_call_id, message.tool_response
-        below = view.below.get(call_id)
-        local = None if new.scope.lineage else self._host.tools.get(message.tool_name)
-        if local is not None and local.delegates and call_id not in view.unanswered:
+        below, may_have_run = view.below.get(call_id), view.unanswered.get(call_id)
+        if may_have_run is None and self._delegates(message.tool_name, new.scope):
             label = Label(speaker="agent", name=message.tool_name, is_trusted=True)
             return label.joined([below or new.noted or UNSEEN])
-        origin = await self._origin(message, new, local.spec if local and not new.tool else new.tool)
-        may_have_run = view.unanswered.get(call_id)
-        if may_have_run is not False:
+        call = _answered_call(message) or ToolCall(id=call_id, name=message.tool_name)
+        origin = self._origin(call, new)
+        if may_have_run is not False and new.effects is not None:
             view.root.downloads |= origin.downloaded(self._settings)
+        label = SYSTEM
         if may_have_run is None or not (response is None or response.is_error):
             label = origin.label(self._settings)
-            if label.is_trusted and new.noted is None:
-                encoded = [
-                    text
-                    for text in map(str, origin.arguments.values())
-                    if view.doubts(label) and _is_encoded(text)
-                ]
-                label = await self._with_quotes(label, (*new.texts, *encoded), view)
-        else:
-            label = SYSTEM
+        if label.is_trusted and label is not SYSTEM and new.noted is None and view.doubts(label):
+            encoded = [text for text in map(str, call.arguments.values()) if _is_encoded(text)]
+            label = _with_quotes(label, (*new.texts, *encoded), view)
         return label if below is None else label.joined([below])
 
-    async def _note_parallel_downloads(
-        self, calls: Sequence[ToolCall], view: SessionView, scope: Scope
-    ) -> None:
-        """Note the downloads of parallel *calls*, of which one may read the file of another."""
-        for call in calls if len(calls) > 1 and self._sources.effects else ():
-            local = None if scope.lineage else self._host.tools.get(call.name)
-            effects = await self.effects_of(call, local.spec if local else None, scope)
-            origin = ResultOrigin(call.name, "", call.arguments, scope, effects=effects)
-            view.root.downloads |= origin.downloaded(self._settings)
+    def _delegates(self, tool_name: str, scope: Scope) -> bool:
+        # The host knows the sub-agents of its agent, but not the agents below them.
+        tool = None if scope.lineage else self._host.tools.get(tool_name)
+        return tool is not None and tool.delegates
 
-    async def _origin(
-        self, message: ToolMessage, new: NextMessage, spec: ToolSpec | None
-    ) -> ResultOrigin:
-        scope, response, effects = new.scope, message.tool_response, None
-        arguments: Any = None if response is None else response.parameters
-        if arguments is not None and self._sources.effects:
-            call = ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=arguments)
-            effects = await self.effects_of(call, spec, scope)
-        pins = self._sources.pins
-        is_closed = (
-            bool(pins)
-            and spec is not None
-            and spec.annotations.get("openWorldHint") is False
-            and any(each.is_pinned(spec, scope) for each in pins)
-        )
+    def _origin(self, call: ToolCall, new: NextMessage) -> ResultOrigin:
+        scope, tools = new.scope, self._host.tools
         return ResultOrigin(
-            name=message.tool_name,
-            server="" if scope.lineage else self._host.tools.source_of(message.tool_name) or "",
-            arguments=EMPTY if arguments is None else arguments,
+            name=call.name,
+            server="" if scope.lineage else tools.source_of(call.name) or "",
+            arguments=call.arguments,
             scope=scope,
             text=new.texts[0],
-            effects=effects,
-            is_closed=is_closed,
+            effects=new.effects,
+            is_closed=bool(self._sources.pins) and self._is_closed(call.name, new),
             downloads=new.view.root.downloads,
         )
 
-    async def effects_of(
-        self, call: ToolCall, spec: ToolSpec | None, scope: Scope
-    ) -> CallEffects | None:
-        """Return the effects of *call* as the components read them; None without one."""
-        all_effects = [
-            effects
-            for reader in self._sources.effects
-            if (effects := await reader.effects_of(call, spec, scope)) is not None
-        ]
-        if len(all_effects) < 2:  # noqa: PLR2004 - as nearly always
-            return all_effects[0] if all_effects else None
-        first = all_effects[0]
-        return first._replace(
-            does=frozenset[str]().union(*[each.does for each in all_effects]),
-            hosts=tuple([host for each in all_effects for host in each.hosts]),
-            reads=tuple([path for each in all_effects for path in each.reads]),
-            writes=tuple([path for each in all_effects for path in each.writes]),
-            is_known=all(each.is_known for each in all_effects),
-        )
+    def _is_closed(self, tool_name: str, new: NextMessage) -> bool:
+        """Return whether the tool equals its pin, by which it reaches no open world."""
+        spec = self._spec(tool_name, new)
+        if spec is None or spec.annotations.get("openWorldHint") is not False:
+            return False
+        return any(pins.is_pinned(spec, new.scope) for pins in self._sources.pins)
 
-    async def _with_quotes(self, label: Label, texts: Sequence[str], view: SessionView) -> Label:
-        """Return *label* joined with those of the texts in view that *texts* quote."""
-        doubtful = view.doubts(label)
-        if not doubtful:
-            return label
-        others = [text for text in view.sources if text not in doubtful]
-        if sum(map(len, texts)) > _LONG:
-            return await asyncio.to_thread(_join_quoted, label, texts, doubtful, others)
-        return _join_quoted(label, texts, doubtful, others)
+    def _spec(self, tool_name: str, new: NextMessage) -> ToolSpec | None:
+        if new.tool is not None or new.scope.lineage:
+            return new.tool
+        tool = self._host.tools.get(tool_name)
+        return None if tool is None else tool.spec
+
+    async def _effects_of(self, call: ToolCall, new: NextMessage) -> CallEffects | None:
+        """Return the effects of *call* as all components read them; None without one."""
+        spec = self._spec(call.name, new)
+        effects: CallEffects | None = None
+        for reader in self._sources.effects:
+            read = await reader.effects_of(call, spec, new.scope)
+            if read is None or effects is None:
+                effects = read or effects
+                continue
+            effects = CallEffects(
+                does=effects.does | read.does,
+                hosts=effects.hosts + read.hosts,
+                reads=effects.reads + read.reads,
+                is_known=effects.is_known and read.is_known,
+                writes=effects.writes + read.writes,
+            )
+        return effects
+
+
+def _answered_call(message: ToolMessage) -> ToolCall | None:
+    """Return the call of a result as its tool got it, None if that is not recorded."""
+    response = message.tool_response
+    if response is None or response.parameters is None:
+        return None
+    call_id, name = message.tool_call_id, message.tool_name
+    return ToolCall(id=call_id, name=name, arguments=response.parameters)
+
+
+def _with_quotes(label: Label, texts: Sequence[str], view: SessionView) -> Label:
+    """Return *label* joined with those of the texts in view that *texts* quote."""
+    doubtful = view.doubts(label)
+    if not doubtful:
+        return label
+    others = [text for text in view.sources if text not in doubtful]
+    return _join_quoted(label, texts, doubtful, others)
 
 
 def _join_quoted(
