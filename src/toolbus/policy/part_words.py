@@ -120,16 +120,22 @@ def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
     waiting: list[tuple[str, Any]] = [("", arguments)]
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, Mapping):
-            start = f"{path}." if path else ""
-            waiting += [(f"{start}{key}", each) for key, each in value.items()]
-            waiting += [(path, key) for key in value] if path else []
-        elif isinstance(value, list | tuple):
-            waiting += [(path, each) for each in reversed(value)]
+        if isinstance(value, Mapping | list | tuple):
+            waiting += _members(path, value)
         elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:
             is_listed = path in texts or len(texts) < _MOST_NAMES
             texts.setdefault(path if is_listed else "", []).append(str(value))
     return {path: "\n".join(each) for path, each in texts.items()}
+
+
+def _members(path: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the members of *value*, in reverse, and the keys of a table inside, with paths."""
+    if not isinstance(value, Mapping):
+        return [(path, each) for each in reversed(value)]
+    if not path:
+        return list(value.items())
+    keys = [(path, key) for key in value]
+    return [*keys, *[(f"{path}.{key}", each) for key, each in value.items()]]
 
 
 def _part_texts(part: CallPart) -> Iterator[str]:

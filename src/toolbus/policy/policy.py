@@ -59,9 +59,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.components.call_facts import FactSources
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.errors import RegistrationError
@@ -80,17 +81,21 @@ from toolbus.policy.rules.verdict_texts import (
     question_text,
     refusal_text,
 )
+from toolbus.policy.shared_facts import OriginReader, describe_effects
 from toolbus.policy.skipped_prompts import needs_no_prompt
-from toolbus.policy.word_origins import OriginReader
 from toolbus.toml.config_source import config_source
 
 if TYPE_CHECKING:
+    from toolbus.components.call_facts import CallEffects, CallFacts
+    from toolbus.components.components import Host
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import Message, ToolMessage
+    from toolbus.policy.facts import CallReading
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.records import CallVerdict, PolicyRules
 
 
+T = TypeVar("T")
 _USUAL = {"default": "ask", "project": FROM_FILE}
 """The non-empty settings of a policy that comes from a file."""
 
@@ -186,6 +191,13 @@ class Policy(AgentComponent):
         judges = self._fixed if self._file is None else self._file.latest
         return judges if isinstance(judges, UnusablePolicy) else judges.first.rules
 
+    def subscribe(self, host: Host) -> None:
+        """Offer the effects of calls to the components on the bus of *host*."""
+        super().subscribe(host)
+        readers = host.bus.shared(FactSources).effects
+        readers.append(self)
+        self._undo.callback(readers.remove, self)
+
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
         """Judge a call in its final form."""
@@ -243,14 +255,37 @@ class Policy(AgentComponent):
             return []
         return [verdict for _, verdict in await self._judged(active, ctx)]
 
+    async def effects_of(
+        self, call: ToolCall, tool: ToolSpec | None, scope: Scope
+    ) -> CallEffects | None:
+        """Return the effects of *call*, None for a sender or a tool that it does not judge."""
+        sender = "" if self.host is None else self.host.scope.agent_id
+        active = self._active_judges(scope)
+        is_judged = self.enabled and self.selector.matches(call.name) and not active.refusal
+        if not is_judged or sender not in {"", scope.agent_id, *scope.lineage}:
+            return None
+        ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope, tool=tool)
+        return describe_effects(await self._examined(active, ctx, lambda _, reading: reading))
+
     async def _judged(
         self, active: _SessionJudges, ctx: EventContext[ToolCall]
     ) -> list[tuple[CallJudge, CallVerdict]]:
         """Return each judge with its verdict on the call of *ctx*, ignoring limits."""
-        call, tool, scope = ctx.value, ctx.tool, ctx.scope
         origins = None
         if active.needs_origins and self.host is not None:
             origins = await self._origins.read(self.host.bus, ctx)
+        judgements = await self._examined(active, ctx, CallJudge.judge, origins)
+        return list(zip(active.judges, judgements, strict=True))
+
+    async def _examined(
+        self,
+        active: _SessionJudges,
+        ctx: EventContext[ToolCall],
+        examine: Callable[[CallJudge, CallReading], T],
+        origins: CallFacts | None = None,
+    ) -> list[T]:
+        """Return the results of *examine* for each judge and its reading of the call of *ctx*."""
+        call, tool, scope = ctx.value, ctx.tool, ctx.scope
         kept_in = None
         if active.keeps_folder(call.name):
             record = SessionRecord(await self.state(scope, shared=True).read())
@@ -258,18 +293,15 @@ class Policy(AgentComponent):
         readers = [CallReader(judge.rules, self._memory) for judge in active.judges]
         folders = [self._folder_of(judge.rules, call.name, scope) for judge in active.judges]
 
-        def judged() -> list[tuple[CallJudge, CallVerdict]]:
+        def examined() -> list[T]:
             return [
-                (
-                    judge,
-                    judge.judge(reader.facts(call, tool, scope, folder, kept_in, origins=origins)),
-                )
+                examine(judge, reader.facts(call, tool, scope, folder, kept_in, origins=origins))
                 for judge, reader, folder in zip(active.judges, readers, folders, strict=True)
             ]
 
         # Starting shfmt or walking folders would block the event loop.
         is_quick = all(reader.is_quick(call, tool) for reader in readers)
-        return judged() if is_quick else await asyncio.to_thread(judged)
+        return examined() if is_quick else await asyncio.to_thread(examined)
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:

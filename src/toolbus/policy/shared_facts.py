@@ -1,4 +1,4 @@
-"""The facts of other components about the origin of a call's words, joined for all rules."""
+"""Facts that components share: the origin of a call's words for rules, its effects for others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import logging
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from toolbus.components.call_facts import FactSources
+from toolbus.components.call_facts import CallEffects, FactSources
+from toolbus.policy.commands import CHANGES, PathUse, Word
+from toolbus.policy.paths.hosts import read_word
+from toolbus.policy.paths.targets import find_targets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import CallFacts, QuotedPiece
     from toolbus.messages.records import ToolCall
+    from toolbus.policy.facts import CallPart, CallReading
+    from toolbus.policy.paths.targets import Targets
 
 logger = logging.getLogger("toolbus")
 
@@ -67,3 +72,29 @@ class OriginReader:
                 ' ask; add the component `use = "flow"`'
             )
         return None
+
+
+def describe_effects(readings: Sequence[CallReading]) -> CallEffects:
+    """Return the effects of a call; each version of the rules has its own reading of the call."""
+    parts = [part for reading in readings for part in reading.parts]
+    hosts = [read_word(word) for part in parts for word in part.hosts]
+    targets = [target for reading in readings for target in _read_targets(reading)]
+    is_certain = not any(each.doubt for each in hosts) and not any(each.doubt for each in targets)
+    return CallEffects(
+        frozenset().union(*[reading.effects for reading in readings]),
+        tuple(dict.fromkeys([name for each in hosts for name in each.hosts])),
+        tuple(dict.fromkeys([path.path for each in targets for path in each.paths])),
+        is_known=is_certain and not any(part.unknown for part in parts),
+    )
+
+
+def _read_targets(reading: CallReading) -> list[Targets]:
+    """Return the files that a call reads."""
+    uses = [use for part in reading.parts for use in _read_files(part)]
+    return [find_targets(use, reading.resolver) for use in uses]
+
+
+def _read_files(part: CallPart) -> list[PathUse]:
+    """Return the files that *part* reads; a command that names none may read its folder."""
+    uses = [use for use in part.paths if use.kind not in CHANGES]
+    return uses if uses or part.is_tool else [PathUse(Word("."), "read-tree", part.folder)]
