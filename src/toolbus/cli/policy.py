@@ -25,6 +25,7 @@ from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.projects import process_folder, project_at
 from toolbus.policy.rules.policy_file import PolicyFile, read_policy
+from toolbus.policy.shared_facts import StatedFacts
 from toolbus.policy.tools import explanation, verdict_tables
 from toolbus.policy.tools.diagnostics import Diagnostic, check_policy
 from toolbus.settings.files import reason_of
@@ -261,7 +262,9 @@ async def _specs(parsed: argparse.Namespace) -> list[ToolSpec]:
 def _explain(parsed: argparse.Namespace, output: Output) -> int:
     rules, folder = _rules_in(parsed.file, parsed.folder)
     reader = CallReader(rules, LineCache())
-    facts = reader.facts(_call(parsed), None, Scope(agent_id=parsed.agent), folder)
+    facts = reader.facts(
+        _call(parsed), None, Scope(agent_id=parsed.agent), folder, origins=StatedFacts()
+    )
     explained = explanation.explain(rules, facts)
     if parsed.json:
         print_json(output, explained)
@@ -306,6 +309,8 @@ def _show_explanation(explained: Explanation, screen: Screen) -> None:
     where = explained.folder or "an unknown folder"
     text = f"{explained.verdict}  {explained.tool} in {where}"
     screen.whole(text, style=_STYLES[explained.verdict])
+    if explained.in_view:
+        screen.whole(explained.in_view, style="dim")
     _show_project(explained.project, explained.path_warning, screen)
 
 

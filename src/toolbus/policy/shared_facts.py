@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.components.call_facts import CallEffects, FactSources
+from toolbus.components.call_facts import CallEffects, FactSources, QuotedPiece
+from toolbus.messages.immutable import EMPTY
 from toolbus.policy.commands import CHANGES, PathUse, Word
 from toolbus.policy.paths.hosts import read_word
 from toolbus.policy.paths.targets import find_targets
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.call_facts import CallFacts, QuotedPiece
+    from toolbus.components.call_facts import CallFacts
     from toolbus.messages.records import ToolCall
     from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.paths.targets import Targets
@@ -52,6 +53,40 @@ class JoinedFacts:
     def is_named(self, address: str) -> bool:
         """Return whether every source knows that a person named *address*."""
         return all(each.is_named(address) for each in self._sources)
+
+
+class StatedFacts(NamedTuple):
+    """Facts stated by a person: the words of *views* and *values*, by label and by kind.
+
+    *named* addresses are hosts with all below them, or recipients.
+    """
+
+    views: Mapping[Any, Sequence[str]] = EMPTY
+    values: Mapping[Any, Sequence[str]] = EMPTY
+    named: Sequence[str] = ()
+
+    @property
+    def in_view(self) -> Mapping[str, str]:
+        """The labels of the texts in view, each with its source."""
+        return dict.fromkeys(self.views, "a text in view")
+
+    def quoted(self, text: str) -> Sequence[QuotedPiece]:
+        """Return the stated words that *text* has."""
+        return [
+            QuotedPiece(each, "a text in view", frozenset({label}))
+            for label, texts in self.views.items()
+            for each in texts
+            if each in text
+        ]
+
+    def carried(self, text: str) -> Mapping[str, str]:
+        """Return the kinds of the stated values that *text* has."""
+        kinds = [kind for kind, texts in self.values.items() if any(map(text.__contains__, texts))]
+        return dict.fromkeys(kinds, "")
+
+    def is_named(self, address: str) -> bool:
+        """Return whether *address* is stated."""
+        return any(address == each or address.endswith(f".{each}") for each in self.named)
 
 
 class OriginReader:

