@@ -21,6 +21,7 @@ from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_table
+from toolbus.policy.shared_facts import StatedFacts
 from toolbus.policy.shell import command_reader, syntax
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _judged(count: int, line: str, text_of: Callable[[str], str], name: str) -> 
 
     def verdict() -> object:
         call = ToolCall(id="c", name="shell", arguments={"command": text_of(line)})
-        return judge.judge(reader.facts(call, None, Scope(), folder))
+        return judge.judge(reader.facts(call, None, Scope(), folder, origins=StatedFacts()))
 
     return Contender(name, "verdict()", {"verdict": verdict})
 

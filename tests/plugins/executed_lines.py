@@ -15,6 +15,7 @@ from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_policy
+from toolbus.policy.shared_facts import StatedFacts
 
 RECORDED = Path(__file__).parents[1] / "data/policy/changing_lines.jsonl"
 """Lines that changed something in a jail, with the first of their changes."""
@@ -53,7 +54,9 @@ class ReadingJudge:
         call = ToolCall(id="1", name="shell", arguments={"command": line})
         persons, os.environ["HOME"] = os.environ["HOME"], str(self._home)
         try:
-            facts = self._reader.facts(call, None, Scope(), str(self._home / "shop"))
+            facts = self._reader.facts(
+                call, None, Scope(), str(self._home / "shop"), origins=StatedFacts()
+            )
             return self._judge.judge(facts).verdict == "allow"
         finally:
             os.environ["HOME"] = persons

@@ -10,6 +10,7 @@ from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_policy, read_table
 from toolbus.policy.rules.tables import NO_TOOL_FACTS
+from toolbus.policy.shared_facts import StatedFacts
 from toolbus.toml.values import MisfitError
 
 
@@ -25,7 +26,9 @@ def verdict(tmp_path):
 
     def of(tool, **arguments):
         call = ToolCall(id="1", name=tool, arguments=arguments)
-        return judge.judge(reader.facts(call, None, Scope(), str(tmp_path))).verdict
+        return judge.judge(
+            reader.facts(call, None, Scope(), str(tmp_path), origins=StatedFacts())
+        ).verdict
 
     return of
 

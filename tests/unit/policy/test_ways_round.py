@@ -9,6 +9,7 @@ from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reader import CallReader, LineCache
 from toolbus.policy.rules.judge import CallJudge
 from toolbus.policy.rules.policy_file import read_policy
+from toolbus.policy.shared_facts import StatedFacts
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def verdict(project, line):
     rules = read_policy(project / "policy.toml")
     reader = CallReader(rules, LineCache())
     call = ToolCall(id="1", name="shell", arguments={"command": line})
-    facts = reader.facts(call, None, Scope(), str(project))
+    facts = reader.facts(call, None, Scope(), str(project), origins=StatedFacts())
     return CallJudge(rules).judge(facts).verdict
 
 
