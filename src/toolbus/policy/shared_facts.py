@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import chain
+from posixpath import isdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.components.call_facts import CallEffects, FactSources, QuotedPiece
@@ -13,13 +14,13 @@ from toolbus.policy.paths.hosts import read_word
 from toolbus.policy.paths.targets import find_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import CallFacts
     from toolbus.messages.records import ToolCall
-    from toolbus.policy.facts import CallPart, CallReading
+    from toolbus.policy.facts import CallReading
     from toolbus.policy.paths.targets import Targets
 
 logger = logging.getLogger("toolbus")
@@ -113,23 +114,32 @@ def describe_effects(readings: Sequence[CallReading]) -> CallEffects:
     """Return the effects of a call; each version of the rules has its own reading of the call."""
     parts = [part for reading in readings for part in reading.parts]
     hosts = [read_word(word) for part in parts for word in part.hosts]
-    targets = [target for reading in readings for target in _read_targets(reading)]
-    is_certain = not any(each.doubt for each in hosts) and not any(each.doubt for each in targets)
+    files = [(use, find_targets(use, each.resolver)) for each in readings for use in _files(each)]
+    doubts = [*[each.doubt for each in hosts], *[targets.doubt for _, targets in files]]
     return CallEffects(
         frozenset().union(*[reading.effects for reading in readings]),
         tuple(dict.fromkeys([name for each in hosts for name in each.hosts])),
-        tuple(dict.fromkeys([path.path for each in targets for path in each.paths])),
-        is_known=is_certain and not any(part.unknown for part in parts),
+        _names([each for each in files if each[0].kind not in CHANGES]),
+        is_known=not any(doubts) and not any(part.unknown for part in parts),
     )
 
 
-def _read_targets(reading: CallReading) -> list[Targets]:
-    """Return the files that a call reads."""
-    uses = [use for part in reading.parts for use in _read_files(part)]
-    return [find_targets(use, reading.resolver) for use in uses]
+def _files(reading: CallReading) -> Iterator[PathUse]:
+    """Yield the files that a call uses; a command that names none may read its folder."""
+    for part in reading.parts:
+        yield from part.paths
+        if not part.paths and not part.is_tool:
+            yield PathUse(Word("."), "read-tree", part.folder)
 
 
-def _read_files(part: CallPart) -> list[PathUse]:
-    """Return the files that *part* reads; a command that names none may read its folder."""
-    uses = [use for use in part.paths if use.kind not in CHANGES]
-    return uses if uses or part.is_tool else [PathUse(Word("."), "read-tree", part.folder)]
+def _names(files: Sequence[tuple[PathUse, Targets]]) -> tuple[str, ...]:
+    """Return the real paths of *files*; "/**" stands for all files below a folder."""
+    return tuple(
+        dict.fromkeys(
+            [
+                f"{each.path}/**" if use.kind == "read-tree" and isdir(each.path) else each.path
+                for use, targets in files
+                for each in targets.paths
+            ]
+        )
+    )
