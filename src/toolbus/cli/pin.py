@@ -75,6 +75,10 @@ descriptions, schemas, annotations, prompts and instructions to toolbus.lock,
 for your repository. Name all sources each time: missing tools are dropped.
 Invisible characters are written as \\u200b.
 
+For new and changed texts it warns of invisible characters, look-alike letters,
+tags of chats, names of other tools, private files, and orders to a model. Read
+these before you agree: harmless texts have them too, and an attack may not.
+
 A toolbus.toml activates the file. A tool that differs is then hidden from the
 model; a call of it needs approval, and is denied where no person can be asked:
 
@@ -259,6 +263,12 @@ def _show_changes(screen: Screen, changes: Sequence[PinChange]) -> None:
         screen.whole(title, style=_STYLES[change.change])
         for row in chain.from_iterable(map(whole_rows, change.differences)):
             screen.whole(row, indent=2)
+        for warning in change.warnings:
+            screen.whole(f"! {warning}", indent=2, style="changed")
+    if count := sum(len(change.warnings) for change in changes):
+        screen.line(
+            Span(f"! {count_things(count, 'warning')}; read them before you agree", "changed")
+        )
 
 
 def _warn_of_look_alikes(screen: Screen, pins: ToolPins) -> None:

@@ -12,6 +12,7 @@ from unicodedata import combining, normalize
 
 from msgspec import UNSET, Struct
 
+from toolbus.policy.pins.first_sight import FirstSight, SuspiciousText
 from toolbus.policy.pins.pinned_items import PinnedServer, ToolPins, reveal
 from toolbus.settings.differences import Difference, differences
 from toolbus.settings.look_alikes import LATIN_LETTERS
@@ -40,7 +41,10 @@ PinKind = Literal["tool", "prompt", "instructions"]
 
 
 class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of one pinned item of *server* ("": the program itself), with a *note*."""
+    """A change of one pinned item of *server* ("": the program itself), with a *note*.
+
+    *warnings* are the suspicious texts of a new item, or those new in a changed item.
+    """
 
     server: str
     kind: PinKind
@@ -48,6 +52,7 @@ class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     change: Literal["changed", "new", "gone"]
     note: str = ""
     differences: tuple[Difference, ...] = ()
+    warnings: tuple[SuspiciousText, ...] = ()
 
 
 class PinnedNames:
@@ -97,11 +102,11 @@ def describe_source(source: str) -> str:
 
 def compare_pins(before: ToolPins, after: ToolPins) -> list[PinChange]:
     """Return the changes, sorted by server, kind and name."""
-    names = PinnedNames(before)
+    names, sight = PinnedNames(before), FirstSight(before, after)
     changes: list[PinChange] = []
     for name in sorted({*before.sources, *after.sources}):
         old, new = before.sources.get(name), after.sources.get(name)
-        changes += _server_changes(name, old or PinnedServer(), new or PinnedServer(), names)
+        changes += _server_changes(name, old or PinnedServer(), new or PinnedServer(), names, sight)
         if (old is None or new is None) and PinnedServer() in (old, new):
             # A server without any description still counts.
             changes.append(
@@ -117,7 +122,7 @@ def compare_pins(before: ToolPins, after: ToolPins) -> list[PinChange]:
 
 
 def _server_changes(
-    server: str, old: PinnedServer, new: PinnedServer, names: PinnedNames
+    server: str, old: PinnedServer, new: PinnedServer, names: PinnedNames, sight: FirstSight
 ) -> Iterator[PinChange]:
     kinds: tuple[tuple[PinKind, Mapping[str, PinnedItem], Mapping[str, PinnedItem]], ...] = (
         ("instructions", _by_name(old.instructions), _by_name(new.instructions)),
@@ -138,6 +143,7 @@ def _server_changes(
                     change="new" if is_new else "changed",
                     note=names.taken(name, server) if is_new and kind == "tool" else "",
                     differences=item_differences(before, after),
+                    warnings=sight.suspicious_texts(name, after, server, before),
                 )
 
 

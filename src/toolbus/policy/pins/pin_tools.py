@@ -7,10 +7,10 @@ settings = { file = "toolbus.lock" }    # written by `toolbus pin`
 ```
 
 A tool that changed, is new, or took another tool's name is hidden from the model. A call of it
-requires approval, with the difference shown, and is denied without an approver. An approval accepts
-the current tool for the rest of the session: if the tool was hidden, that call still ends as a call
-of an unknown tool, and the tool is visible afterwards. The proxy also withholds changed server
-instructions and changed prompts.
+requires approval, with the difference and its suspicious texts shown, and is denied without an
+approver. An approval accepts the current tool for the rest of the session: if the tool was hidden,
+that call still ends as a call of an unknown tool, and the tool is visible afterwards. The proxy
+also withholds changed server instructions and changed prompts.
 
 A missing or invalid lock file hides every tool and denies every call. The file is read once, when
 the component is constructed.
@@ -46,6 +46,7 @@ from toolbus.events.catalogue import (
     Ask,
     Deny,
 )
+from toolbus.policy.pins.first_sight import FirstSight
 from toolbus.policy.pins.pin_differences import (
     PinnedNames,
     brief_name,
@@ -109,6 +110,7 @@ class PinJudge:
 
     def __init__(self, pins: ToolPins, server: str | None = None) -> None:
         self._sources, self._names = pins.sources, PinnedNames(pins)
+        self._sight = FirstSight(pins)
         self._unnamed = dict(pins.servers)
         if server is not None:
             self._unnamed = {server: pins.servers.get(server, PinnedServer())}
@@ -161,8 +163,17 @@ class PinJudge:
             taken = self._names.taken(spec.name, source)
             reason = f"tool {name!r} is not pinned"
             reason = f"{reason}, and {taken}" if taken else reason
+        server = self._server_of(spec.name) if source is None else source
+        warnings = self._sight.suspicious_texts(spec.name, item, server, former)
         rows = difference_rows(item_differences(former, item))
-        return PinObjection(reason, tuple(rows), item.digest)
+        return PinObjection(reason, (*[f"! {each}" for each in warnings], *rows), item.digest)
+
+    def _server_of(self, name: str) -> str | None:
+        """Return the server of the tool *name*, from a proxy, if it can be known."""
+        if len(self._unnamed) == 1:
+            return next(iter(self._unnamed))
+        prefix = name.partition(SEPARATOR)[0]
+        return prefix if prefix in self._unnamed else None
 
     def knows_prompt(self, name: str | None) -> bool:
         """Return whether a prompt *name* was pinned."""
