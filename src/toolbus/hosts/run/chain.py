@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from toolbus.approvals.stored import StoredApprovals
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE
+from toolbus.components.call_facts import SessionKeeper
 from toolbus.components.capabilities import DisplayRedactor
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError
@@ -61,7 +63,9 @@ class HookChain(Participant):
     ) -> None:
         self.store, self.skippers, self.host_asks = store, skippers, host_asks
         self.approvals = approvals or StoredApprovals(store=store, host=name)
-        self.sessions, self._shared = HookSessions(store), SharedSessions(store, components)
+        self.sessions = HookSessions(store)
+        keepers = [each for each in components if isinstance(each, SessionKeeper)]
+        self._shared = SharedSessions(store, keepers) if keepers else None
         self._logs = EventLogs(store, self._redact, self._shared)
         super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
         self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
@@ -130,7 +134,8 @@ class HookChain(Participant):
         root = session_id_of(event)
         kind = EventOnBus if event.call is None else CallOnBus
         scope = scope_of(event, session.folder)
-        async with self._shared.entered(*{root, scope.session_id}):
+        shared = self._shared
+        async with shared.entered(*{root, scope.session_id}) if shared else nullcontext():
             with self._logs.collecting(scope, event_id) as log:
                 on_bus = kind(self, event, dialect, session, log)
                 has_failed = True

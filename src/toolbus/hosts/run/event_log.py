@@ -140,7 +140,7 @@ class EventLogs:
     session, or at the end. *shared* learns the number of written messages.
     """
 
-    def __init__(self, store: HookStore, redact: Redact, shared: SharedSessions) -> None:
+    def __init__(self, store: HookStore, redact: Redact, shared: SharedSessions | None) -> None:
         self._store, self._redact, self._shared = store, redact, shared
         self._late: dict[str, list[DispatchRecord]] = {}
 
@@ -181,7 +181,8 @@ class EventLogs:
         log.is_written = True
         try:
             records = [await self._redacted(record) for record in (*late, *log.records)]
-            if await self._store.append_once(session_id, copies, records):
+            is_new = await self._store.append_once(session_id, copies, records)
+            if is_new and self._shared is not None:
                 self._shared.add(session_id, len(copies))
         except Exception:
             self._late[session_id] = [*late, *self._late.get(session_id, [])]

@@ -10,11 +10,10 @@ from collections import Counter, OrderedDict
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from toolbus.components.call_facts import SessionKeeper
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from toolbus.components.call_facts import SessionKeeper
     from toolbus.hosts.run.event_log import HookStore
 
 _MOST = 1_000
@@ -24,21 +23,17 @@ _MOST = 1_000
 class SharedSessions:
     """The lengths of the sessions in *store*, as this process knows them.
 
-    The keepers among *components* forget a session whose stored length differs.
+    The *keepers* forget a session whose stored length differs.
     """
 
-    def __init__(self, store: HookStore, components: Sequence[object]) -> None:
-        self._store = store
-        self._keepers = [each for each in components if isinstance(each, SessionKeeper)]
+    def __init__(self, store: HookStore, keepers: Sequence[SessionKeeper]) -> None:
+        self._store, self._keepers = store, keepers
         self._lengths: OrderedDict[str, int] = OrderedDict()
         self._running = Counter[str]()
 
     @asynccontextmanager
     async def entered(self, *session_ids: str) -> AsyncIterator[None]:
         """Return a context for one event, whose view has the texts of these sessions."""
-        if not self._keepers:
-            yield
-            return
         for session_id in session_ids:
             await self._compare(session_id)
         self._running.update(session_ids)

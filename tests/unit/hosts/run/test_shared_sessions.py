@@ -18,7 +18,7 @@ class Process:
 
     def __init__(self, file):
         self.store, self.keeper, self._count = HookStore(file), Keeper(), 0
-        self.shared = SharedSessions(self.store, [AgentComponent(), self.keeper])
+        self.shared = SharedSessions(self.store, [self.keeper])
 
     async def write(self, session_id="s"):
         self._count += 1
@@ -59,11 +59,3 @@ async def test_a_running_event_is_in_memory_only_so_others_forget_until_its_end(
 
     assert beside == [["s"], ["s"]]
     assert after == [["s"], []]
-
-
-async def test_without_a_keeper_no_length_is_read(tmp_path):
-    store = HookStore(tmp_path / "s.db")
-    await store.close()
-
-    async with SharedSessions(store, [AgentComponent()]).entered("s"):
-        pass
