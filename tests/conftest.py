@@ -1,8 +1,8 @@
 """What all tests share: how thorough they are, and how an `async def` test runs.
 
 `TOOLBUS_TESTS` is the level: `quick`, the default, leaves out what is marked `full` (real servers,
-Node, many processes) unless a path is given; `full` runs all; `long` runs all, with as many cases
-as a machine does in an hour or more.
+Node, many processes) unless a path is given, and draws few cases; `full` runs all; `long` runs all,
+with as many cases as a machine does in an hour or more.
 """
 
 import asyncio
@@ -29,13 +29,14 @@ LEVEL = os.environ.get("TOOLBUS_TESTS", "quick")
 
 # Neither the clock of a slow machine nor chance decides whether a run passes.
 settings.register_profile(
-    "few",
+    "some",
     deadline=None,
     derandomize=True,
     max_examples=60,
     stateful_step_count=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("few", settings.get_profile("some"), max_examples=20)
 settings.register_profile(
     "many",
     deadline=None,
@@ -44,7 +45,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("many" if LEVEL == "long" else "few")
+settings.load_profile({"quick": "few", "long": "many"}.get(LEVEL, "some"))
 
 
 @pytest.fixture(scope="session")

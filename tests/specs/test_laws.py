@@ -97,6 +97,7 @@ def test_the_case_is_the_smallest():
     assert response.structured is response.parameters is response.duration_ns is None
 
 
+@pytest.mark.full
 def test_long_values_are_shortened():
     def bounded(response):
         if len(response.text) > 50_000:

@@ -144,7 +144,7 @@ WORDS = st.lists(
     st.sampled_from(["hello", "key=", "a b", '"', "\n", "\\", "%20", "ü", TOKEN, f"x:{TOKEN}@h"])
 ).map(" ".join)
 VALUES = st.recursive(
-    WORDS | st.integers() | st.none(),
+    WORDS | st.integers(-(2**63), 2**63 - 1) | st.none(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
     max_leaves=8,
 )
