@@ -85,21 +85,19 @@ class DecodedTexts:
 
 
 def readings_of(text: str) -> Iterator[str]:
-    """Yield the texts of `read_argument` for one *text*."""
-    yield from read_argument([text]).texts
+    """Yield *text* and its decoded forms; `DecodedTexts` says whether these are all."""
+    yield from DecodedTexts([text], _MOST + _TIMES * len(text)).texts
 
 
 def read_argument(texts: Sequence[str]) -> DecodedTexts:
     """Return the readings of *texts*: the strings in one argument, or in all arguments of a call.
 
     They are joined with a line break and, if there are several, also with nothing between, because
-    a payload may be divided between them.
+    a payload may be divided between them. They are also read backwards and as ROT13.
     """
-    lines, joined = "\n".join(texts), "".join(texts)
-    readings = [lines, joined] if len(texts) > 1 else [lines]
-    return DecodedTexts(
-        [*readings, lines[::-1], lines.translate(_ROT13)], _MOST + _TIMES * len(lines)
-    )
+    lines = "\n".join(texts)
+    readings = [lines, "".join(texts), lines[::-1], lines.translate(_ROT13)]
+    return DecodedTexts(readings, _MOST + _TIMES * len(lines))
 
 
 def _decoded_once(text: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.flow.decoded_texts import DecodedTexts
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST = 4_000_000
 """Characters of the texts of a message, and of their decoded forms, that an index covers."""
+_MOST_PIECES = 1_000_000
 # A set is faster and takes 70 bytes for each digest; an array in order takes 8.
 _MOST_IN_SET = 4_096
 
@@ -37,16 +39,16 @@ class Quote(NamedTuple):
 class QuoteIndex:
     """Digests of the pieces of the texts of one message, and of their decoded forms.
 
-    Unless *is_complete*, these are longer than `LARGEST` and the rest is unknown. An index takes
-    about as many bytes as its texts have characters, and 8 MB at most.
+    Unless *is_complete*, these are longer than `LARGEST`, have more than 1,000,000 pieces or are
+    nested deeper than they are read: the rest is unknown. An index takes hardly more bytes than its
+    texts have characters, at most 8 MB, and 200 MB while it is built.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
         decoded = DecodedTexts(list(texts), LARGEST)
-        digests: set[int] = set()
-        for text in decoded.texts:
-            digests.update(digests_of(PlainText(text).text))
-        self.is_complete = decoded.is_complete
+        pieces = chain.from_iterable(digests_of(PlainText(text).text) for text in decoded.texts)
+        digests = set(islice(pieces, _MOST_PIECES))
+        self.is_complete = decoded.is_complete and next(pieces, None) is None
         self._digests: frozenset[int] | array[int] = (
             frozenset(digests) if len(digests) <= _MOST_IN_SET else array("q", sorted(digests))
         )

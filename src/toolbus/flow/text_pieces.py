@@ -1,7 +1,7 @@
 """Pieces of a text by which it is recognised elsewhere: word runs and identifiers, as digests.
 
-- A run of three words, or of five, of together at least 16 characters. Common words of languages
-  and of code do not count and may stand between, so that texts hardly share a run by chance.
+- A run of three words with together at least 16 letters, or of five with 14. Common words of
+  languages and of code do not count and may stand between, so that chance hardly gives a run.
 - An identifier of at least 8 characters: host, URL, path, number, IBAN, hash, name with digits; a
   mail address of at least 6.
 - 8 characters of a script without spaces, of which 5 are Chinese, or else 14.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILE = Path(__file__).with_name("common_words.toml")
-_WORDS, _MORE_WORDS, _SHORTEST_RUN = 3, 5, 16
+# Sixteen letters of three words, with the spaces between.
+_WORDS, _MORE_WORDS, _SHORTEST_RUN = 3, 5, 18
 _SHORTEST_NAME, _SHORTEST_ADDRESS = 8, 6
 _IBAN_KEY, _NUMBER_KEY = 15, 16
 """The length of the shortest IBAN, and of most cards: the first characters recognise a longer one,
@@ -33,9 +34,11 @@ _MOST_FOLDERS = 8
 # Beyond ASCII, a plain form has only letters and digits.
 _WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
 # Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_SIGN = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-_SPACELESS, _LONG_SPACELESS = re.compile(f"(?={_SIGN}{{8}})"), re.compile(f"{_SIGN}{{14}}")
-_CHINESE = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
+_SIGNS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]{8,}"
+)
+_FEW_SIGNS, _MANY_SIGNS = 8, 14
+_FIRST_CHINESE = "\u3400"
 _LEAST_CHINESE = 5
 _TOKEN = re.compile(r"[a-z0-9_@./+%-]{6,}")
 _NUMBER = re.compile(r"[0-9](?:[ -]?[0-9]){7,}")
@@ -44,6 +47,7 @@ _IBAN = re.compile(
 )
 _DATE = re.compile(
     r"(?:19|20)\d\d([/.-]?)[01]\d\1[0-3]\d(?:[t -]?[0-2]\d)?|\d\d?([/.-])\d\d?\2(?:19|20)?\d\d"
+    r"|.*(?:19|20)\d\d-[01]\d-[0-3]\d.*"
 )
 _DOTTED = re.compile(r"(?:[a-z0-9_%+-]+\.)+([a-z]{2,24})")
 _PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
@@ -70,7 +74,7 @@ def commonplaces() -> Commonplaces:
 def digests_of(plain: str) -> Iterator[int]:
     """Yield the digests of the pieces of *plain*."""
     common = commonplaces().words
-    yield from _runs([word for word in _WORD.findall(plain) if word not in common])
+    yield from filter(None, _runs([word for word in _WORD.findall(plain) if word not in common]))
     for start, end in _windows(plain):
         yield hash(plain[start:end])
     for key, _, _ in _names(plain):
@@ -115,14 +119,15 @@ def _is_long(words: list[str]) -> bool:
 
 def _windows(plain: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of pieces in scripts without spaces."""
-    if plain.isascii():
-        return
-    for match in _SPACELESS.finditer(plain):
-        start = match.start()
-        if len(_CHINESE.findall(plain, start, start + 8)) >= _LEAST_CHINESE:
-            yield start, start + 8
-        elif _LONG_SPACELESS.match(plain, start):
-            yield start, start + 14
+    for match in _SIGNS.finditer(plain) if not plain.isascii() else ():
+        signs, begin = match[0], match.start()
+        # How many of the signs before each index are Chinese.
+        chinese = [0, *accumulate(sign >= _FIRST_CHINESE for sign in signs)]
+        for start in range(len(signs) - _FEW_SIGNS + 1):
+            if chinese[start + _FEW_SIGNS] - chinese[start] >= _LEAST_CHINESE:
+                yield begin + start, begin + start + _FEW_SIGNS
+            elif start + _MANY_SIGNS <= len(signs):
+                yield begin + start, begin + start + _MANY_SIGNS
 
 
 def _names(plain: str) -> Iterator[tuple[str, int, int]]:
