@@ -40,6 +40,7 @@ FILES = (
     "redaction",
     "personal",
     "shortening",
+    "quotes",
     "store_calls",
     "streaming",
     "hooks",

@@ -28,8 +28,8 @@ _MOST, _TIMES = 65_536, 8
 
 # Each pattern begins with a rare character, so that the search leaps to it. `decoded` reads the
 # octets of ASCII.
-_OCTETS = re.compile("(?:%[89A-Fa-f][0-9A-Fa-f])+")
-_OCTAL = re.compile(r"(?:\\[0-3][0-7]{2})+")
+_OCTETS = re.compile("%[89A-Fa-f][0-9A-Fa-f](?:%[89A-Fa-f][0-9A-Fa-f])*")
+_OCTAL = re.compile(r"\\[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*")
 # Inside a word: the end and the beginning of two strings that a program joins; and a backslash or a
 # caret that a shell drops.
 _JOINT = re.compile(
