@@ -205,7 +205,7 @@ class SessionViews:
     """The views of the latest sessions; the others are evicted, the longest unused first."""
 
     def __init__(self, sessions: int = _MOST_SESSIONS, characters: int = _MOST_CHARACTERS) -> None:
-        self._most_sessions, self._most_characters = sessions, characters
+        self.most_sessions, self.most_characters = sessions, characters
         self._views: OrderedDict[str, SessionView] = OrderedDict()
         self._evicted: OrderedDict[str, int] = OrderedDict()
         self._has_forgotten = False
@@ -227,8 +227,8 @@ class SessionViews:
             self._views.move_to_end(session_id)
             self._evicted.pop(session_id, None)
             characters = sum([each.characters for each in self._views.values()])
-            while len(self._views) > self._most_sessions or (
-                characters > self._most_characters and len(self._views) > 1
+            while len(self._views) > self.most_sessions or (
+                characters > self.most_characters and len(self._views) > 1
             ):
                 old_id, old = self._views.popitem(last=False)
                 characters -= old.characters

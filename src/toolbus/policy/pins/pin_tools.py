@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.components.adapters import ToolAdapter
+from toolbus.components.call_facts import FactSources
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard, on
 from toolbus.errors import ConfigurationError, FreezeError
@@ -70,6 +71,7 @@ from toolbus.toml.files import read_bytes
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
+    from toolbus.components.components import Host
     from toolbus.events.catalogue import McpRequest, Scope, ToolCallOutcome
     from toolbus.messages.records import ToolCall, ToolResponse
 
@@ -258,6 +260,17 @@ class PinTools(AgentComponent):
             self._reason = f"the lock file cannot be read, so every call is denied: {error}"
         self._judge = PinJudge(pins, server)
         self.register_tool_adapter(_ServerTexts(self))
+
+    def subscribe(self, host: Host) -> None:
+        """Tell the components on the bus of *host* which tools equal their pins."""
+        super().subscribe(host)
+        pins = host.bus.shared(FactSources).pins
+        pins.append(self)
+        self._undo.callback(pins.remove, self)
+
+    def is_pinned(self, spec: ToolSpec, scope: Scope) -> bool:
+        """Return whether the tool of *spec* equals its pin."""
+        return self.enabled and not self._reason and self._objection(spec, scope) is None
 
     @on(TOOLS_PROVIDE, priority=_FIRST, on_error="closed")
     def hide_tools(self, ctx: EventContext[tuple[ToolSpec, ...]]) -> tuple[ToolSpec, ...] | None:
