@@ -60,23 +60,23 @@ web_fetch = { effects = ["read", "network"] }
 http_request = { effects = ["network"] }
 run_python = { effects = ["run-code"] }
 read_inbox = { effects = ["read", "network"] }
-send_email = { effects = ["network"] }
+send_email = { effects = ["message"] }
 slack_read = { effects = ["read", "network"] }
-slack_post = { effects = ["network"] }
+slack_post = { effects = ["message"] }
 issue_read = { effects = ["read", "network"] }
-issue_comment = { effects = ["network"] }
-issue_create = { effects = ["network"] }
+issue_comment = { effects = ["message"] }
+issue_create = { effects = ["message"] }
 calendar_read = { effects = ["read", "network"] }
-calendar_invite = { effects = ["network"] }
+calendar_invite = { effects = ["message"] }
 crm_lookup = { effects = ["read"] }
 db_query = { effects = ["read"] }
 db_execute = { effects = ["write", "destroy"] }
-pay = { effects = ["network"] }
+pay = { effects = ["message"] }
 upload = { effects = ["network"] }
 memory_save = { effects = ["write"] }
 memory_search = { effects = ["read"] }
 helper = { effects = ["read"] }
-pdf_text = { effects = ["read"] }
+pdf_text = { effects = ["read", "network"] }
 translate = { effects = ["network"] }
 convert_currency = { effects = ["network"] }
 """

@@ -33,10 +33,15 @@ class Finders(NamedTuple):
     appraisal: Callable[[ScanLimits], Any]
 
 
-def kinds_of_values(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of values in *text*, each with its origin in words."""
+def kinds_of_placeholders(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of values that placeholders in *text* stand for, each with its origin."""
     for kind, _ in kinds_in(text):
         yield (kind if kind in _PERSONAL else SECRET), f"a placeholder of {kind}"
+
+
+def kinds_of_values(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of values in *text*, each with its origin in words."""
+    yield from kinds_of_placeholders(text)
     rest, finders = without_placeholders(text), load_finders()
     for _, rule in islice(secrets_in(rest), 1):
         yield SECRET, f"a value that looks like {rule}"

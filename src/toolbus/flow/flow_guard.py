@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence  # noqa: TC003
 from typing import TYPE_CHECKING
 
 from toolbus.components.call_facts import FactSources
+from toolbus.components.marks import Mark
+from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.flow.call_facts import CallFactMaker
+from toolbus.flow.carried_values import load_finders
 from toolbus.flow.labelled_sessions import LabelledSessions
+from toolbus.flow.own_rules import check_sinks, judge
 from toolbus.flow.sources import FlowSettings
 from toolbus.messages.immutable import EMPTY
 
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import CallFacts
     from toolbus.components.components import Host
+    from toolbus.events.catalogue import Ask, Deny
     from toolbus.messages.records import ToolCall
 
 
@@ -43,6 +49,8 @@ class FlowGuard(LabelledSessions):
         sinks: Mapping[str, str] = EMPTY,
         enabled: bool | None = None,
     ) -> None:
+        check_sinks(sinks)
+        load_finders()  # A missing extra is an error of the configuration, not of a call.
         settings = FlowSettings(
             trusted_tools=tuple(trusted_tools),
             trusted_hosts=tuple(trusted_hosts),
@@ -59,8 +67,15 @@ class FlowGuard(LabelledSessions):
         sources = host.bus.shared(FactSources)
         sources.facts.append(self)
         self._undo.callback(sources.facts.remove, self)
+        self._facts = CallFactMaker(self.settings, sources)
+        if self.settings.sinks:
+            self.add_handler(Mark(TOOL_CALL_BEFORE, "guard", {"on_error": "closed"}), self.judge)
 
     async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
         """Return the facts of the call of *ctx*; None for a sender that it does not serve."""
-        _ = ctx
-        return None
+        return await self._facts.facts(ctx, await self.view(ctx.scope))
+
+    async def judge(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
+        """Judge a call by the sink that its tool is; see `toolbus.flow.own_rules`."""
+        facts = await self._facts.facts(ctx, await self.view(ctx.scope))
+        return judge(ctx.value, self.settings.sinks, facts)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from unicodedata import is_normalized
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
 _LONGEST = 2_048
 _URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}")
@@ -53,12 +53,15 @@ class NamedAddresses:
         self._trusted = tuple([glob.lower() for glob in trusted_hosts])
         self._hosts, self._domains, self._words = set[str](), set[str](), set[str]()
         self._texts: list[str] = []
-        for text in texts:
-            self.add(text)
+        self.read(tuple(texts))
 
-    def add(self, text: str) -> None:
-        """Add the addresses in *text*, written by a person."""
-        self._texts.append(text.upper())
+    def read(self, texts: Sequence[str]) -> None:
+        """Add the addresses in *texts*, all that persons wrote, but for those read before."""
+        for text in texts[len(self._texts) :]:
+            self._texts.append(text.upper())
+            self._read_text(text)
+
+    def _read_text(self, text: str) -> None:
         for url in _URL.findall(text):
             self._hosts.add(host_of(url.rstrip(".,;:!?)]}")))
         for word in _WORD.findall(_URL.sub(" ", text)):
@@ -81,6 +84,19 @@ class NamedAddresses:
             return self._is_named_host(host_of(address))
         is_known = address in self._words or self._is_trusted(address)
         return is_known or _is_this_machine(host_of(address))
+
+    def are_named_files(self, text: str) -> bool:
+        """Return whether *text* has only absolute paths of files below folders that were named."""
+        paths = text.lower().split()
+        return bool(paths) and all(map(self._is_named_file, paths))
+
+    def _is_named_file(self, path: str) -> bool:
+        names = path.split("/")
+        if names[0] not in {"", "~"} or ".." in names:
+            return False
+        # `/home` or `~` alone is too far above a file to mean it.
+        folders = ["/".join(names[:end]) for end in range(3, len(names))]
+        return any(f in self._words or f"{f}/" in self._words for f in folders)
 
     def _add_word(self, word: str) -> None:
         if word.startswith("mailto:"):
@@ -129,6 +145,14 @@ def host_of(address: str) -> str:
         return ""
     place = _PLACE.fullmatch(authority)
     return canonical_host(place[1]) if place else ""
+
+
+def are_recipients(text: str) -> bool:
+    """Return whether *text* has mailboxes or an account, and nothing else."""
+    mailboxes = re.split(r"[,;]", text)
+    account = text.strip().upper().translate(_GAPS)
+    is_account = _ACCOUNT.fullmatch(account) is not None
+    return is_account or all(_EMAIL.fullmatch(each.strip()) for each in mailboxes)
 
 
 def canonical_host(name: str) -> str:

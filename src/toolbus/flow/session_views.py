@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.flow.carried_values import pieces_of_secrets
 from toolbus.flow.labels import UNSEEN, Label, read_label
 from toolbus.flow.quotes import QuoteIndex
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
@@ -42,6 +43,7 @@ class LabelledText(Struct, kw_only=True, eq=False):
     texts: tuple[str, ...] = ()
     is_source: bool = True
     _index: QuoteIndex | None = None
+    _secrets: frozenset[str] | None = None
 
     @property
     def index(self) -> QuoteIndex:
@@ -49,6 +51,13 @@ class LabelledText(Struct, kw_only=True, eq=False):
         if self._index is None:
             self._index = QuoteIndex(self.texts)
         return self._index
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The pieces of the secrets in the texts; the first access takes time."""
+        if self._secrets is None:
+            self._secrets = frozenset[str]().union(*map(pieces_of_secrets, self.texts))
+        return self._secrets
 
 
 class RootFacts:
@@ -78,6 +87,7 @@ class SessionView:
         self.characters = 0
         self._calls: dict[str, int] = {}
         self._by_id: dict[str, LabelledText] = {}
+        self._firsts: dict[str, int] = {}
         self._label = _MODEL
 
     @property
@@ -115,6 +125,12 @@ class SessionView:
         A call without such a message is judged by all texts so far.
         """
         return self.texts[: self._calls.get(call_id, len(self.texts))]
+
+    def labels_before(self, call_id: str) -> dict[str, str]:
+        """Return the names of the labels of these texts, each with its first source."""
+        end = self._calls.get(call_id, len(self.texts))
+        firsts = self._firsts.items()
+        return {name: self.texts[number].source for name, number in firsts if number < end}
 
     def label_before(self, call_id: str) -> Label:
         """Return the label of a text made in view of the same texts."""
@@ -158,13 +174,23 @@ class SessionView:
         former = self._by_id.get(added.message_id)
         if former is None:
             self.texts.append(added)
+            self._note_firsts(len(self.texts) - 1)
         else:
             added.label = added.label.joined([former.label])
             self.texts[self.texts.index(former)] = added
+            self._note_firsts()
         self._by_id[added.message_id] = added
         self.characters += sum(map(len, added.texts))
         if added.is_source:
             self._label = self._label.joined([added.label])
+
+    def _note_firsts(self, start: int = 0) -> None:
+        """Note the first text with each label; anew, or only for the texts from *start* on."""
+        if not start:
+            self._firsts.clear()
+        for number in range(start, len(self.texts)):
+            for name in self.texts[number].label.names:
+                self._firsts.setdefault(name, number)
 
     def release(self, message_id: str) -> LabelledText | None:
         """Trust the message of this id from now on, and return it; None for an unknown one."""
@@ -172,6 +198,7 @@ class SessionView:
         if released is not None:
             released.label = replace(released.label, is_trusted=True, is_known=True)
             self._label = _MODEL.joined([text.label for text in self.sources])
+            self._note_firsts()
         return released
 
 

@@ -91,6 +91,14 @@ class FlowSettings(Struct, frozen=True, kw_only=True):
         """Return whether the file *path*, absolute, is private."""
         return bool(path) and any(_covers(each, path, folders) for each in self.private_paths)
 
+    def may_hold_private(self, path: str, folders: CallFolders) -> bool:
+        """Return whether *path*, a file or a folder, is private or has private files below it."""
+        absolute = folders.absolute(_root(path))
+        return self.is_private(absolute, folders) or any(
+            _covers(absolute, _root(_full(pattern, folders)), folders)
+            for pattern in self.private_paths
+        )
+
 
 class ResultOrigin(NamedTuple):
     """The origin of the result *text*: the tool *name* of *server* called with *arguments*.
@@ -216,13 +224,17 @@ def _name_in(pattern: str) -> str:
 
 def _covers(pattern: str, path: str, folders: CallFolders) -> bool:
     """Return whether *path* is a file, or below a folder, that *pattern* names."""
-    pattern = os.path.expanduser(pattern).removeprefix("./")  # noqa: PTH111 - as text
-    if not pattern.startswith("/"):
-        if not folders.project:
-            return False
-        pattern = f"{escape(folders.project)}/{pattern}"
+    pattern = _full(pattern, folders)
     whole = pattern.removesuffix("/**").removesuffix("/")
     return fnmatchcase(path, whole) or fnmatchcase(path, f"{whole}/*")
+
+
+def _full(pattern: str, folders: CallFolders) -> str:
+    """Return *pattern* as an absolute one, "" if it begins in an unknown project."""
+    pattern = os.path.expanduser(pattern).removeprefix("./")  # noqa: PTH111 - as text
+    if pattern.startswith("/"):
+        return pattern
+    return f"{escape(folders.project)}/{pattern}" if folders.project else ""
 
 
 def _below(path: str, folder: str) -> str:

@@ -1,0 +1,198 @@
+"""The facts about the words of one call: the labels in view, quotes, values and named addresses."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from toolbus.components.call_facts import QuotedPiece
+from toolbus.flow.carried_values import (
+    SECRET,
+    holds_piece,
+    kinds_of_placeholders,
+    kinds_of_values,
+)
+from toolbus.flow.decoded_texts import readings_of
+from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
+from toolbus.flow.named_addresses import NamedAddresses, are_recipients
+from toolbus.flow.quotes import find_quotes
+from toolbus.flow.sources import CallFolders
+from toolbus.messages.immutable import EMPTY
+from toolbus.messages.records import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.call_facts import FactSources
+    from toolbus.flow.quotes import Quote
+    from toolbus.flow.session_views import LabelledText, RootFacts, SessionView
+    from toolbus.flow.sources import FlowSettings
+    from toolbus.messages.records import ToolCall
+
+_DOUBTS = frozenset([UNTRUSTED, UNKNOWN])
+
+
+class CallFactMaker:
+    """Makes the facts of calls by *settings*; components of *sources* read effects."""
+
+    def __init__(self, settings: FlowSettings, sources: FactSources) -> None:
+        self._settings, self._sources = settings, sources
+        self._named: WeakKeyDictionary[RootFacts, NamedAddresses] = WeakKeyDictionary()
+
+    async def facts(self, ctx: EventContext[ToolCall], view: SessionView) -> FlowFacts:
+        """Return the facts of the call of *ctx*, made by the model of *view*."""
+        named = self._named.get(view.root)
+        if named is None:
+            named = self._named[view.root] = NamedAddresses((), self._settings.trusted_hosts)
+        named.read(view.root.person_texts)
+        sends_private = self._settings.private_paths and await self._sends_private_file(ctx)
+        always = {PRIVATE: "the files that it sends"} if sends_private else {}
+        if ctx.original is not ctx.value:
+            # A handler may have put values in place of the model's placeholders.
+            always |= dict(kinds_of_placeholders(encode(ctx.original).decode()))
+        call_id = ctx.value.id
+        return FlowFacts(view.before(call_id), view.labels_before(call_id), named, always)
+
+    async def _sends_private_file(self, ctx: EventContext[ToolCall]) -> bool:
+        """Return whether the call of *ctx* may send a private file, or a folder around one."""
+        folders = CallFolders.of(ctx.scope)
+        for reader in self._sources.effects:
+            effects = await reader.effects_of(ctx.value, ctx.tool, ctx.scope)
+            reads = effects.reads if effects and "network" in effects.does else ()
+            if any(self._settings.may_hold_private(path, folders) for path in reads):
+                return True
+        return False
+
+
+class FlowFacts:
+    """The facts about the words of a call, made when *view* was in view, with labels *in_view*.
+
+    *named* has the addresses of the session's persons. All texts of the call carry the kinds that
+    it *always* carries.
+    """
+
+    def __init__(
+        self,
+        view: Sequence[LabelledText],
+        in_view: Mapping[str, str],
+        named: NamedAddresses,
+        always: Mapping[str, str] = EMPTY,
+    ) -> None:
+        self._view, self._named, self._always, self.in_view = view, named, always, in_view
+        self._quoted: dict[str, tuple[QuotedPiece, ...]] = {}
+        self._carried: dict[str, dict[str, str]] = {}
+
+    @cached_property
+    def _sources(self) -> list[LabelledText]:
+        return [labelled for labelled in self._view if labelled.is_source]
+
+    def quoted(self, text: str) -> Sequence[QuotedPiece]:
+        """Return the pieces of *text*, also encoded ones, that stand in the texts in view.
+
+        A piece that a trusted text says as well is not untrusted, and a piece that a public text
+        says is not private; a piece without any label is left out.
+        """
+        if text not in self._quoted:
+            pieces = dict.fromkeys(self._pieces_of(text))
+            self._quoted[text] = tuple(pieces)
+        return self._quoted[text]
+
+    def carried(self, text: str) -> Mapping[str, str]:
+        """Return the kinds of values in *text*, in any reading, with their origins."""
+        if text not in self._carried:
+            kinds = dict(self._always)
+            for kind, origin in self._kinds_in(text):
+                kinds.setdefault(kind, origin)
+            self._carried[text] = kinds
+        return self._carried[text]
+
+    def is_named(self, address: str) -> bool:
+        """Return whether a person or a setting named *address*.
+
+        A mailbox or an account may stand in a trusted text in view instead; a host may not, for a
+        document names many.
+        """
+        if self._named.is_named(address):
+            return True
+        whole = address.strip()
+        indexes = [each.index for each in self._sources if _is_trusted(each)]
+        quotes = find_quotes(whole, indexes) if are_recipients(whole) else []
+        return any(quote.text == whole for quote in quotes)
+
+    def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
+        if not self.in_view:
+            return
+        indexes = [labelled.index for labelled in self._sources]
+        for labelled in self._sources:
+            if labelled.label.names and not labelled.index.is_complete:
+                # The rest of it may hold any text.
+                yield _quoted("", labelled, labelled.label.names)
+        for reading in readings_of(text):
+            quotes = find_quotes(reading, indexes)
+            trusted = _Spans([quote for quote in quotes if _is_trusted(self._source_of(quote))])
+            public = _Spans([quote for quote in quotes if not _is_private(self._source_of(quote))])
+            for quote in quotes:
+                labelled = self._source_of(quote)
+                labels = labelled.label.names
+                if trusted.cover(quote) or self._named.are_named_files(_whole(quote, reading)):
+                    labels -= _DOUBTS
+                if PRIVATE in labels and public.cover(quote):
+                    labels -= {PRIVATE}
+                if labels:
+                    yield _quoted(quote.text, labelled, labels)
+
+    def _source_of(self, quote: Quote) -> LabelledText:
+        return self._sources[quote.number]
+
+    def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
+        # To write to a person is not to tell others the person's address.
+        for quoted in () if are_recipients(text) else self.quoted(text):
+            if PRIVATE in quoted.labels:
+                yield PRIVATE, quoted.source
+        for reading in readings_of(text):
+            yield from kinds_of_values(reading)
+            for labelled in self._sources:
+                if labelled.secrets and holds_piece(reading, labelled.secrets):
+                    yield SECRET, labelled.source
+
+
+class _Spans:
+    """The spans of *quotes* in one reading, joined where they overlap."""
+
+    def __init__(self, quotes: Iterable[Quote]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted([(quote.start, quote.end) for quote in quotes]):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def cover(self, quote: Quote) -> bool:
+        """Return whether all of *quote* is in one of the spans."""
+        number = bisect_right(self._starts, quote.start) - 1
+        return number >= 0 and quote.end <= self._ends[number]
+
+
+def _quoted(text: str, labelled: LabelledText, labels: frozenset[str]) -> QuotedPiece:
+    return QuotedPiece(text, labelled.source, labels, labelled.message_id)
+
+
+def _whole(quote: Quote, reading: str) -> str:
+    """Return *quote* with the signs before it that begin a path."""
+    start = quote.start
+    while start and reading[start - 1] in "/~":
+        start -= 1
+    return reading[start : quote.end]
+
+
+def _is_trusted(labelled: LabelledText) -> bool:
+    return labelled.label.names.isdisjoint(_DOUBTS)
+
+
+def _is_private(labelled: LabelledText) -> bool:
+    return PRIVATE in labelled.label.names

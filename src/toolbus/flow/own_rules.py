@@ -1,0 +1,144 @@
+"""The rules by which `FlowGuard(sinks=…)` judges calls without a policy.
+
+They are those of the starting policy. A tool's name says which sink it is, and the names of its
+arguments say where a call goes. No reason repeats a text of the call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import Ask, Deny
+from toolbus.events.subjects import matches
+from toolbus.flow.labels import PRIVATE, UNTRUSTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from toolbus.components.call_facts import CallFacts
+    from toolbus.messages.records import ToolCall
+
+SINKS = ("network", "message", "execute", "destroy")
+_LEAVING = frozenset(["network", "message"])
+_ADDRESS = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`|\\^{}()\[\]]+")
+_RECIPIENT = re.compile(
+    r"(?i)(?:^|[^a-z])(?:to|b?cc|recipients?|e?mails?|attendees?|invitees?|guests?|channels?|repo"
+    r"|repository|iban|account|payee|wallet|phone|ur[il]s?|hosts?|hostname|endpoint|domains?)$"
+)
+_FILE = re.compile(r"(?i)(?:path|file|folder|dir|directory|filename|target)s?$")
+
+
+class FlowRule(NamedTuple):
+    """A rule that denies, or asks about, calls of these *sinks* if all of its conditions hold.
+
+    *carries* has kinds of values, *in_view* labels that all were in view. *quotes* are the texts
+    of the call that may not quote an untrusted text: its "words" or its "targets".
+    """
+
+    reason: str
+    sinks: frozenset[str]
+    carries: frozenset[str] = frozenset()
+    quotes: str = ""
+    in_view: frozenset[str] = frozenset()
+    new_host: bool = False
+    denies: bool = False
+
+
+RULES = (
+    FlowRule(
+        "it carries a secret", _LEAVING | {"execute"}, carries=frozenset(["secret"]), denies=True
+    ),
+    FlowRule(
+        "private values would go to an address that no person named",
+        _LEAVING,
+        carries=frozenset(["card", "iban", PRIVATE]),
+        new_host=True,
+        denies=True,
+    ),
+    FlowRule(
+        "it runs words of a text that a stranger may have written",
+        frozenset(["execute"]),
+        quotes="words",
+    ),
+    FlowRule(
+        "a text that a stranger may have written names the target",
+        frozenset(["destroy", "message"]),
+        quotes="targets",
+    ),
+    FlowRule(
+        "private texts may leave for an address that no person named",
+        frozenset(["message"]),
+        in_view=frozenset([UNTRUSTED, PRIVATE]),
+        new_host=True,
+    ),
+)
+
+
+def check_sinks(sinks: Mapping[str, str]) -> None:
+    """Raise `RegistrationError` unless *sinks* maps globs of tools to sinks."""
+    for pattern, sink in sinks.items():
+        if sink not in SINKS:
+            reason = f"{pattern!r}: expected one of {', '.join(SINKS)}, got {sink!r}"
+            raise RegistrationError("sinks", reason)
+
+
+def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Deny | Ask | None:
+    """Return the verdict on *call* by the *sinks* of tools; None if no rule forbids it."""
+    reached = {sink for pattern, sink in sinks.items() if matches(pattern, call.name)}
+    rules = [rule for rule in RULES if rule.sinks & reached]
+    if not rules:
+        return None
+    texts = list(_texts(call.arguments))
+    broken = [rule for rule in rules if _holds(rule, texts, facts)]
+    if not broken:
+        return None
+    reasons = "; ".join([rule.reason for rule in broken])
+    return Deny(reasons) if any(rule.denies for rule in broken) else Ask(reasons)
+
+
+def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bool:
+    if not rule.in_view <= facts.in_view.keys():
+        return False
+    if rule.new_host and all(map(facts.is_named, _addresses(texts))):
+        return False
+    quoting = _targets(texts) if rule.quotes == "targets" else [text for _, text in texts]
+    if rule.quotes and not any(_is_untrusted(text, facts) for text in quoting):
+        return False
+    return not rule.carries or any(rule.carries & facts.carried(text).keys() for _, text in texts)
+
+
+def _is_untrusted(text: str, facts: CallFacts) -> bool:
+    return any(UNTRUSTED in quoted.labels for quoted in facts.quoted(text))
+
+
+def _targets(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the recipients, hosts and files among *texts*, all of these if there are none."""
+    targets = [text for name, text in texts if _RECIPIENT.search(name) or _FILE.search(name)]
+    return targets or [text for _, text in texts]
+
+
+def _addresses(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the addresses in *texts*: whole arguments that name one, and URLs inside of texts."""
+    for name, text in texts:
+        if _RECIPIENT.search(name):
+            yield from filter(None, map(str.strip, re.split(r"[,;\n]", text)))
+        else:
+            yield from [match[0] for match in _ADDRESS.finditer(text)]
+
+
+def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts in *value*, keys included, each with the name of its argument."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield "", key
+            yield from _texts(item, key)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _texts(item, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, str(value)
