@@ -26,6 +26,7 @@ from toolbus import (
     tool,
 )
 from toolbus.components.call_facts import CallEffects, FactSources
+from toolbus.components.participants import ComponentHost
 from toolbus.errors import AppendError
 from toolbus.flow import FlowGuard
 from toolbus.formats import anthropic_requests, chat_requests
@@ -173,14 +174,19 @@ async def test_a_streamed_answer_is_not_held_back():
 
 
 async def test_hosts_with_fewer_messages_have_unknown_views():
-    flow, bus, records = FlowGuard(), EventBus(), []
-    bus.tap(records.append)
+    class Narrow(ComponentHost):
+        unseen_texts = "its instructions"
 
-    async with flow.installed(bus):
-        message = AssistantMessage(content="hello")
-        await bus.apply(events.MESSAGE_APPEND_BEFORE, message, scope=Scope(session_id="s"))
+    flow, host, records = FlowGuard(), Narrow(scope=Scope(agent_id="a")), []
+    host.bus.tap(records.append)
+    flow.setup(host)
 
-    assert labels_in(records) == ["unknown · model"]
+    for message in (UserMessage(content="go on"), AssistantMessage(content="hello")):
+        await host.bus.apply(
+            events.MESSAGE_APPEND_BEFORE, message, scope=Scope(agent_id="a", session_id="s")
+        )
+
+    assert labels_in(records) == ["trusted · person", "unknown · model"]
 
 
 async def test_a_message_added_to_a_request_is_unknown():
@@ -211,7 +217,7 @@ async def test_reading_below_trusted_paths_is_trusted(tmp_path, monkeypatch):
         "untrusted",
         "untrusted",
         "untrusted",
-        "trusted",
+        "untrusted",
     ]
 
 
@@ -655,11 +661,12 @@ async def test_a_person_releases_a_message(stored):
         label = await flow.release(agent.scope, result.id, reason="our own page", by="Ann")
         await agent.run("go on")
         noted = labels_in(agent.ledger)
-        (act,) = await flow.releases(agent.scope)
+        acts = await flow.releases(agent.scope)
         with pytest.raises(AppendError):
             await flow.release(agent.scope, "missing", reason="our own page", by="Ann")
 
     assert label.text == "trusted · tool page"
     assert noted[-2:] == ["trusted · person", "trusted · model"]
-    assert act == (result.id, "Ann", "our own page", "untrusted · tool page")
+    act = {"by": "Ann", "reason": "our own page", "former": "untrusted · tool page"}
+    assert acts == {result.id: act}
     assert (await stored.run())[-1] == "trusted · model"

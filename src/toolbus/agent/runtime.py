@@ -53,7 +53,6 @@ class AgentRuntime(Participant):
     them.
     """
 
-    sees_every_message = True
     _entered = _started = _closed = False
 
     def __init__(

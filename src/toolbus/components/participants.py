@@ -52,8 +52,6 @@ _MAX_HANDLERS = 1 << 40
 class ComponentHost:
     """A host of components other than an agent, on *bus* or a bus of its own."""
 
-    sees_every_message = False
-
     def __init__(
         self, bus: EventBus | None = None, scope: Scope = _AGENT, tools: Toolset | None = None
     ) -> None:

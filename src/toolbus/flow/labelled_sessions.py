@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from toolbus.bus.dispatch.details import PartNote
-from toolbus.components.call_facts import FactSources
+from toolbus.components.call_facts import FactSources, PartialHost
 from toolbus.components.components import LATE, AgentComponent
 from toolbus.components.marks import Mark
-from toolbus.components.participants import ComponentHost
+from toolbus.components.participants import ComponentHost, Participant
 from toolbus.components.state import replay_place
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import (
@@ -25,7 +25,7 @@ from toolbus.messages.records import ToolMessage
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscriptions import HandlerOptions
@@ -41,22 +41,15 @@ _LAST = 3 * LATE
 """Behind every other handler, so that the label is that of the final message."""
 _LABELS: HandlerOptions = {"priority": _LAST, "incremental": True}
 
-HIDDEN = "texts that its host does not show"
+_HIDDEN = "texts that its host does not show"
 _ADDED = "a message that was added to a request"
 _REFUSALS = frozenset({"denied", "withheld", "invalid_result"})
-_MAY_HAVE_RUN = {"timeout": True, "cancelled": True, "interrupted": True}
-_NEVER_RAN = {"denied": False, "unknown_tool": False, "invalid_arguments": False}
-_UNANSWERED = _MAY_HAVE_RUN | _NEVER_RAN
+_UNANSWERED = {
+    **dict.fromkeys(["timeout", "cancelled", "interrupted"], True),
+    **dict.fromkeys(["denied", "unknown_tool", "invalid_arguments"], False),
+}
+"""The statuses of calls whose tools did not make the results; True if the tool may have run."""
 _MOST_DOWNLOADS = 1_000
-
-
-class Release(NamedTuple):
-    """A recorded act: the label of a message, *former* until then, was lowered to trusted."""
-
-    message_id: str
-    by: str
-    reason: str
-    former: str
 
 
 class LabelledSessions(AgentComponent):
@@ -70,10 +63,10 @@ class LabelledSessions(AgentComponent):
         """Label the messages on the bus of *host*, whatever the limits of `restrict`."""
         super().subscribe(host)
         self._labeller = MessageLabeller(self.settings, host, host.bus.shared(FactSources))
-        self._sees_all = isinstance(host, ComponentHost) and host.sees_every_message
+        self._unseen = host.unseen_texts if isinstance(host, PartialHost) else ""
         self._waits = False
         self._add(TOOL_CALL_AFTER, "on", self.note_outcome)
-        if not self._sees_all:
+        if self._unseen or not isinstance(host, Participant):
             self._wait()
             return
         self._add(MESSAGE_APPEND_BEFORE, "guard", self.label_message, **_LABELS)
@@ -88,7 +81,7 @@ class LabelledSessions(AgentComponent):
     async def install(self, agent: Host) -> None:
         """Open the session of *agent*."""
         await super().install(agent)
-        if self._sees_all:
+        if not self._waits:
             await self.view(agent.scope)
             if self._labeller.awaits:
                 self._wait()
@@ -149,7 +142,7 @@ class LabelledSessions(AgentComponent):
         """Add the message of *ctx* to *view*, and return its label."""
         if isinstance(ctx.value, ToolMessage) and not view.texts:
             # Its call was made in a part of the session that is not known.
-            view.add_unseen(HIDDEN)
+            view.add_unseen(_HIDDEN)
         try:
             new = new or _next_message(ctx, view)
             label = self._labeller.label(new)
@@ -170,7 +163,7 @@ class LabelledSessions(AgentComponent):
         """Read a session again to which another process has appended messages."""
         messages = ctx.original.messages
         view = await self.view(ctx.scope, is_new=not messages)
-        if all(view.has(message.id) for message in messages):
+        if all(view.find(message.id) for message in messages):
             return
         former = {text.message_id: text.label for text in view.texts}
         async with self._lock.current():
@@ -183,7 +176,7 @@ class LabelledSessions(AgentComponent):
         """Add the messages of a request that had no label: denials, and those of handlers."""
         view = self.views.get(ctx.scope.session_id)
         for message in ctx.value.messages if view is not None else ():
-            if view is None or view.has(message.id):
+            if view is None or view.find(message.id):
                 continue
             response = message.tool_response if isinstance(message, ToolMessage) else None
             if response and response.is_error and response.error_type in _REFUSALS:
@@ -217,23 +210,15 @@ class LabelledSessions(AgentComponent):
             return {**stored, "released": {**stored.get("released", {}), message_id: act}}
 
         await self.state(scope, shared=True).update(change)
-        logger.warning(
-            "%s released message %r of session %r (%s): %s",
-            *(by, message_id, scope.session_id, act["former"], reason),
-        )
+        logger.warning("%s released message %r (%s): %s", by, message_id, act["former"], reason)
         view.release(message_id)
-        self._tell_above(scope, view)
         return text.label
 
-    async def releases(self, scope: Scope) -> tuple[Release, ...]:
-        """Return the releases of messages in the session of *scope*, in order."""
+    async def releases(self, scope: Scope) -> Mapping[str, Mapping[str, str]]:
+        """Return the releases in the session of *scope*, by the message: by, reason, former."""
         stored = await self.state(scope, shared=True).read() or {}
-        return tuple(
-            [
-                Release(message_id, act["by"], act["reason"], act["former"])
-                for message_id, act in stored.get("released", {}).items()
-            ]
-        )
+        released: Mapping[str, Mapping[str, str]] = stored.get("released", {})
+        return released
 
     async def _keep_downloads(self, scope: Scope, root: RootFacts) -> None:
         def change(value: Any) -> Any:
@@ -255,8 +240,8 @@ class LabelledSessions(AgentComponent):
         task = None if above is None else above.label_before(scope.parent_call_id)
         view = SessionView(None if above is None else above.root, task)
         is_replay = replay_place.get() is not None
-        if not (is_replay or self._sees_all):
-            view.add_unseen(HIDDEN)
+        if self._unseen:
+            view.add_unseen(self._unseen)
         if is_replay or not isinstance(host, ComponentHost):
             return view
         try:
@@ -267,7 +252,7 @@ class LabelledSessions(AgentComponent):
             if len(messages) < least or not (
                 messages or is_new or scope.session_id == host.scope.session_id
             ):
-                view.add_unseen(HIDDEN)
+                view.add_unseen(_HIDDEN)
             recorded = RecordedLabels(records, former)
             for message in messages:
                 await self._add_recorded(message, view, scope, recorded, is_evicted=least > 0)
@@ -275,7 +260,7 @@ class LabelledSessions(AgentComponent):
                 view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)
-            view.add_unseen(HIDDEN)
+            view.add_unseen(_HIDDEN)
         return view
 
     async def _add_recorded(

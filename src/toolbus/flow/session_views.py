@@ -25,7 +25,6 @@ NOTE = "label"
 """The name of the ledger's note with a label."""
 
 _MODEL = Label(speaker="model", is_trusted=True)
-_MOST_SESSIONS, _MOST_CHARACTERS = 1_000, 50_000_000
 _MOST_EVICTED = 100_000
 
 
@@ -84,21 +83,12 @@ class SessionView:
         self.root, self.task = root or RootFacts(), task
         self.below: dict[str, Label] = {}
         self.unanswered: dict[str, bool] = {}
+        self.label = _MODEL
+        """The label of a text that the session's model makes now."""
         self.characters = 0
         self._calls: dict[str, int] = {}
         self._by_id: dict[str, LabelledText] = {}
         self._firsts: dict[str, int] = {}
-        self._label = _MODEL
-
-    @property
-    def person_texts(self) -> list[str]:
-        """The texts of the session's person, also those that an agent above was given."""
-        return self.root.person_texts
-
-    @property
-    def label(self) -> Label:
-        """The label of a text that the session's model makes now."""
-        return self._label
 
     @property
     def sources(self) -> list[LabelledText]:
@@ -107,13 +97,9 @@ class SessionView:
 
     def doubts(self, label: Label) -> list[LabelledText]:
         """Return the sources that would add a doubt, or a kind of value, to *label*."""
-        if label.joined([self._label]) is label:
+        if label.joined([self.label]) is label:
             return []
         return [text for text in self.sources if label.joined([text.label]) is not label]
-
-    def has(self, message_id: str) -> bool:
-        """Return whether the message of this id is in view."""
-        return message_id in self._by_id
 
     def find(self, message_id: str) -> LabelledText | None:
         """Return the text of the message of this id, or None."""
@@ -135,7 +121,7 @@ class SessionView:
     def label_before(self, call_id: str) -> Label:
         """Return the label of a text made in view of the same texts."""
         if call_id not in self._calls:
-            return self._label
+            return self.label
         return _MODEL.joined([text.label for text in self.before(call_id) if text.is_source])
 
     @property
@@ -145,20 +131,21 @@ class SessionView:
 
     def add(self, message: Message, label: Label, texts: tuple[str, ...]) -> None:
         """Add *message* with its *texts*; one of the same id is replaced, and the labels joined."""
-        is_own = isinstance(message, AssistantMessage)
+        is_answer = isinstance(message, AssistantMessage)
         if isinstance(message, AssistantMessage):
             self._calls.update({call.id: len(self.texts) for call in message.tool_calls})
         # A refusal may quote the arguments of its call, which it must not vouch for.
         is_refusal = label.speaker == "system" and isinstance(message, ToolMessage)
-        added = LabelledText(
-            message_id=message.id,
-            role=message.role,
-            label=label,
-            source=_source_of(message, label),
-            texts=() if is_own else texts,
-            is_source=not (is_own or is_refusal),
+        self._add(
+            LabelledText(
+                message_id=message.id,
+                role=message.role,
+                label=label,
+                source=_source_of(message, label),
+                texts=() if is_answer else texts,
+                is_source=not (is_answer or is_refusal),
+            )
         )
-        self._add(added)
         if isinstance(message, UserMessage) and label.speaker == "person" and label.is_trusted:
             self.root.person_texts.extend(texts)
 
@@ -174,32 +161,30 @@ class SessionView:
         former = self._by_id.get(added.message_id)
         if former is None:
             self.texts.append(added)
-            self._note_firsts(len(self.texts) - 1)
         else:
             added.label = added.label.joined([former.label])
+            added.is_source = added.is_source or former.is_source
             self.texts[self.texts.index(former)] = added
-            self._note_firsts()
         self._by_id[added.message_id] = added
         self.characters += sum(map(len, added.texts))
-        if added.is_source:
-            self._label = self._label.joined([added.label])
+        self._note(len(self.texts) - 1 if former is None else 0)
 
-    def _note_firsts(self, start: int = 0) -> None:
-        """Note the first text with each label; anew, or only for the texts from *start* on."""
+    def _note(self, start: int) -> None:
+        """Note the labels of the texts from *start* on; anew from the first one."""
         if not start:
-            self._firsts.clear()
+            self._firsts, self.label = {}, _MODEL
         for number in range(start, len(self.texts)):
-            for name in self.texts[number].label.names:
-                self._firsts.setdefault(name, number)
+            text = self.texts[number]
+            if text.is_source:
+                self.label = self.label.joined([text.label])
+                for name in text.label.names:
+                    self._firsts.setdefault(name, number)
 
-    def release(self, message_id: str) -> LabelledText | None:
-        """Trust the message of this id from now on, and return it; None for an unknown one."""
-        released = self._by_id.get(message_id)
-        if released is not None:
+    def release(self, message_id: str) -> None:
+        """Trust the message of this id from now on."""
+        if (released := self._by_id.get(message_id)) is not None:
             released.label = replace(released.label, is_trusted=True, is_known=True)
-            self._label = _MODEL.joined([text.label for text in self.sources])
-            self._note_firsts()
-        return released
+            self._note(0)
 
 
 class RecordedLabels:
@@ -229,40 +214,36 @@ class RecordedLabels:
 
 
 class SessionViews:
-    """The views of the latest sessions; the others are evicted, the longest unused first."""
+    """The views of the latest sessions; the longest unused ones are evicted beyond the limits."""
 
-    def __init__(self, sessions: int = _MOST_SESSIONS, characters: int = _MOST_CHARACTERS) -> None:
-        self.most_sessions, self.most_characters = sessions, characters
+    most_sessions, most_characters = 1_000, 50_000_000
+
+    def __init__(self) -> None:
         self._views: OrderedDict[str, SessionView] = OrderedDict()
         self._evicted: OrderedDict[str, int] = OrderedDict()
-        self._has_forgotten = False
         self._lock = threading.Lock()
 
     def get(self, session_id: str) -> SessionView | None:
         """Return the view of a session, None unless it is in memory."""
-        view = self._views.get(session_id)
-        if view is not None and len(self._views) > 1:
-            with self._lock:
-                if session_id in self._views:
-                    self._views.move_to_end(session_id)
-        return view
+        with self._lock:
+            view = self._views.get(session_id)
+            if view is not None:
+                self._views.move_to_end(session_id)
+            return view
 
     def put(self, session_id: str, view: SessionView) -> None:
         """Keep *view*, and evict others beyond the limits."""
         with self._lock:
             self._views[session_id] = view
-            self._views.move_to_end(session_id)
-            self._evicted.pop(session_id, None)
             characters = sum([each.characters for each in self._views.values()])
-            while len(self._views) > self.most_sessions or (
-                characters > self.most_characters and len(self._views) > 1
+            while len(self._views) > 1 and (
+                len(self._views) > self.most_sessions or characters > self.most_characters
             ):
                 old_id, old = self._views.popitem(last=False)
                 characters -= old.characters
                 self._evicted[old_id] = sum([bool(text.message_id) for text in old.texts])
             while len(self._evicted) > _MOST_EVICTED:
                 self._evicted.popitem(last=False)
-                self._has_forgotten = True
 
     def drop(self, session_id: str) -> None:
         """Remove the view of a session, to read it again."""
@@ -270,8 +251,9 @@ class SessionViews:
             self._views.pop(session_id, None)
 
     def messages_before(self, session_id: str) -> int:
-        """Return the least number of messages that the session of an evicted view has."""
-        return self._evicted.get(session_id, 1 if self._has_forgotten else 0)
+        """Return the least number of messages of a session that was evicted, 0 for others."""
+        is_full = len(self._evicted) == _MOST_EVICTED
+        return self._evicted.get(session_id, 1 if is_full else 0)
 
 
 def _source_of(message: Message, label: Label) -> str:

@@ -15,8 +15,6 @@ from toolbus.flow.labels import PRIVATE, Label
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from toolbus.components.call_facts import CallEffects
     from toolbus.events.catalogue import Scope
 
@@ -27,7 +25,7 @@ DEPENDENCIES = frozenset(
 """Folders with files of strangers inside of a project."""
 
 _SHARED = frozenset({"/", "/tmp", "/var/tmp", "/home", "/Users", "/root"})  # noqa: S108 - none is used
-_MOST, _LONGEST = 200, 4_096
+_MOST, _LONGEST = 100, 4_096
 _GAPS = dict.fromkeys(map(ord, "\"'`=;|&<>(){}[],\0"), " ")
 
 
@@ -53,11 +51,9 @@ class CallFolders(NamedTuple):
     def absolute(self, path: str) -> str:
         """Return *path* without links and relative parts, "" if it is unknown."""
         path = os.path.expanduser(path)  # noqa: PTH111 - as text
-        if not path.startswith("/"):
-            if not self.folder:
-                return ""
-            path = f"{self.folder}/{path}"
-        return "" if "\0" in path else os.path.realpath(path)
+        if "\0" in path or not (path.startswith("/") or self.folder):
+            return ""
+        return os.path.realpath(path if path.startswith("/") else f"{self.folder}/{path}")
 
 
 class FlowSettings(Struct, frozen=True, kw_only=True):
@@ -81,7 +77,8 @@ class FlowSettings(Struct, frozen=True, kw_only=True):
 
     def trusts_path(self, path: str, folders: CallFolders) -> bool:
         """Return whether the file *path*, absolute, is a trusted one."""
-        strange = DEPENDENCIES.intersection(_below(path, folders.project).split("/"))
+        parts = path.removeprefix(f"{folders.project}/") if folders.project else path
+        strange = DEPENDENCIES.intersection(parts.split("/"))
         return bool(path) and any(
             _covers(pattern, path, folders) and strange <= {*pattern.split("/")}
             for pattern in self.trusted_paths
@@ -135,7 +132,7 @@ class ResultOrigin(NamedTuple):
         if effects.hosts and all(map(settings.trusts_host, effects.hosts)):
             return frozenset()
         folders = CallFolders.of(self.scope)
-        named = effects.writes or [word for word in self._words() if "://" not in word]
+        named = effects.writes or [word for word in self._words if "://" not in word]
         # The folder of the call itself is no file.
         return frozenset(map(folders.absolute, named)) - {"", folders.folder, folders.project}
 
@@ -147,86 +144,66 @@ class ResultOrigin(NamedTuple):
             return True
         if effects is None or not effects.is_known or "run-code" in effects.does:
             return False
-        if "network" in effects.does and not effects.hosts:
+        files = (*effects.reads, *effects.writes)
+        # A call without any place reads an unknown one.
+        if not (files or effects.hosts) or ("network" in effects.does and not effects.hosts):
             return False
-        return all(map(settings.trusts_host, effects.hosts)) and self._reads_trusted(settings)
-
-    def _reads_trusted(self, settings: FlowSettings) -> bool:
-        reads = () if self.effects is None else self.effects.reads
-        if not reads:
-            return True
-        # A search through a folder names the files of its lines.
-        if any(f"{folder}/" in self.text for folder in DEPENDENCIES) and any(map(_is_tree, reads)):
+        # The lines of a search through a folder begin with the names of their files.
+        if self._reads_tree and any(f"{folder}/" in self.text for folder in DEPENDENCIES):
             return False
         folders = CallFolders.of(self.scope)
-        return all(settings.trusts_path(folders.absolute(_root(path)), folders) for path in reads)
+        return all(map(settings.trusts_host, effects.hosts)) and all(
+            settings.trusts_path(folders.absolute(_root(path)), folders) for path in files
+        )
 
     def _reads_download(self) -> bool:
         folders = CallFolders.of(self.scope)
-        reads = () if self.effects is None else self.effects.reads
-        paths = [folders.absolute(_root(path)) for path in (*reads, *self._words())]
+        paths = {folders.absolute(_root(path)) for path in (*self._reads, *self._words)}
         return any(
-            path == file or path.startswith(f"{file}/") or file.startswith(f"{path}/")
+            f"{path}/".startswith(f"{file}/") or f"{file}/".startswith(f"{path}/")
             for file in self.downloads
-            for path in {*paths} - {"", "/"}
+            for path in paths - {""}
         )
 
     def _reads_private(self, settings: FlowSettings) -> bool:
         if not settings.private_paths:
             return False
-        reads = () if self.effects is None else self.effects.reads
-        names = [name for name in map(_name_in, settings.private_paths) if name]
-        if any(f"{name}/" in self.text for name in names) and any(map(_is_tree, reads)):
+        names = [_root(pattern).rpartition("/")[2] for pattern in settings.private_paths]
+        if self._reads_tree and any(f"{name}/" in self.text for name in names):
             return True
-        words = self._words()
-        if len(names) == len(settings.private_paths):
-            base = f"{self.scope.folder}{self.scope.project}"
-            words = [word for word in words if any(name in word or name in base for name in names)]
-        if not (words or reads):
-            return False
         folders = CallFolders.of(self.scope)
-        return any(
-            settings.is_private(folders.absolute(path), folders) for path in (*reads, *words)
-        )
+        paths = map(folders.absolute, (*self._reads, *self._words))
+        return any(settings.is_private(path, folders) for path in paths)
 
+    @property
+    def _reads(self) -> tuple[str, ...]:
+        return () if self.effects is None else self.effects.reads
+
+    @property
+    def _reads_tree(self) -> bool:
+        return any(path.endswith("/**") for path in self._reads)
+
+    @property
     def _words(self) -> list[str]:
-        """Return the words of the arguments that may be paths, at most some hundred."""
-        texts = [text for text in _texts(self.arguments.values()) if text]
-        words = [word for text in texts for word in text[:_LONGEST].translate(_GAPS).split()]
-        return [*dict.fromkeys([text for text in texts if len(text) < _LONGEST] + words)][:_MOST]
-
-
-def _texts(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the texts among *values* and in their arrays."""
-    for value in values:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, tuple):
-            yield from [item for item in value if isinstance(item, str)]
-
-
-def _is_tree(path: str) -> bool:
-    return path.endswith(("/**", "/*")) or path in {"*", "**", "."}
+        """The words of the arguments that may be paths, at most a hundred."""
+        values = [each if isinstance(each, tuple) else (each,) for each in self.arguments.values()]
+        texts = [text[:_LONGEST] for each in values for text in each if isinstance(text, str)]
+        words = [word for text in texts for word in text.translate(_GAPS).split()]
+        return [*dict.fromkeys(texts + words)][:_MOST]
 
 
 def _root(path: str) -> str:
     """Return the folder of *path*, a pattern of files below it, or *path* itself."""
-    while path.endswith(("/**", "/*")):
+    while path.endswith(("/**", "/*", "/")):
         path = path.rpartition("/")[0]
-    return path or "/"
-
-
-def _name_in(pattern: str) -> str:
-    """Return the name of the innermost folder of *pattern*, "" if a sign in it stands for any."""
-    name = _root(pattern).rstrip("/").rpartition("/")[2]
-    return "" if set(name) & set("*?[") else name
+    return path
 
 
 def _covers(pattern: str, path: str, folders: CallFolders) -> bool:
     """Return whether *path* is a file, or below a folder, that *pattern* names."""
-    pattern = _full(pattern, folders)
-    whole = pattern.removesuffix("/**").removesuffix("/")
-    return fnmatchcase(path, whole) or fnmatchcase(path, f"{whole}/*")
+    full = _full(pattern, folders)
+    whole = _root(full)
+    return bool(full) and (fnmatchcase(path, whole) or fnmatchcase(path, f"{whole}/*"))
 
 
 def _full(pattern: str, folders: CallFolders) -> str:
@@ -235,8 +212,3 @@ def _full(pattern: str, folders: CallFolders) -> str:
     if pattern.startswith("/"):
         return pattern
     return f"{escape(folders.project)}/{pattern}" if folders.project else ""
-
-
-def _below(path: str, folder: str) -> str:
-    """Return *path* from *folder* on, if it is below that."""
-    return path.removeprefix(f"{folder}/") if folder else path

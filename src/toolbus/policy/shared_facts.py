@@ -121,6 +121,7 @@ def describe_effects(readings: Sequence[CallReading]) -> CallEffects:
         tuple(dict.fromkeys([name for each in hosts for name in each.hosts])),
         _names([each for each in files if each[0].kind not in CHANGES]),
         is_known=not any(doubts) and not any(part.unknown for part in parts),
+        writes=_names([each for each in files if each[0].kind in CHANGES]),
     )
 
 
