@@ -14,13 +14,14 @@ import re
 import threading
 from itertools import dropwhile, product
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import KEEPS_FILES, ONLY_READS, PathUse, Unreadable, Word
 from toolbus.policy.facts import CallPart, CallReading
+from toolbus.policy.part_words import split_recipients
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.links import path_stability
 from toolbus.policy.paths.repositories import with_repository_doubts
@@ -188,6 +189,7 @@ class CallReader:
             paths=tuple(paths),
             hosts=tuple(hosts),
             recipients=tuple(_recipients(call.arguments, declared, effects)),
+            reaches=_reach(declared),
             unknown=tuple(unknown),
             is_tool=True,
         )
@@ -242,6 +244,12 @@ def _argument_uses(
     yield from product(["host"], addresses)
 
 
+def _reach(declared: ToolFacts) -> Literal["", "fixed", "public"]:
+    if declared.public:
+        return "public"
+    return "fixed" if () in {declared.urls, declared.recipients} else ""
+
+
 def _recipients(
     arguments: Mapping[str, Any], declared: ToolFacts, effects: frozenset[str] | None
 ) -> Iterator[Word]:
@@ -256,7 +264,7 @@ def _recipients(
         if isinstance(text, Unreadable):
             yield Word(text.source, known=False)
         else:
-            yield from [Word(each.strip()) for each in re.split(r"[,;\n]", text) if each.strip()]
+            yield from map(Word, split_recipients(text))
 
 
 def _texts_of_kind(arguments: Mapping[str, Any], kind: str) -> list[str]:

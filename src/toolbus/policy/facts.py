@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -36,6 +36,8 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
     recipients: tuple[Word, ...] = ()
     """The addresses, channels or accounts in the arguments of a tool that sends messages."""
     branches: tuple[Word, ...] = ()
+    reaches: Literal["", "fixed", "public"] = ""
+    """The declared destination of a tool: a fixed one, or anyone."""
     unknown: tuple[Unreadable, ...] = ()
     folder: str | None = "."
     """The working folder, as `CommandEffects.folder`."""

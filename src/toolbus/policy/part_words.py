@@ -27,15 +27,23 @@ _USUAL_REMOTES = frozenset({"origin", "upstream"})
 _SPEAKS = frozenset({"message", "run-code"})
 """Effects by which a text may reach the addresses in it: a client loads the image of a message."""
 _FETCHERS = frozenset({"curl", "wget"})
-_PLAIN_METHODS = frozenset({"", "GET", "HEAD"})
+_READING_METHODS = frozenset({"GET", "HEAD"})
+_INSTALLS = frozenset({"install", "i", "add", "get", "require"})
+"""Commands whose other words are packages, if they run code."""
+_LISTS = (".txt", ".toml", ".lock", ".json", ".yml", ".yaml")
+"""The ends of files that list packages."""
+_VERSION = re.compile(r"(?<=.)@|[=<>~!^\[]")
 
 
 class Destination(NamedTuple):
-    """A host or a recipient; *shown* is its text in reasons, *doubt* why it is not certain."""
+    """A host or a recipient at *address*, "" if it is unknown; *why* it counts, unless it is named.
+
+    Unless *is_certain*, it may be the address of a named one.
+    """
 
     address: str
-    shown: str
-    doubt: str = ""
+    why: str
+    is_certain: bool = True
 
 
 def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
@@ -46,23 +54,58 @@ def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     """
     if part.is_tool:
         return _argument_texts(reading.call.arguments)
-    command = part.command
-    is_open = command is None or command.piped or not all(word.known for word in command.words)
-    parts = reading.parts if is_open else (part,)
+    parts = reading.parts if _is_open(part) else (part,)
     return {"": "\n".join([text for each in parts for text in _part_texts(each)])}
 
 
+def values_of(part: CallPart, reading: CallReading) -> dict[str, str]:
+    """Return the words of *part* without arguments that are nothing but its recipients."""
+    texts = words_of(part, reading)
+    recipients = {word.text for word in part.recipients}
+    return {
+        path: text for path, text in texts.items() if not {*split_recipients(text)} <= recipients
+    }
+
+
+def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
+    """Return the words of *part* that may tell a program what to do.
+
+    These are not the settings of its environment, and of an installation only its packages and
+    hosts, but none that a person named.
+    """
+    if part.is_tool or part.command is None or _is_open(part):
+        return words_of(part, reading)
+    texts = [word.text for word in (part.command.program, *part.command.words)]
+    if _INSTALLS.issuperset(part.action[-1:]) and reading.origins is not None:
+        facts, hosts = reading.origins, [word.text for word in part.hosts]
+        others = {part.command.program.text, *part.action}
+        packages = [
+            text
+            for text in texts
+            if text not in others and text[:1] != "-" and not text.endswith(_LISTS)
+        ]
+        texts = [
+            *hosts,
+            *[text for text in packages if not facts.is_named(_VERSION.split(text)[0])],
+        ]
+    return {"": "\n".join([" ".join(texts), part.command.stdin or ""])}
+
+
 def targets_of(part: CallPart, reading: CallReading) -> dict[str, str]:
-    """Return the paths, hosts and recipients of *part*; all its words if it names none."""
+    """Return the paths, hosts and new recipients of *part*; all its words if it names none."""
     words = [use.word for use in part.paths if use.kind in CHANGES]
     words += [*part.hosts, *part.recipients]
     if not words:
         return words_of(part, reading)
-    return {"": "\n".join([word.text for word in words])}
+    facts = reading.origins
+    named = [word for word in part.recipients if facts is not None and facts.is_named(word.text)]
+    return {"": "\n".join([word.text for word in words if word not in named])}
 
 
 def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     """Yield the hosts and recipients of *part* but this machine; none if they are fixed."""
+    if part.reaches == "public":
+        yield Destination("", "anyone may read it")
     for word in part.hosts:
         yield from _hosts(word)
     for word in part.recipients:
@@ -70,6 +113,9 @@ def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     names_host = any("." in word.text for word in part.hosts)
     if part.effects & _SPEAKS or (part.command is not None and part.hosts and not names_host):
         yield from _addresses(part, reading)
+    is_open = part.is_tool and part.reaches != "fixed" and "network" in part.effects
+    if is_open and not (part.hosts or part.recipients):
+        yield Destination("", "no argument names its destination")
 
 
 def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
@@ -80,7 +126,7 @@ def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     for match in islice(addresses, _MOST_ADDRESSES):
         yield from _hosts(Word(match[0]))
     if next(addresses, None):
-        yield Destination("", "", f"it names more than {_MOST_ADDRESSES:,} addresses")
+        yield Destination("", f"it names more than {_MOST_ADDRESSES:,} addresses", is_certain=False)
 
 
 def may_only_read(part: CallPart, reading: CallReading) -> bool:
@@ -88,8 +134,7 @@ def may_only_read(part: CallPart, reading: CallReading) -> bool:
     if not part.hosts or part.recipients or part.unknown:
         return False
     if part.is_tool:
-        others = _argument_texts(reading.call.arguments)
-        return part.effects <= ONLY_READS and _only_addresses(part, others)
+        return _only_addresses(part, _argument_texts(reading.call.arguments))
     command = part.command
     return (
         command is not None
@@ -101,13 +146,17 @@ def may_only_read(part: CallPart, reading: CallReading) -> bool:
 
 
 def _only_addresses(part: CallPart, texts: Mapping[str, str]) -> bool:
+    """Return whether *texts*, all of a call, are addresses and at most a method that reads."""
     addresses = {word.text for word in part.hosts}
-    return all(
-        text in addresses
-        or (path.endswith("method") and text.upper() in _PLAIN_METHODS)
-        or not text
-        for path, text in texts.items()
-    )
+    others = {text.upper() for text in texts.values() if text and text not in addresses}
+    allowed = ONLY_READS | {"write"} if others else ONLY_READS
+    return others <= _READING_METHODS and part.effects <= allowed and not part.paths
+
+
+def _is_open(part: CallPart) -> bool:
+    """Return whether *part* may have further words, from other commands of its line."""
+    command = part.command
+    return command is None or command.piped or not all(word.known for word in command.words)
 
 
 def _has_no_input(command: Command) -> bool:
@@ -150,26 +199,37 @@ def _part_texts(part: CallPart) -> Iterator[str]:
         yield command.stdin
 
 
+def split_recipients(text: str) -> list[str]:
+    """Return the recipients in the list *text*: `Lind, Petra <p@example.com>` is one."""
+    pieces: list[str] = []
+    for piece in re.split(r"[,;\n]", text):
+        name = pieces.pop() + "," if pieces and "<" in piece and "@" not in pieces[-1] else ""
+        pieces.append(f"{name}{piece}")
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
 def _hosts(word: Word) -> Iterator[Destination]:
     reading = read_word(word)
     for host in reading.hosts:
         is_fixed = host in _USUAL_REMOTES or reaches(Word(host), _LOOPBACK).answer == "yes"
         if not is_fixed:
-            yield Destination(host, _domain(host))
+            yield _new(host, _domain(host))
     if reading.doubt:
-        yield Destination("", "", "a host that it reaches is known only at run time")
+        why = "a host that it reaches is known only at run time"
+        yield Destination("", why, is_certain=False)
 
 
 def _recipient(word: Word) -> Destination:
     if not word.known:
-        return Destination("", "", "its recipient cannot be read")
+        return Destination("", "its recipient cannot be read", is_certain=False)
     mailbox = _MAILBOX.search(word.text)
-    if mailbox is not None:
-        return Destination(mailbox[0], f"a mailbox at {_domain(mailbox[1])}")
     hosts = read_host(word.text).hosts if "://" in word.text else ()
-    if hosts:
-        return Destination(hosts[0], _domain(hosts[0]))
-    return Destination(word.text, "a recipient")
+    place = f"a mailbox at {_domain(mailbox[1])}" if mailbox else "a recipient"
+    return _new(word.text, _domain(hosts[0]) if hosts else place)
+
+
+def _new(address: str, shown: str) -> Destination:
+    return Destination(address, f"it reaches {shown}, which nobody named")
 
 
 def _domain(host: str) -> str:

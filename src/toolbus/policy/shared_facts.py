@@ -86,7 +86,8 @@ class StatedFacts(NamedTuple):
         return dict.fromkeys(kinds, "")
 
     def is_named(self, address: str) -> bool:
-        """Return whether *address* is stated."""
+        """Return whether *address*, which may be `Name <address>`, is stated."""
+        address = address.rpartition("<")[2].rstrip(">")
         return any(address == each or address.endswith(f".{each}") for each in self.named)
 
 

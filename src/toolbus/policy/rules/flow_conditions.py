@@ -10,19 +10,32 @@
 | `carries` | has values of any of these kinds |
 
 A component such as `flow` knows these facts. Without one they are unknown, so a deny or ask rule
-asks. A plain read of an address that stands word for word in a text in view is no sink. A tool
-without an argument for its destination has a fixed one, which is not new.
+asks. A plain read of an address that stands word for word in a text in view is no sink. To write a
+file of `run_files.toml` is to execute. The destination of a command without an address is fixed by
+settings; that of a tool is unknown, and so new, unless its table has `urls = []` or
+`recipients = []`.
 
 The reasons hold no word of the call but the end of a host's name, which carries no value.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import tomllib
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolbus.events.subjects import matches
-from toolbus.policy.part_words import destinations, may_only_read, targets_of, words_of
+from toolbus.policy.commands import CHANGES
+from toolbus.policy.part_words import (
+    destinations,
+    instructions_of,
+    may_only_read,
+    targets_of,
+    values_of,
+)
+from toolbus.policy.paths.file_access import touches
+from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.rules.records import MatchResult, PartCondition
 from toolbus.policy.rules.tables import texts
 from toolbus.toml.values import MisfitError
@@ -32,6 +45,7 @@ if TYPE_CHECKING:
 
     from toolbus.components.call_facts import CallFacts
     from toolbus.policy.facts import CallPart, CallReading
+    from toolbus.policy.paths.path_patterns import PathPattern
 
 UNKNOWN_ORIGINS = 'the origin of its words is unknown; add the component `use = "flow"`'
 _SINKS = {"message": "message", "destroy": "destroy", "execute": "run-code"}
@@ -45,6 +59,7 @@ _VALUES = {
     "phone": "a phone number",
     "national-id": "an identity number",
 }
+_RANKS = {"no": 0, "maybe": 1, "yes": 2}
 _NO, _YES = MatchResult("no"), MatchResult("yes")
 _UNKNOWN = MatchResult("maybe", UNKNOWN_ORIGINS)
 
@@ -64,7 +79,7 @@ def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition
         case "target_from":
             return on_origin(key, targets_of, {"": value})
         case "from":
-            return on_origin(key, words_of, {"": value} if isinstance(value, str) else value)
+            return on_origin(key, instructions_of, {"": value} if isinstance(value, str) else value)
     if not value:
         raise MisfitError("expected true; leave it out for all hosts")
     return on_new_host()
@@ -72,17 +87,32 @@ def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition
 
 def on_sink(names: tuple[str, ...]) -> PartCondition:
     """Return the condition that a part is a sink of *names*."""
-    return PartCondition("sink", names, partial(_sink, frozenset(names)), every=False, look=_sends)
+    wanted = frozenset(names)
+    look = partial(_serves, wanted)
+    return PartCondition("sink", names, partial(_sink, wanted), every=False, look=look)
 
 
 def _sink(names: frozenset[str], part: CallPart) -> MatchResult | None:
-    """Return whether *part* is a sink of *names*; None if it may be a read that sends nothing."""
+    """Return whether *part* is a sink of *names*; None if that depends on its words or files."""
     effects = part.effects | part.claimed
     if any(effect in effects for name, effect in _SINKS.items() if name in names):
         return _YES
-    if "network" in names and "network" in effects:
-        return None
-    return _possible_sink(names, part)
+    depends = ("network" in names and effects & {"network", "run-code"}) or (
+        "execute" in names and effects & CHANGES
+    )
+    return None if depends else _possible_sink(names, part)
+
+
+def _serves(names: frozenset[str], part: CallPart, reading: CallReading) -> MatchResult:
+    """Return whether *part* is a sink of *names* by its words or its files."""
+    answers = [_possible_sink(names, part)]
+    if "network" in names:
+        answers.append(_sends(part, reading))
+    if "execute" in names:
+        uses = [use for use in part.paths if use.kind in CHANGES]
+        files = [touches(use, _run_files(), reading.resolver).answer for use in uses]
+        answers += [MatchResult(answer, "it writes a file that is run later") for answer in files]
+    return max(answers, key=lambda each: _RANKS[each.answer])
 
 
 def _possible_sink(names: frozenset[str], part: CallPart) -> MatchResult:
@@ -95,8 +125,18 @@ def _possible_sink(names: frozenset[str], part: CallPart) -> MatchResult:
     return MatchResult("maybe", "its effects are unknown") if leaves else _NO
 
 
+@cache
+def _run_files() -> tuple[PathPattern, ...]:
+    """Return the patterns of files that programs run later, or that give access."""
+    text = Path(__file__).with_name("run_files.toml").read_text("utf-8")
+    return path_patterns(tomllib.loads(text)["patterns"], project=None)
+
+
 def _sends(part: CallPart, reading: CallReading) -> MatchResult:
-    """Return whether *part*, which reaches the network, sends more than an address in view."""
+    """Return whether *part* sends more than an address in view, or may do so by its code."""
+    if "network" not in part.effects | part.claimed:
+        runs_address = "run-code" in part.effects and any(destinations(part, reading))
+        return MatchResult("maybe", "its code names an address") if runs_address else _NO
     if not may_only_read(part, reading):
         return _YES
     facts = reading.origins
@@ -124,13 +164,14 @@ def _look_later(_part: CallPart) -> None:
 def _reaches_new(part: CallPart, reading: CallReading) -> MatchResult:
     facts, doubt = reading.origins, ""
     for place in destinations(part, reading):
-        if place.doubt:
-            doubt = doubt or place.doubt
+        if not place.is_certain:
+            doubt = doubt or place.why
         elif facts is None:
             return _UNKNOWN
-        elif not facts.is_named(place.address):
-            shown = "a new host" if facts.carried(place.shown) else place.shown
-            return MatchResult("yes", f"nobody named {shown}, which it reaches")
+        elif not (place.address and facts.is_named(place.address)):
+            has_value = facts.carried(place.why).keys() - facts.carried("").keys()
+            why = "it reaches a new host" if has_value else place.why
+            return MatchResult("yes", why)
     return MatchResult("maybe", doubt) if doubt else MatchResult("no", "it reaches no new host")
 
 
@@ -181,7 +222,7 @@ def on_carried(kinds: tuple[str, ...]) -> PartCondition:
     def look(part: CallPart, reading: CallReading) -> MatchResult:
         if reading.origins is None:
             return _UNKNOWN
-        for path, text in words_of(part, reading).items():
+        for path, text in values_of(part, reading).items():
             carried = reading.origins.carried(text)
             for kind in [kind for kind in kinds if kind in carried]:
                 name = f"`{path}`" if path else "it"

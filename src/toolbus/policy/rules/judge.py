@@ -172,7 +172,9 @@ def _finding(rule: PolicyRule, answers: Sequence[MatchResult]) -> RuleFinding:
     if doubts and rule.verdict == "deny":
         return RuleFinding(rule, "asked", f"it may match: {doubts[0]}")
     reasons = [each.why for each in answers if each.answer == "yes" and each.why]
-    return RuleFinding(rule, _STATUSES[rule.verdict], doubts[0] if doubts else ", ".join(reasons))
+    if doubts and not (rule.needs_origins and reasons):
+        return RuleFinding(rule, _STATUSES[rule.verdict], doubts[0])
+    return RuleFinding(rule, _STATUSES[rule.verdict], ", ".join(reasons))
 
 
 def strictest(parts: Iterable[PartVerdict]) -> Default:

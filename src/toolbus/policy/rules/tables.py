@@ -215,7 +215,7 @@ class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls*, *recipients* and *ignore* are
     paths of arguments; *folder* is the base of its relative paths. Without *effects* a tool is
     unknown, unless it is a shell. A tool that *keeps_folder* starts in the folder where its last
-    call ended.
+    call ended. Anyone may read the messages of a *public* tool, such as comments on issues.
     """
 
     command: str | None = None
@@ -227,6 +227,7 @@ class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     trees: tuple[str, ...] | None = None
     urls: tuple[str, ...] | None = None
     recipients: tuple[str, ...] | None = None
+    public: bool = False
     effects: tuple[Effect, ...] | None = None
     ignore: tuple[str, ...] = ()
 
