@@ -1009,7 +1009,7 @@ def test_a_misspelt_word_gets_a_hint(tmp_path):
         ),
         (
             "[tools.a]\nhosts = ['x']",
-            "folder, folder_argument, ignore, keeps_folder, reads, recipients, trees, urls, writes",
+            "ignore, keeps_folder, public, reads, recipients, trees, urls, writes",
         ),
         ("component = []", 'this is a toolbus.toml; its component "policy" names the policy'),
         ("default = 'alow'", "policy.toml:1: unknown default 'alow'; did you mean 'allow'?"),

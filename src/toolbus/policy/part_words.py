@@ -201,11 +201,11 @@ def _part_texts(part: CallPart) -> Iterator[str]:
 
 def split_recipients(text: str) -> list[str]:
     """Return the recipients in the list *text*: `Lind, Petra <p@example.com>` is one."""
-    pieces: list[str] = []
-    for piece in re.split(r"[,;\n]", text):
-        name = pieces.pop() + "," if pieces and "<" in piece and "@" not in pieces[-1] else ""
-        pieces.append(f"{name}{piece}")
-    return [piece.strip() for piece in pieces if piece.strip()]
+    items: list[str] = []
+    for item in re.split(r"[,;\n]", text):
+        name = f"{items.pop()}," if items and "<" in item and "@" not in items[-1] else ""
+        items.append(f"{name}{item}")
+    return [item.strip() for item in items if item.strip()]
 
 
 def _hosts(word: Word) -> Iterator[Destination]:

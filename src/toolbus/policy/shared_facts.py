@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from toolbus.policy.facts import CallReading
     from toolbus.policy.paths.targets import Targets
 
+_SENDS_FOLDER = frozenset({"push", "publish", "deploy", "upload", "release"})
+"""Commands that send files of their folder."""
 logger = logging.getLogger("toolbus")
 
 
@@ -127,10 +129,14 @@ def describe_effects(readings: Sequence[CallReading]) -> CallEffects:
 
 
 def _files(reading: CallReading) -> Iterator[PathUse]:
-    """Yield the files that a call uses; a command that names none may read its folder."""
+    """Yield the files that a call uses; a command that names none may read its folder.
+
+    On the network only few do: a push, a release.
+    """
     for part in reading.parts:
         yield from part.paths
-        if not part.paths and not part.is_tool:
+        is_local = "network" not in part.effects or not _SENDS_FOLDER.isdisjoint(part.action)
+        if is_local and not part.paths and not part.is_tool:
             yield PathUse(Word("."), "read-tree", part.folder)
 
 
