@@ -76,45 +76,38 @@ class NamedAddresses:
         if shown := _SHOWN.fullmatch(address):
             address = shown[1].strip()
         if email := _EMAIL.fullmatch(address):
-            return address in self._words or self._is_named_domain(canonical_host(email[1]))
+            domain = canonical_host(email[1])
+            return address in self._words or self._covers(domain, self._domains)
         account = address.upper().translate(_GAPS)
         if _ACCOUNT.fullmatch(account):
             return self._is_named_account(account)
         if not _PLAIN.fullmatch(address):
-            return self._is_named_host(host_of(address))
-        is_known = address in self._words or self._is_trusted(address)
-        return is_known or _is_this_machine(host_of(address))
+            return self._covers(host_of(address), self._hosts)
+        return address in self._words or self._is_trusted(address)
 
     def are_named_files(self, text: str) -> bool:
         """Return whether *text* has only absolute paths of files below folders that were named."""
-        paths = text.lower().split()
-        return bool(paths) and all(map(self._is_named_file, paths))
-
-    def _is_named_file(self, path: str) -> bool:
-        names = path.split("/")
-        if names[0] not in {"", "~"} or ".." in names:
-            return False
+        paths = [path.split("/") for path in text.lower().split()]
         # `/home` or `~` alone is too far above a file to mean it.
-        folders = ["/".join(names[:end]) for end in range(3, len(names))]
-        return any(f in self._words or f"{f}/" in self._words for f in folders)
+        return bool(paths) and all(
+            names[0] in {"", "~"}
+            and ".." not in names
+            and any("/".join(names[:end]) in self._words for end in range(3, len(names)))
+            for names in paths
+        )
 
     def _add_word(self, word: str) -> None:
         if word.startswith("mailto:"):
             word = word.removeprefix("mailto:").partition("?")[0]
-        self._words.add(word)
+        self._words.update([word, word.lstrip("#@"), word.rstrip("/")])
         host = "" if "@" in word else host_of(word)
         if "." in host and ("/" in word or host.rpartition(".")[2] not in _FILE_ENDINGS):
             self._hosts.add(host)
             if "/" not in word:
                 self._domains.add(host)
 
-    def _is_named_host(self, host: str) -> bool:
-        if not host or _is_this_machine(host):
-            return bool(host)
-        return self._is_trusted(host) or _is_below(host, self._hosts)
-
-    def _is_named_domain(self, domain: str) -> bool:
-        return bool(domain) and (self._is_trusted(domain) or _is_below(domain, self._domains))
+    def _covers(self, host: str, named: Collection[str]) -> bool:
+        return bool(host) and (self._is_trusted(host) or _is_below(host, named))
 
     def _is_trusted(self, name: str) -> bool:
         return any(fnmatchcase(name, glob) for glob in self._trusted)
@@ -184,11 +177,6 @@ def _address(text: str) -> str:
         return ""
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address)
-
-
-def _is_this_machine(host: str) -> bool:
-    address = _address(host) if ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2]) else ""
-    return ip_address(address).is_loopback if address else host == "localhost"
 
 
 def _is_below(host: str, named: Collection[str]) -> bool:

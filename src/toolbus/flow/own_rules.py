@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 SINKS = ("network", "message", "execute", "destroy")
-_LEAVING = frozenset(["network", "message"])
+_LEAVING = ("network", "message")
 _ADDRESS = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`|\\^{}()\[\]]+")
 _RECIPIENT = re.compile(
     r"(?i)(?:^|[^a-z])(?:to|b?cc|recipients?|e?mails?|attendees?|invitees?|guests?|channels?|repo"
@@ -39,41 +39,24 @@ class FlowRule(NamedTuple):
     """
 
     reason: str
-    sinks: frozenset[str]
-    carries: frozenset[str] = frozenset()
+    sinks: tuple[str, ...]
+    carries: tuple[str, ...] = ()
     quotes: str = ""
-    in_view: frozenset[str] = frozenset()
+    in_view: tuple[str, ...] = ()
     new_host: bool = False
     denies: bool = False
 
 
+_TO_STRANGERS = "private values would go to an address that no person named"
+_BESIDE = "private texts may leave for an address that no person named"
+_RUNS = "it runs words of a text that a stranger may have written"
+_AIMS = "a text that a stranger may have written names the target"
 RULES = (
-    FlowRule(
-        "it carries a secret", _LEAVING | {"execute"}, carries=frozenset(["secret"]), denies=True
-    ),
-    FlowRule(
-        "private values would go to an address that no person named",
-        _LEAVING,
-        carries=frozenset(["card", "iban", PRIVATE]),
-        new_host=True,
-        denies=True,
-    ),
-    FlowRule(
-        "it runs words of a text that a stranger may have written",
-        frozenset(["execute"]),
-        quotes="words",
-    ),
-    FlowRule(
-        "a text that a stranger may have written names the target",
-        frozenset(["destroy", "message"]),
-        quotes="targets",
-    ),
-    FlowRule(
-        "private texts may leave for an address that no person named",
-        frozenset(["message"]),
-        in_view=frozenset([UNTRUSTED, PRIVATE]),
-        new_host=True,
-    ),
+    FlowRule("it carries a secret", ("execute", *_LEAVING), ("secret",), denies=True),
+    FlowRule(_TO_STRANGERS, _LEAVING, ("card", "iban", PRIVATE), new_host=True, denies=True),
+    FlowRule(_RUNS, ("execute",), quotes="words"),
+    FlowRule(_AIMS, ("destroy", "message"), quotes="targets"),
+    FlowRule(_BESIDE, ("message",), in_view=(UNTRUSTED, PRIVATE), new_host=True),
 )
 
 
@@ -88,9 +71,7 @@ def check_sinks(sinks: Mapping[str, str]) -> None:
 def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Deny | Ask | None:
     """Return the verdict on *call* by the *sinks* of tools; None if no rule forbids it."""
     reached = {sink for pattern, sink in sinks.items() if matches(pattern, call.name)}
-    rules = [rule for rule in RULES if rule.sinks & reached]
-    if not rules:
-        return None
+    rules = [rule for rule in RULES if reached.intersection(rule.sinks)]
     texts = list(_texts(call.arguments))
     broken = [rule for rule in rules if _holds(rule, texts, facts)]
     if not broken:
@@ -100,14 +81,16 @@ def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Deny | 
 
 
 def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bool:
-    if not rule.in_view <= facts.in_view.keys():
+    if not all(name in facts.in_view for name in rule.in_view):
         return False
     if rule.new_host and all(map(facts.is_named, _addresses(texts))):
         return False
     quoting = _targets(texts) if rule.quotes == "targets" else [text for _, text in texts]
     if rule.quotes and not any(_is_untrusted(text, facts) for text in quoting):
         return False
-    return not rule.carries or any(rule.carries & facts.carried(text).keys() for _, text in texts)
+    if not rule.carries:
+        return True
+    return any(kind in facts.carried(text) for _, text in texts for kind in rule.carries)
 
 
 def _is_untrusted(text: str, facts: CallFacts) -> bool:

@@ -38,8 +38,6 @@ def named() -> NamedAddresses:
         "GB20WEST20001255779911",
         "#partner-logistics",
         "ann/shop",
-        "localhost:8080",
-        "http://[::1]:80/",
     ],
 )
 def test_an_address_is_named(named: NamedAddresses, address: str) -> None:
