@@ -26,3 +26,14 @@ async def test_a_path_that_no_system_takes_is_judged(tmp_path, name, path):
     assert statuses
     assert "error" not in statuses
     assert "failed" not in statuses
+
+
+async def test_a_text_longer_than_a_files_name_is_no_protected_file(tmp_path):
+    bus, tools = EventBus(), {"send": {"effects": ["network"]}}
+    mail = {"to": "bob@partner.example", "body": "A few words that go on. " * 20}
+
+    async with Policy(default="allow", tools=tools, folder=tmp_path).installed(bus):
+        context = await bus.apply(TOOL_CALL_BEFORE, ToolCall(name="send", arguments=mail))
+
+    assert context.denied is None
+    assert context.asked is None

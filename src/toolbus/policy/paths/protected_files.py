@@ -55,6 +55,9 @@ PACKAGE = Path(__file__).parents[2]
 LONGEST_PATH = 4_096
 """Characters of a text that may be a path (Linux's PATH_MAX)."""
 
+_LONGEST_NAME = 255
+"""Bytes of a file's name: a longer text, such as a mail, names no file."""
+
 SETTINGS = (
     "toolbus.toml",
     "toolbus.lock",
@@ -258,6 +261,10 @@ def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> FileAccess
 
 def judge_secret_text(text: str, resolver: PathResolver) -> FileAccess:
     """Return whether *text*, an argument of a tool other than a shell, may be a secret."""
+    names = text.split("/")
+    # Programs that shorten `NAME/..` without a look at the file reach another one.
+    if ".." not in names and len(max(names, key=len).encode(errors="replace")) > _LONGEST_NAME:
+        return NO_ACCESS
     access = judge_reading([PathUse(argument_word(text), "read")], resolver)
     if access.answer != "yes":
         return access
