@@ -194,6 +194,80 @@ def test_check_lists_the_differences(capsys):
     assert Path("toolbus.lock").read_bytes() == before
 
 
+ICONS = [{"src": "https://a.example/a.png", "odd": 1}]
+RICH = {
+    **READ,
+    "icons": ICONS,
+    "_meta": {"ui/resource": "ui://a"},
+    "execution": {"taskSupport": "optional"},
+    "annotations": {"readOnlyHint": True, "badge": "safe"},
+    "later": [1],
+}
+RICH_PROMPT = {
+    "name": "review",
+    "icons": ICONS,
+    "_meta": {"a": 1},
+    "arguments": [{"name": "file", "values": ["a"]}],
+}
+CHANGES = [
+    {"icons": [{**ICONS[0], "odd": True}]},
+    {"_meta": {"ui/resource": "ui://b"}},
+    {"execution": {"taskSupport": "required"}},
+    {"annotations": {"readOnlyHint": True, "badge": "safest"}},
+    {"annotations": {"readOnlyHint": True, "badge": "safe", "title": "Beside"}, "title": "Read"},
+    {"later": [2]},
+    {"latest": None},
+]
+
+
+def test_members_for_clients_are_pinned(capsys):
+    say(tools=[RICH], prompts=[RICH_PROMPT])
+    pin_server()
+    assert pin("--check", "--", *command()) == 0
+    pinned = json.loads(Path("toolbus.lock").read_text())["servers"]["python"]
+    listed = pinned["tools"]["read"]["members"]["listed"]
+    assert listed["icons"] == ICONS
+    assert listed["annotations"] == {"badge": "safe"}
+
+    for change in CHANGES:
+        say(tools=[{**RICH, **change}], prompts=[RICH_PROMPT])
+        capsys.readouterr()
+        assert pin("--check", "--", *command()) == 1
+        assert "tool 'read' is changed" in capsys.readouterr().out
+    for change in ({"icons": []}, {"_meta": {"a": 2}}, {"arguments": [{"name": "file"}]}):
+        say(tools=[RICH], prompts=[{**RICH_PROMPT, **change}])
+        assert pin("--check", "--", *command()) == 1
+
+
+async def test_an_older_lock_file_stays_valid(here, environment, capsys):
+    say(tools=[RICH, WRITE], prompts=[RICH_PROMPT])
+    pin_server()
+    file = Path("toolbus.lock")
+    whole = json.loads(file.read_text())
+    for kind in ("tools", "prompts"):
+        for item in whole["servers"]["python"][kind].values():
+            del item["members"]
+    file.write_text(json.dumps(whole))
+    configure(here)
+    program = [*PROXY, "--config", "toolbus.toml", "--", *command()]
+    capsys.readouterr()
+
+    assert pin("--check", "--", *command()) == 0
+    assert "2 items are not covered" in capsys.readouterr().out
+    async with wired(program, env=environment, cwd=here, stderr=subprocess.PIPE) as wire:
+        await wire.ask(0, "initialize", CLIENT)
+        tools = (await wire.ask(1, "tools/list"))["result"]["tools"]
+        await wire.end()
+        log = (await wire.process.stderr.read()).decode()
+    assert len(tools) == 2
+    assert "3 pins do not cover" in log
+
+    assert pin("--yes", "--", *command()) == 0
+    assert "tool 'read' is uncovered" in capsys.readouterr().out
+    say(tools=[{**RICH, "icons": []}, WRITE], prompts=[RICH_PROMPT])
+    assert pin("--check", "--", *command()) == 1
+
+
 def test_invisible_characters_are_escaped(capsys):
     say(tools=[{**READ, "description": f"Reads{HIDDEN}."}], instructions=f"{HIDDEN}")
     pin_server()
@@ -249,6 +323,8 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
         ('"version": 1', '"version": 1, "version": 1', "an object has a key twice"),
         ('"description": [', '"description": [1, ', "'description' is not a list of lines"),
         ('"output_schema": null', '"other": null', "tool 'read': its digest does not match"),
+        ('"listed": {}', '"listed": {"icons": []}', "its digest does not match its text"),
+        ('"listed": {}', '"other": {}', "'members' is not an object with a digest"),
     ],
 )
 def test_an_edited_lock_file_is_refused(capsys, old, new, reason):
@@ -659,6 +735,30 @@ async def test_the_proxy_hides_changed_items(here, environment):
         "2 prompts",
     ):
         assert line in log
+
+
+async def test_the_proxy_hides_changed_members(here, environment):
+    tools = [{**RICH, "name": f"read{number}"} for number in range(len(CHANGES))]
+    prompts = [{**RICH_PROMPT, "name": name} for name in ("same", "changed")]
+    say(tools=[RICH, *tools], prompts=prompts)
+    pin_server()
+    configure(here)
+    bare = {key: RICH[key] for key in ("name", "description", "annotations")}
+    changed = [{**tool, **change} for tool, change in zip(tools, CHANGES, strict=True)]
+    say(tools=[bare, *changed], prompts=[{"name": "same", "arguments": [{"name": "file"}]},
+                                         {**prompts[1], "icons": []}])  # fmt: skip
+    program = [*PROXY, "--config", "toolbus.toml", "--", *command()]
+
+    async with wired(program, env=environment, cwd=here, stderr=subprocess.DEVNULL) as wire:
+        await wire.ask(0, "initialize", CLIENT)
+        shown = (await wire.ask(1, "tools/list"))["result"]["tools"]
+        shown_prompts = (await wire.ask(2, "prompts/list"))["result"]["prompts"]
+        say(tools=[RICH, *tools], prompts=prompts)
+        again = (await wire.ask(3, "tools/list"))["result"]["tools"]
+
+    assert [tool["name"] for tool in shown] == ["read"]
+    assert [prompt["name"] for prompt in shown_prompts] == ["same"]
+    assert again == [{"inputSchema": {"type": "object"}, **tool} for tool in [RICH, *tools]]
 
 
 async def test_an_approval_in_the_proxy_is_remembered(here, environment):

@@ -70,10 +70,11 @@ examples:
   toolbus pin --check --json -- https://example.com/mcp
 
 Models trust the descriptions of tools, and a server may change them after you
-looked, or take the name of a tool that you know. `toolbus pin` writes names,
-descriptions, schemas, annotations, prompts and instructions to toolbus.lock,
-for your repository. Name all sources each time: missing tools are dropped.
-Invisible characters are written as \\u200b.
+looked, or take the name of a tool that you know. `toolbus pin` writes all that
+tools and prompts say of themselves, and instructions, to toolbus.lock, for your
+repository: also icons, `_meta` and members unknown to us. A file of before that
+lacks these stays valid, and does not cover them. Name all sources each time:
+missing tools are dropped. Invisible characters are written as \\u200b.
 
 For new and changed texts it warns of invisible characters, look-alike letters,
 tags of chats, names of other tools, private files, and orders to a model. Read
@@ -92,7 +93,12 @@ server gets the bearer token in TOOLBUS_PROXY_TOKEN.
 exit codes: 0 no differences, or written; 1 differences, or declined; 2 wrong
 use"""
 
-_STYLES: dict[str, Style] = {"changed": "changed", "new": "good", "gone": "bad"}
+_STYLES: dict[str, Style] = {
+    "changed": "changed",
+    "new": "good",
+    "gone": "bad",
+    "uncovered": "changed",
+}
 
 
 class PinReport(Struct, frozen=True, kw_only=True):
@@ -110,6 +116,11 @@ class PinComparison(NamedTuple):
     before: ToolPins | None
     after: ToolPins
     changes: list[PinChange]
+
+    @property
+    def differing(self) -> int:
+        """The number of differences; a pin that does not cover a member is none."""
+        return sum(change.change != "uncovered" for change in self.changes)
 
 
 def command() -> Command:
@@ -180,9 +191,10 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
         after = asyncio.run(_read_pins(parsed))
     changes = compare_pins(before or ToolPins(), after)
     compared = PinComparison(file, before, after, changes)
-    if parsed.check or (before is not None and not changes):
+    is_written = before is not None and write_lock(before) == write_lock(after)
+    if parsed.check or is_written:
         _show(output, compared, as_json=parsed.json)
-        return 1 if changes else 0
+        return 1 if compared.differing else 0
     _write(output, compared, parsed)
     return 0
 
@@ -249,8 +261,12 @@ def _show(output: Output, compared: PinComparison, *, as_json: bool) -> None:
         return
     screen = open_screen(output)
     _show_changes(screen, changes)
-    if changes:
-        screen.line(Span(f"{count_things(len(changes), 'difference')} from {file}", "bad"))
+    if uncovered := len(changes) - compared.differing:
+        text = "is not covered" if uncovered == 1 else "are not covered"
+        way_out = "write the file again with `toolbus pin`"
+        screen.line(Span(f"{count_things(uncovered, 'item')} {text}; {way_out}", "changed"))
+    if compared.differing:
+        screen.line(Span(f"{count_things(compared.differing, 'difference')} from {file}", "bad"))
     else:
         screen.line(Span(f"✓ no differences from {file}", "good"))
 

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCResponse
 
 from toolbus.errors import RegistrationError
 from toolbus.http.urls import without_query
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from mcp.client import Transport
-    from mcp.shared.message import SessionMessage
+
+    OnResult = Callable[[Mapping[str, Any]], object]
 
 # One event may hold a whole result with its images; the SDK's own bound is 1 MiB.
 _MOST_BYTES_OF_AN_EVENT = 64 * 1024 * 1024
@@ -112,6 +115,10 @@ def _is_time(seconds: object) -> bool:
     return isinstance(seconds, int | float) and seconds is not True and 0 < seconds < inf
 
 
+def _ignore(_: Mapping[str, Any]) -> None:
+    """Take a result, and do nothing."""
+
+
 # --- the two kinds -------------------------------------------------------------------------------
 
 
@@ -130,9 +137,13 @@ class StdioServer:
             command=command, args=list(args), env=env, cwd=options.get("cwd")
         )
 
-    def transport(self, on_end: Callable[[str], None]) -> Transport:
-        """Return a transport to a new process; *on_end* is called with the reason of its end."""
-        return _watched(stdio_client(self._parameters, _with_file(self._stderr)), on_end)
+    def transport(self, on_end: Callable[[str], None], on_result: OnResult = _ignore) -> Transport:
+        """Return a transport to a new process; *on_end* is called with the reason of its end.
+
+        *on_result* is called with each result, before the SDK drops members unknown to it.
+        """
+        stream = stdio_client(self._parameters, _with_file(self._stderr))
+        return _watched(stream, on_end, on_result)
 
 
 class UrlServer:
@@ -146,14 +157,16 @@ class UrlServer:
         self._url, self._options = url, options
 
     @asynccontextmanager
-    async def transport(self, on_end: Callable[[str], None]) -> AsyncGenerator[Any]:
-        """Return a transport for a new session; *on_end* is called with the reason of its end."""
+    async def transport(
+        self, on_end: Callable[[str], None], on_result: OnResult = _ignore
+    ) -> AsyncGenerator[Any]:
+        """Return a transport for a new session, with the callbacks of `StdioServer.transport`."""
         headers, auth = self._options.get("headers", {}), self._options.get("auth")
         async with _Http(self, on_end, headers=headers, auth=auth) as http:
             streams = streamable_http_client(
                 self._url, http_client=http, max_sse_event_size=_MOST_BYTES_OF_AN_EVENT
             )
-            async with _watched(streams, on_end) as pair:
+            async with _watched(streams, on_end, on_result) as pair:
                 yield pair
 
 
@@ -210,17 +223,21 @@ def _note(request: httpx2.Request, *, seen: bool) -> None:
 
 @asynccontextmanager
 async def _watched(
-    transport: AbstractAsyncContextManager[Any], on_end: Callable[[str], None]
+    transport: AbstractAsyncContextManager[Any],
+    on_end: Callable[[str], None],
+    on_result: OnResult,
 ) -> AsyncGenerator[Any]:
     async with transport as (read, write):
-        yield _Watched(read, on_end), write
+        yield _Watched(read, on_end, on_result), write
 
 
 class _Watched:
     """The stream of the server's messages, which also reports its end, unlike the SDK."""
 
-    def __init__(self, stream: Any, on_end: Callable[[str], None]) -> None:
-        self._stream, self._on_end = stream, on_end
+    def __init__(
+        self, stream: Any, on_end: Callable[[str], None], on_result: OnResult = _ignore
+    ) -> None:
+        self._stream, self._on_end, self._on_result = stream, on_end, on_result
 
     @property
     def last_context(self) -> Any:
@@ -244,6 +261,8 @@ class _Watched:
         except StopAsyncIteration:
             self._on_end("the server closed the connection")
             raise
+        if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCResponse):
+            self._on_result(message.message.result)
         return message
 
     async def __aenter__(self) -> Self:

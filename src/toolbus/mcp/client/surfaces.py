@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import anyio
 
+from toolbus.components.listed_tools import MEMBERS, further_members
 from toolbus.errors import FreezeError, ToolServerError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.mcp.client.connections import all_pages, make_client, text_of
@@ -13,9 +14,8 @@ from toolbus.mcp.client.servers import McpOptions, Server, server_of
 from toolbus.mcp.client.translation import annotations_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from mcp.types import Prompt
     from mcp.types import Tool as ListedTool
 
 
@@ -23,7 +23,7 @@ class ServerSurface(NamedTuple):
     """The *instructions*, *tools* and *prompts* of the server *label*.
 
     Names of tools and prompts begin with the given prefix; the descriptions are the server's own,
-    "" if missing.
+    "" if missing. Prompts are as listed; tools have their further members as an annotation.
     """
 
     label: str
@@ -58,7 +58,16 @@ async def read_surface(
 
 
 async def _read(server: Server, prefix: str, mode: str) -> ServerSurface:
-    async with make_client(server.transport(lambda _: None), mode) as client:
+    raw: dict[str, dict[str, Any]] = {"tools": {}, "prompts": {}}
+
+    def note(result: Mapping[str, Any]) -> None:
+        for kind, items in raw.items():
+            listed = result.get(kind)
+            for item in listed if isinstance(listed, list) else ():
+                if isinstance(item, dict):
+                    items[str(item.get("name"))] = item
+
+    async with make_client(server.transport(lambda _: None, note), mode) as client:
         can = client.server_capabilities
         # A server without both capabilities is still asked for tools, as an agent does.
         has_tools = can.tools is not None or can.prompts is None
@@ -67,21 +76,16 @@ async def _read(server: Server, prefix: str, mode: str) -> ServerSurface:
         if can.prompts is not None:
             prompts = await all_pages(client.list_prompts, "prompts")
         instructions = client.instructions or ""
-    specs = [_spec(tool, prefix) for tool in tools]
-    listed = [_prompt(prompt, prefix) for prompt in prompts]
+    specs = [_spec(tool, prefix, raw["tools"]) for tool in tools]
+    listed = [{**raw["prompts"][each.name], "name": prefix + each.name} for each in prompts]
     return ServerSurface(server.label, instructions, tuple(specs), tuple(listed))
 
 
-def _spec(tool: ListedTool, prefix: str) -> ToolSpec:
+def _spec(tool: ListedTool, prefix: str, raw: Mapping[str, Any]) -> ToolSpec:
     return ToolSpec(
         name=prefix + tool.name,
         description=tool.description or "",
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
-        annotations=annotations_of(tool),
+        annotations={**annotations_of(tool), MEMBERS: further_members(raw[tool.name])},
     )
-
-
-def _prompt(prompt: Prompt, prefix: str) -> dict[str, Any]:
-    dumped: dict[str, Any] = prompt.model_dump(by_alias=True, exclude_none=True)
-    return {**dumped, "name": prefix + prompt.name}

@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from toolbus.components.listed_tools import MEMBERS, further_members
 from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import TOOLS_PROVIDE
 from toolbus.messages import schemas
@@ -157,6 +158,8 @@ def _spec(tool: dict[str, Any]) -> ToolSpec:
     if title := _member(tool, "title", str, ""):
         # Handlers read the title there, as in older servers: MCP 2025-11-25, schema, Tool.
         annotations = {**annotations, "title": title}
+    if members := further_members(tool):
+        annotations = {**annotations, MEMBERS: members}
     return ToolSpec(
         name=tool["name"],
         description=_member(tool, "description", str, ""),
@@ -207,6 +210,7 @@ def _with_changes(tool: dict[str, Any], before: ToolSpec, after: ToolSpec) -> di
         for field, member in _MEMBERS.items()
         if getattr(after, field) != getattr(before, field)
     }
+    changed.get("annotations", {}).pop(MEMBERS, None)
     new = {**tool, **changed}
     return {name: value for name, value in new.items() if name not in changed or value is not None}
 

@@ -148,8 +148,8 @@ class FirstSight:
 
         *server* is the source of the item, None if it is unknown.
         """
-        known = set() if before is None else set(_texts(before.fields))
-        texts = [("its name", name), *[each for each in _texts(item.fields) if each not in known]]
+        known = set() if before is None else set(_texts(before.whole))
+        texts = [("its name", name), *[each for each in _texts(item.whole) if each not in known]]
         firsts: dict[tuple[str, Shape], tuple[str, str]] = {}
         counts = Counter[tuple[str, Shape]]()
         for place, text in texts:

@@ -43,13 +43,14 @@ PinKind = Literal["tool", "prompt", "instructions"]
 class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change of one pinned item of *server* ("": the program itself), with a *note*.
 
-    *warnings* are the suspicious texts of a new item, or those new in a changed item.
+    An uncovered item has members that only clients of MCP see, and a pin from before they were
+    pinned. *warnings* are the suspicious texts of a new item, or those new in a changed item.
     """
 
     server: str
     kind: PinKind
     name: str
-    change: Literal["changed", "new", "gone"]
+    change: Literal["changed", "new", "gone", "uncovered"]
     note: str = ""
     differences: tuple[Difference, ...] = ()
     warnings: tuple[SuspiciousText, ...] = ()
@@ -134,17 +135,30 @@ def _server_changes(
             before, after = former.get(name), latter.get(name)
             if after is None:
                 yield PinChange(server=server, kind=kind, name=name, change="gone")
-            elif before is None or before.digest != after.digest:
-                is_new = before is None
+            elif (state := _state(before, after)) is not None:
                 yield PinChange(
                     server=server,
                     kind=kind,
                     name=name,
-                    change="new" if is_new else "changed",
-                    note=names.taken(name, server) if is_new and kind == "tool" else "",
+                    change=state,
+                    note=names.taken(name, server) if state == "new" and kind == "tool" else "",
                     differences=item_differences(before, after),
                     warnings=sight.suspicious_texts(name, after, server, before),
                 )
+
+
+def _state(
+    before: PinnedItem | None, after: PinnedItem
+) -> Literal["new", "changed", "uncovered"] | None:
+    """Return how *after* differs from *before*, or None; a missing member is a change here."""
+    if before is None:
+        return "new"
+    if before.digest != after.digest:
+        return "changed"
+    if after.members is None or before.members is None:
+        is_uncovered = before.members is None and after.members is not None
+        return "uncovered" if is_uncovered and after.whole is not after.fields else None
+    return None if before.members.digest == after.members.digest else "changed"
 
 
 def _by_name(item: PinnedItem | None) -> Mapping[str, PinnedItem]:
@@ -154,8 +168,8 @@ def _by_name(item: PinnedItem | None) -> Mapping[str, PinnedItem]:
 def item_differences(before: PinnedItem | None, after: PinnedItem) -> tuple[Difference, ...]:
     """Return the differences of *after* from *before*; all of *after* for a new item."""
     if before is not None:
-        return tuple(differences(before.fields, after.fields))
-    return tuple([each for each in differences({}, after.fields) if each.after])
+        return tuple(differences(before.whole, after.whole))
+    return tuple([each for each in differences({}, after.whole) if each.after])
 
 
 def difference_rows(places: tuple[Difference, ...], limit: int = MOST_ROWS) -> list[str]:

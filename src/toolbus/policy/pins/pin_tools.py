@@ -16,10 +16,12 @@ A missing or invalid lock file hides every tool and denies every call. The file 
 the component is constructed.
 
 **Limits.** Pins cover the self-description of tools, not their behaviour: a server may change its
-behaviour under the same description. The order of keys in JSON objects does not count. Icons,
-`_meta`, annotations unknown to MCP and the content of a prompt are not pinned. In the proxy a
-server without a name counts as any pinned server, unless the setting *server* names it. Sub-agents
-are judged by the same file, whatever the source of their tools.
+behaviour under the same description. The order of keys in JSON objects does not count. Members for
+clients, such as icons, `_meta` and unknown annotations, count in the proxy only, and may be
+missing; a lock file written before they were pinned does not cover them. The content of a prompt,
+resources and the server's own name are not pinned. In the proxy a server without a name counts as
+any pinned server, unless the setting *server* names it. Sub-agents are judged by the same file,
+whatever the source of their tools.
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ class PinJudge:
         """Return how the tool of *spec*, of a sub-agent, differs from every pin, or None."""
         for source, pinned in self._sources.items():
             former = pinned.tools.get(spec.name)
-            if former is not None and former.digest == pin_tool(spec, is_own=not source).digest:
+            if former is not None and former.allows(pin_tool(spec, is_own=not source)):
                 return None
         return self._objection(spec, None)
 
@@ -156,9 +158,9 @@ class PinJudge:
         if len(pinned) > 1:
             names = ", ".join([describe_source(each) for each in pinned])
             reason = f"tool {name!r} is pinned for {names}; choose with the setting `server`"
-            return PinObjection(reason, (), item.digest)
+            return PinObjection(reason, (), item.whole_digest)
         former = next(iter(pinned.values()), None)
-        if former is not None and former.digest == item.digest:
+        if former is not None and former.allows(item):
             return None
         reason = f"tool {name!r} has changed since it was pinned"
         if former is None:
@@ -168,7 +170,7 @@ class PinJudge:
         server = self._server_of(spec.name) if source is None else source
         warnings = self._sight.suspicious_texts(spec.name, item, server, former)
         rows = difference_rows(item_differences(former, item))
-        return PinObjection(reason, (*[f"! {each}" for each in warnings], *rows), item.digest)
+        return PinObjection(reason, (*[f"! {each}" for each in warnings], *rows), item.whole_digest)
 
     def _server_of(self, name: str) -> str | None:
         """Return the server of the tool *name*, from a proxy, if it can be known."""
@@ -187,11 +189,11 @@ class PinJudge:
         if not isinstance(name, str):
             return False
         try:
-            digest = pin_prompt(name, prompt).digest
+            item = pin_prompt(name, prompt)
         except (FreezeError, TypeError, ValueError):
             return False
         known = [of.prompts[name] for of in self._unnamed.values() if name in of.prompts]
-        return any(digest == each.digest for each in known)
+        return any(each.allows(item) for each in known)
 
     def are_pinned_instructions(self, text: str) -> bool:
         """Return whether *text* is the pinned instructions of one server or of several joined.
@@ -259,6 +261,11 @@ class PinTools(AgentComponent):
         except ConfigurationError as error:
             self._reason = f"the lock file cannot be read, so every call is denied: {error}"
         self._judge = PinJudge(pins, server)
+        if count := pins.uncovered:
+            text = (
+                "%d pins do not cover icons, `_meta` and unknown members; run `toolbus pin` again"
+            )
+            logger.warning(text, count)
         self.register_tool_adapter(_ServerTexts(self))
 
     def subscribe(self, host: Host) -> None:

@@ -15,6 +15,7 @@ The lock file `toolbus.lock` is JSON, sorted, with one value per line for readab
           "description": ["Shows the log.", "Line by line."],
           "digest": "sha256:…",
           "input_schema": {"type": "object"},
+          "members": {"digest": "sha256:…", "listed": {"icons": []}},
           "output_schema": null
         }
       }
@@ -25,7 +26,8 @@ The lock file `toolbus.lock` is JSON, sorted, with one value per line for readab
 ```
 
 Descriptions and instructions are lists of lines. Invisible characters are escaped (`\u200b`). The
-file contains the whole text, so that a difference can be shown, and the digest of each text.
+file contains the whole text, so that a difference can be shown, and the digest of each text. The
+`members` are those that only a client of MCP sees; a lock file of before has none, and covers none.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from toolbus.components.listed_tools import HINTS, MEMBERS
 from toolbus.errors import ConfigurationError
 from toolbus.messages.immutable import thaw
 from toolbus.settings.visible_text import is_visible
@@ -59,20 +63,49 @@ DIGEST_VERSION = 1
 SEPARATOR = "_"
 """The separator between the names of a server and its tool, if several servers have names."""
 
-_HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-"""Annotations of MCP 2025-11-25, schema, ToolAnnotations; clients drop unknown annotations."""
-
 _OF_PROMPT = ("title", "description")
+_IN_PROMPT = ("name", "arguments", *_OF_PROMPT)
 _OF_ARGUMENT = ("name", "title", "description", "required")
 _IN_LINES = ("description", "text")
 _AGAIN = "write it again with `toolbus pin`"
 
 
 class PinnedItem(NamedTuple):
-    """The JSON *fields* in which a tool, prompt or server describes itself, and their digest."""
+    """The JSON *fields* in which a tool, prompt or server describes itself, and their digest.
+
+    *members* are the further ones that only a client of MCP sees, None if they are unknown.
+    """
 
     fields: Mapping[str, Any]
     digest: str
+    members: PinnedItem | None = None
+
+    @property
+    def whole_digest(self) -> str:
+        """The digest of the fields, and of the members if there are any."""
+        return self.digest if self.members is None else f"{self.digest} {self.members.digest}"
+
+    @property
+    def whole(self) -> Mapping[str, Any]:
+        """The fields, and the members as one of them."""
+        listed = {} if self.members is None else self.members.fields
+        return {**self.fields, "members": listed} if listed else self.fields
+
+    def allows(self, current: PinnedItem) -> bool:
+        """Return whether this pin accepts the *current* item.
+
+        Each of its members must equal the pinned one. Some may be missing: a server may list fewer
+        for an older revision. A pin without members accepts all.
+        """
+        if self.digest != current.digest:
+            return False
+        if self.members is None or current.members is None:
+            return True
+        known = self.members.fields
+        return all(
+            name in known and _canonical(value) == _canonical(known[name])
+            for name, value in current.members.fields.items()
+        )
 
 
 class PinnedServer(NamedTuple):
@@ -97,6 +130,12 @@ class ToolPins(NamedTuple):
         """All servers by name; the name of the program itself is ""."""
         return {"": self.program, **self.servers}
 
+    @property
+    def uncovered(self) -> int:
+        """The number of pins of servers, in a lock file of before, that do not cover members."""
+        items = [[*each.tools.values(), *each.prompts.values()] for each in self.servers.values()]
+        return sum(item.members is None for item in chain.from_iterable(items))
+
 
 def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
     """Return the item of a tool; unless the tool *is_own*, only annotations of MCP count.
@@ -104,9 +143,10 @@ def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
     Hosts use a tool's title or name as its missing description; such a description does not count.
     """
     annotations = thaw(spec.annotations)
+    members = annotations.get(MEMBERS)
     description = spec.description
     if not is_own:
-        annotations = _known(annotations, _HINTS)
+        annotations = _known(annotations, HINTS)
         names = (spec.name, spec.name.partition(SEPARATOR)[2], annotations.get("title"))
         description = "" if description in names else description
     fields = {
@@ -115,7 +155,8 @@ def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
         "input_schema": thaw(spec.input_schema),
         "output_schema": thaw(spec.output_schema),
     }
-    return _item("tool", spec.name, fields)
+    is_listed = not is_own and isinstance(members, dict)
+    return _item("tool", spec.name, fields, members if is_listed else None)
 
 
 def pin_prompt(name: str, prompt: Mapping[str, Any]) -> PinnedItem:
@@ -124,7 +165,14 @@ def pin_prompt(name: str, prompt: Mapping[str, Any]) -> PinnedItem:
         _known(each, _OF_ARGUMENT) if isinstance(each, Mapping) else thaw(each)
         for each in prompt.get("arguments") or ()
     ]
-    return _item("prompt", name, {**_known(prompt, _OF_PROMPT), "arguments": arguments})
+    members = {key: thaw(prompt[key]) for key in prompt if key not in _IN_PROMPT}
+    for argument in prompt.get("arguments") or ():
+        if isinstance(argument, Mapping) and (unknown := argument.keys() - {*_OF_ARGUMENT}):
+            members[f"argument {argument.get('name')}"] = {
+                key: thaw(argument[key]) for key in sorted(unknown)
+            }
+    fields = {**_known(prompt, _OF_PROMPT), "arguments": arguments}
+    return _item("prompt", name, fields, members)
 
 
 def pin_instructions(text: str | None) -> PinnedItem | None:
@@ -156,14 +204,18 @@ def _known(item: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: thaw(item[key]) for key in keys if item.get(key) is not None}
 
 
-def _item(kind: str, name: str, fields: Mapping[str, Any]) -> PinnedItem:
-    """Return *fields* with their digest, SHA-256 of canonical JSON including *kind* and *name*.
+def _item(
+    kind: str, name: str, fields: Mapping[str, Any], members: Mapping[str, Any] | None = None
+) -> PinnedItem:
+    """Return *fields* with their digest, SHA-256 of canonical JSON including *kind* and *name*."""
+    text = _canonical([DIGEST_VERSION, kind, name, fields])
+    further = None if members is None else _item(f"{kind} members", name, members)
+    return PinnedItem(fields, f"sha256:{sha256(text.encode()).hexdigest()}", further)
 
-    Canonical JSON has sorted keys, no spaces, ASCII only, and numbers as Python writes them.
-    """
-    whole = [DIGEST_VERSION, kind, name, fields]
-    text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
-    return PinnedItem(fields, f"sha256:{sha256(text.encode()).hexdigest()}")
+
+def _canonical(value: Any) -> str:
+    """Return *value* as JSON with sorted keys, no spaces, ASCII only, and Python's numbers."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def write_lock(pins: ToolPins) -> bytes:
@@ -191,6 +243,8 @@ def _server_table(server: PinnedServer) -> dict[str, Any]:
 def _item_table(item: PinnedItem) -> dict[str, Any]:
     table = {**item.fields, "digest": item.digest}
     lines = {key: table[key].split("\n") for key in _IN_LINES if isinstance(table.get(key), str)}
+    if item.members is not None:
+        lines["members"] = {"digest": item.members.digest, "listed": item.members.fields}
     return {**table, **lines}
 
 
@@ -269,7 +323,19 @@ def _locked_item(kind: str, name: str, table: dict[str, Any], where: str) -> Pin
             raise _LockError(f"{where}: {key!r} is not a list of lines")
         if key in fields:
             fields[key] = "\n".join(lines)
-    item = _item(kind, name, fields)
-    if item.digest != digest:
+    members_digest, listed = _locked_members(fields.pop("members", None), where)
+    item = _item(kind, name, fields, listed)
+    current = None if item.members is None else item.members.digest
+    if (item.digest, current) != (digest, members_digest):
         raise _LockError(f"{where}: its digest does not match its text")
     return item
+
+
+def _locked_members(table: Any, where: str) -> tuple[str | None, dict[str, Any] | None]:
+    """Return the digest and the members in *table*, which is None in a lock file of before."""
+    match table:
+        case None:
+            return None, None
+        case {"digest": str(digest), "listed": dict(listed)}:
+            return digest, listed
+    raise _LockError(f"{where}: 'members' is not an object with a digest and listed members")
