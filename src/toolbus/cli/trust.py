@@ -138,10 +138,15 @@ def _trust(output: Output, path: Path, *, dry_run: bool, as_json: bool) -> int:
 
 
 def _summary(entry: ServerEntry) -> str:
-    """Return the command of *entry* behind its variables, or its URL before its headers."""
+    """Return the command of *entry* behind its variables, or its URL before its headers.
+
+    The resources that it claims follow.
+    """
+    claims = f" (claims {shlex.join(entry.resources)})" if entry.resources else ""
     if entry.url:
-        return " ".join([entry.url, *map(shlex.quote, map(": ".join, entry.headers.items()))])
-    return shlex.join([*map("=".join, entry.env.items()), *entry.command])
+        words = [entry.url, *map(shlex.quote, map(": ".join, entry.headers.items()))]
+        return " ".join(words) + claims
+    return shlex.join([*map("=".join, entry.env.items()), *entry.command]) + claims
 
 
 def _show(report: TrustReport, screen: Screen) -> None:

@@ -10,6 +10,7 @@ env = { LEVEL = "3", KEY = "env:FILES_KEY" }   # besides HOME, LOGNAME, PATH, SH
 name = "wiki"
 url = "https://example.com/mcp"
 headers = { Authorization = "Bearer env:WIKI_TOKEN" }   # from an environment variable
+resources = ["wiki://*"]   # answered by this server if others list them too
 enabled = false
 """
 
@@ -33,6 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9-]{1,32}")
 class ServerEntry(Struct, frozen=True, kw_only=True):
     """One `[[server]]`: a *command* with its arguments and added environment, or a *url*.
 
+    *resources* are globs of the addresses that this server answers if others list them too.
     *where* is "file:line".
     """
 
@@ -42,6 +44,7 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     url: str | None = None
     headers: dict[str, str] = {}
+    resources: tuple[str, ...] = ()
 
 
 def read_servers(document: Document, before: Sequence[ServerEntry] = ()) -> tuple[ServerEntry, ...]:
@@ -84,4 +87,5 @@ def _entry(document: Document, index: int, table: dict[str, Any]) -> ServerEntry
         env=values.get("env", {}),
         url=url,
         headers=values.get("headers", {}),
+        resources=tuple(values.get("resources", ())),
     )

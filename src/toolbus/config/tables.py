@@ -43,6 +43,9 @@ class ServerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     env: Annotated[dict[str, str], Meta(description=f"added variables; {_NAMES}")] = {}
     url: Annotated[str, Meta(description="the address of a remote server")] = ""
     headers: Annotated[dict[str, str], Meta(description=f"HTTP headers; {_NAMES}")] = {}
+    resources: Annotated[
+        tuple[str, ...], Meta(description="globs of resources that only this server answers")
+    ] = ()
     enabled: bool = True
 
 

@@ -55,7 +55,7 @@ class GroupedServer:
     """A server of a group; it is *ready* while it runs and its handshake is complete."""
 
     def __init__(self, settings: ServerSettings, limits: ProxyLimits, ids: Iterator[int]) -> None:
-        self.name, self._settings = settings.name, settings
+        self.name, self.resources, self._settings = settings.name, settings.resources, settings
         self._limits, self._ids = limits, ids
         self.ready = self.is_probed = False
         self.connected = asyncio.Event()

@@ -11,11 +11,13 @@ import logging
 from functools import reduce
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
+from urllib.parse import unquote
 
 from toolbus.mcp.protocol.revisions import ELICIT, is_tool_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 logger = logging.getLogger("toolbus")
 
@@ -158,34 +160,44 @@ def _deep_merge(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {**first, **other, **both}
 
 
-def merged_list(method: str, listed: Iterable[tuple[str, Sequence[Any]]]) -> list[dict[str, Any]]:
+def address_key(uri: str) -> str:
+    """Return a key that is equal for addresses of resources that a person cannot tell apart."""
+    return normalize("NFKC", unquote(uri)).casefold().rstrip("/")
+
+
+def merged_list(
+    method: str,
+    listed: Iterable[tuple[str, Sequence[Any]]],
+    owner_of: Callable[[str], str | None],
+) -> list[dict[str, Any]]:
     """Return the items *listed* by the servers, by server name, each name and URI once.
 
-    A URI of two servers is left out, because a request for it would be ambiguous.
+    A URI is listed for its owner only; *owner_of* returns None if a request would be ambiguous.
     """
-    # The items of all servers meet only here, so every clash of names is settled here.
     items: dict[str, dict[str, Any]] = {}
-    owners: dict[str, set[str]] = {}
-    key = URIS.get(method, "taskId" if method == "tasks/list" else "name")
     for server, theirs in listed:
-        for item in theirs:
-            if not isinstance(item, dict) or not isinstance(item.get(key), str):
-                logger.warning("left out an item of server %r without %s", server, key)
-                continue
-            name = item[key]
-            if method not in URIS:
-                name = f"{server}{SEPARATOR}{name}"
-                if method == "tools/list" and not is_tool_name(name):
-                    logger.warning("left out %r: invalid name of a tool", name)
-                    continue
-            if server in owners.setdefault(name, set()):
+        for name, item in _named_items(method, server, theirs):
+            if method in URIS and owner_of(name) != server:
+                logger.warning("left out %r of server %r: other servers list it", name, server)
+            elif items.setdefault(name, item) is not item:
                 logger.warning("server %r lists %r twice; the first item is used", server, name)
-            owners[name].add(server)
-            items.setdefault(name, {**item, key: name})
-    for name in [name for name in items if len(owners[name]) > 1]:
-        logger.warning("left out %r: servers %s all list it", name, ", ".join(sorted(owners[name])))
-        del items[name]
     return list(items.values())
+
+
+def _named_items(
+    method: str, server: str, theirs: Sequence[Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each valid item with its name in the group, after that name."""
+    key = URIS.get(method, "taskId" if method == "tasks/list" else "name")
+    for item in theirs:
+        if not isinstance(item, dict) or not isinstance(item.get(key), str):
+            logger.warning("left out an item of server %r without %s", server, key)
+            continue
+        name = item[key] if method in URIS else f"{server}{SEPARATOR}{item[key]}"
+        if method == "tools/list" and not is_tool_name(name):
+            logger.warning("left out %r: invalid name of a tool", name)
+            continue
+        yield name, {**item, key: name}
 
 
 def _object(value: Any) -> dict[str, Any]:

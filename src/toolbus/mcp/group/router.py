@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from toolbus.events.subjects import matches
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError, rpc_error
 from toolbus.mcp.group.merge import (
     LISTED_KINDS,
@@ -17,6 +20,7 @@ from toolbus.mcp.group.merge import (
     UNCACHED,
     URIS,
     add_owner,
+    address_key,
     merged_list,
     remove_owner,
     split_name,
@@ -68,9 +72,10 @@ class Router:
         self._notify = notify
         self.negotiation = Negotiation(self._servers, self.changed)
         self._subscriptions: dict[Any, ClientSubscription] = {}
-        # The latest list of resources, by identifying member and server.
+        # The latest list of resources, by identifying member and server; also of a server that has
+        # ended, whose resources no other server may take over.
         self._listed: dict[str, dict[str, set[str]]] = {"uri": {}, "uriTemplate": {}}
-        self._knows_resources = False
+        self._unlisted = {*URIS}
 
     async def answer(self, frame: Frame) -> Any:
         """Return the result of the request *frame*; raises `ServerError`."""
@@ -104,13 +109,17 @@ class Router:
 
     def changed(self, server: GroupedServer) -> None:
         """Notify the client of changed lists with items of *server*."""
-        self._knows_resources = False
+        self.forget_resources()
         for kind in LISTED_KINDS:
             if kind in server.capabilities:
                 if self.negotiation.is_initialized:
                     self._notify(write_frame(method=f"notifications/{kind}/list_changed"))
                 for subscription in self._subscriptions.values():
                     subscription.list_changed(kind)
+
+    def forget_resources(self) -> None:
+        """Have the resources listed again before the next request for one of them."""
+        self._unlisted = {*URIS}
 
     def forward_subscription(self, server: GroupedServer, method: str, params: Params) -> bool:
         """Forward a notification of *server* if it belongs to a subscription; return whether so."""
@@ -170,18 +179,20 @@ class Router:
         lists = await asyncio.gather(
             *[self._list_of(each, method, member, meta) for each in servers]
         )
-        listed = {each.name: items for each, items in zip(servers, lists, strict=True)}
+        pairs = zip(servers, lists, strict=True)
+        listed = {each.name: items for each, items in pairs if items is not None}
         if (key := URIS.get(method)) is not None:
-            self._listed[key] = {
-                name: {str(item.get(key)) for item in items if isinstance(item, dict)}
+            self._listed[key] |= {
+                name: {address_key(str(item.get(key))) for item in items if isinstance(item, dict)}
                 for name, items in listed.items()
             }
-        return merged_list(method, listed.items())
+            self._unlisted.discard(method)
+        return merged_list(method, listed.items(), partial(self._owner_in_list, key))
 
     async def _list_of(
         self, server: GroupedServer, method: str, member: str, meta: Params
-    ) -> list[Any]:
-        """Return all pages of a server's list, empty if it fails or times out."""
+    ) -> list[Any] | None:
+        """Return all pages of a server's list, None if it fails or times out."""
         items: list[Any] = []
         params = meta
         try:
@@ -196,10 +207,10 @@ class Router:
         except TimeoutError:
             text = "left out server %r: no response to %s within %g s"
             logger.warning(text, server.name, method, LIST)
-            return []
+            return None
         except ServerError as error:
             logger.warning("left out server %r: %s failed: %s", server.name, method, error)
-            return []
+            return None
         return items
 
     async def _set_level(self, params: Any) -> Any:
@@ -242,35 +253,46 @@ class Router:
     async def _owner(self, uri: str, params: Params) -> GroupedServer:
         """Return the only server with the resource *uri*, for a request with *params*.
 
-        A resource of two servers is refused, because one may have listed it to impersonate the
-        other.
+        A resource of several servers is refused until a person chooses one of them, because one may
+        have listed it to impersonate another.
         """
-        if not self._knows_resources and not self.listed_by(uri):
-            self._knows_resources = True
-            await self._list("resources/list", params)
-            await self._list("resources/templates/list", params)
+        for method in sorted(self._unlisted):
+            await self._list(method, params)
         names = self.listed_by(uri)
         having = [each for each in self._servers.values() if each.supports("resources")]
         if not names and len(having) == 1:
             return having[0]
         if not names:
             raise rpc_error(_UNKNOWN_RESOURCE, f"no server lists the resource {uri!r}")
-        if len(names) > 1:
+        if (name := self._chosen(uri, names)) is None:
             reason = f"the resource {uri!r} is listed by the servers {', '.join(names)}"
-            raise rpc_error(_UNKNOWN_RESOURCE, f"{reason}; disable all but one of them")
-        return self._servers[names[0]]
+            way_out = f"choose one with `resources = [{json.dumps(uri)}]` in its [[server]] table"
+            raise rpc_error(_UNKNOWN_RESOURCE, f"{reason}; none of them is asked: {way_out}")
+        return self._servers[name]
+
+    def _owner_in_list(self, key: str | None, uri: str) -> str | None:
+        """Return the server with *uri* in its list of the items with *key*, None if unclear."""
+        address, listed = address_key(uri), self._listed.get(key or "", {})
+        return self._chosen(uri, [name for name, theirs in listed.items() if address in theirs])
+
+    def _chosen(self, uri: str, names: Sequence[str]) -> str | None:
+        """Return the only server of *names*, or the only one that claims *uri*, or None."""
+        if len(names) == 1:
+            return names[0]
+        claiming = [name for name in names if matches(self._servers[name].resources, uri)]
+        return claiming[0] if len(claiming) == 1 else None
 
     def listed_by(self, uri: str) -> list[str]:
         """Return the names of the servers that list *uri*, itself or by a template.
 
-        *uri* may be a template itself.
+        *uri* may be a template itself. Addresses that look alike count as equal.
         """
-        listed, templates = self._listed["uri"], self._listed["uriTemplate"]
+        listed, templates, key = self._listed["uri"], self._listed["uriTemplate"], address_key(uri)
         return [
             server
             for server in {**listed, **templates}
-            if uri in listed.get(server, ())
-            or any(uri == each or matches_template(uri, each) for each in templates.get(server, ()))
+            if key in listed.get(server, ())
+            or any(key == each or matches_template(key, each) for each in templates.get(server, ()))
         ]
 
 

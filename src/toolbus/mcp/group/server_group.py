@@ -289,6 +289,8 @@ class ServerGroup:
         if method == "notifications/message":
             name = params.get("logger")
             params["logger"] = f"{server.name}/{name}" if isinstance(name, str) else server.name
+        if method == "notifications/resources/list_changed":
+            self._router.forget_resources()
         if not self._router.forward_subscription(server, method, params):
             self._outbox.put_nowait(write_frame(method=method, params=params))
 

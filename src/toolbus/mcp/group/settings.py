@@ -32,7 +32,8 @@ _AMBIENT = re.compile(
 class ServerSettings(NamedTuple):
     """A server of a group: a *command* with additions to its environment, or a *url*.
 
-    The names of *headers* are in lower case.
+    The names of *headers* are in lower case. *resources* are globs of the addresses that only this
+    server answers, if others list them too.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ServerSettings(NamedTuple):
     env: Mapping[str, str] = {}
     url: SplitResult | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    resources: tuple[str, ...] = ()
 
 
 def read_settings(config: str | None) -> tuple[ServerSettings, ...]:
@@ -57,10 +59,12 @@ def settings_of(entry: ServerEntry) -> ServerSettings:
     """Return the settings of *entry*; raises `UsageError` with its place in the file."""
     try:
         if entry.url is None:
-            return ServerSettings(entry.name, entry.command, _environment_of(entry))
+            env = _environment_of(entry)
+            return ServerSettings(entry.name, entry.command, env, resources=entry.resources)
         words = [f"{name}: {value}" for name, value in entry.headers.items()]
         headers = read_headers(words, os.environ)
-        return ServerSettings(entry.name, url=_url_of(entry.url), headers=headers)
+        url = _url_of(entry.url)
+        return ServerSettings(entry.name, url=url, headers=headers, resources=entry.resources)
     except UsageError as error:
         raise UsageError(f"{entry.where}: server {entry.name!r}: {error}") from None
 
