@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from msgspec.structs import replace
+
 from toolbus.bus.dispatch.details import PartNote
 from toolbus.components.call_facts import FactSources, PartialHost
 from toolbus.components.components import LATE, AgentComponent
@@ -234,11 +236,12 @@ class LabelledSessions(AgentComponent):
         self, scope: Scope, former: dict[str, Label] | None = None, *, is_new: bool = False
     ) -> SessionView:
         """Return a new view of the session of *scope*, with the messages that it has already."""
-        host, above = self.host, None
-        if scope.parent_session_id:
-            above = self.views.get(scope.parent_session_id)
+        host, above = self.host, await self._view_above(scope)
         task = None if above is None else above.label_before(scope.parent_call_id)
         view = SessionView(None if above is None else above.root, task)
+        if above is not None and not scope.parent_call_id:
+            # Its host does not show its task, which may have words of all that is in view above.
+            view.include(above)
         is_replay = replay_place.get() is not None
         if self._unseen:
             view.add_unseen(self._unseen)
@@ -262,6 +265,20 @@ class LabelledSessions(AgentComponent):
             logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)
             view.add_unseen(_HIDDEN)
         return view
+
+    async def _view_above(self, scope: Scope) -> SessionView | None:
+        """Return the view of the session above that of *scope*; None without one in memory.
+
+        It is read from the record for a host that does not tell the call between them.
+        """
+        parent_id = scope.parent_session_id
+        above = self.views.get(parent_id) if parent_id else None
+        if above is None and parent_id and not scope.parent_call_id:
+            *higher, agent_id = scope.lineage
+            facts = {"agent_id": agent_id, "session_id": parent_id, "lineage": tuple(higher)}
+            above = await self._opened(replace(scope, **facts, parent_session_id=""))
+            self.views.put(parent_id, above)
+        return above
 
     async def _add_recorded(
         self,

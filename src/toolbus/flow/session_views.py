@@ -149,6 +149,11 @@ class SessionView:
         if isinstance(message, UserMessage) and label.speaker == "person" and label.is_trusted:
             self.root.person_texts.extend(texts)
 
+    def include(self, above: SessionView) -> None:
+        """Add the sources of the session *above*, of which a hidden task may have words."""
+        for text in above.sources:
+            self._add(text)
+
     def add_unseen(self, source: str, message_id: str = "", texts: tuple[str, ...] = ()) -> None:
         """Add the texts of an unknown *source*."""
         self._add(
