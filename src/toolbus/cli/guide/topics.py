@@ -24,7 +24,15 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Rules and secrets",
-        ("policy", "policy-recipes", "policy-tools", "approvals", "redaction", "redaction-limits"),
+        (
+            "policy",
+            "policy-recipes",
+            "policy-tools",
+            "flow",
+            "approvals",
+            "redaction",
+            "redaction-limits",
+        ),
     ),
     ("Sessions", ("stores", "ui", "shutdown", "streaming", "opentelemetry")),
     (
