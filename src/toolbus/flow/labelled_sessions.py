@@ -108,8 +108,9 @@ class LabelledSessions(AgentComponent):
             async with self._lock.current():
                 view = self.views.get(scope.session_id)
                 if view is None:
-                    view = await self._opened(scope, is_new=is_new)
-                    self.views.put(scope.session_id, view)
+                    opened = await self._opened(scope, is_new=is_new)
+                    # The lock is that of one loop, and threads may have loops of their own.
+                    view = self.views.put_first(scope.session_id, opened)
         return view
 
     def label_message(self, ctx: EventContext[Message]) -> None:

@@ -89,6 +89,7 @@ class SessionView:
         self._calls: dict[str, int] = {}
         self._by_id: dict[str, LabelledText] = {}
         self._firsts: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     @property
     def sources(self) -> list[LabelledText]:
@@ -163,33 +164,35 @@ class SessionView:
         )
 
     def _add(self, added: LabelledText) -> None:
-        former = self._by_id.get(added.message_id)
-        if former is None:
-            self.texts.append(added)
-        else:
-            added.label = added.label.joined([former.label])
-            added.is_source = added.is_source or former.is_source
-            self.texts[self.texts.index(former)] = added
-        self._by_id[added.message_id] = added
-        self.characters += sum(map(len, added.texts))
-        self._note(len(self.texts) - 1 if former is None else 0)
+        with self._lock:  # Parallel calls may end in threads with loops of their own.
+            former = self._by_id.get(added.message_id)
+            if former is None:
+                self.texts.append(added)
+            else:
+                added.label = added.label.joined([former.label])
+                added.is_source = added.is_source or former.is_source
+                self.texts[self.texts.index(former)] = added
+            self._by_id[added.message_id] = added
+            self.characters += sum(map(len, added.texts))
+            self._note(len(self.texts) - 1 if former is None else 0)
 
     def _note(self, start: int) -> None:
         """Note the labels of the texts from *start* on; anew from the first one."""
-        if not start:
-            self._firsts, self.label = {}, _MODEL
+        firsts, label = (self._firsts, self.label) if start else ({}, _MODEL)
         for number in range(start, len(self.texts)):
             text = self.texts[number]
             if text.is_source:
-                self.label = self.label.joined([text.label])
+                label = label.joined([text.label])
                 for name in text.label.names:
-                    self._firsts.setdefault(name, number)
+                    firsts.setdefault(name, number)
+        self._firsts, self.label = firsts, label
 
     def release(self, message_id: str) -> None:
         """Trust the message of this id from now on."""
         if (released := self._by_id.get(message_id)) is not None:
-            released.label = replace(released.label, is_trusted=True, is_known=True)
-            self._note(0)
+            with self._lock:
+                released.label = replace(released.label, is_trusted=True, is_known=True)
+                self._note(0)
 
 
 class RecordedLabels:
@@ -226,7 +229,7 @@ class SessionViews:
     def __init__(self) -> None:
         self._views: OrderedDict[str, SessionView] = OrderedDict()
         self._evicted: OrderedDict[str, int] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, session_id: str) -> SessionView | None:
         """Return the view of a session, None unless it is in memory."""
@@ -235,6 +238,13 @@ class SessionViews:
             if view is not None:
                 self._views.move_to_end(session_id)
             return view
+
+    def put_first(self, session_id: str, view: SessionView) -> SessionView:
+        """Keep *view* unless there is one, of a thread that was faster; return the kept one."""
+        with self._lock:
+            if session_id not in self._views:
+                self.put(session_id, view)
+            return self._views[session_id]
 
     def put(self, session_id: str, view: SessionView) -> None:
         """Keep *view*, and evict others beyond the limits."""
