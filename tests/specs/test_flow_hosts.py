@@ -145,6 +145,7 @@ def test_unseen_texts_of_a_host_are_unknown(hooks):
 
     assert facts["untrusted"] == []
     assert facts["in_view"].keys() >= {"unknown", "untrusted"}
+    assert "instructions" in facts["in_view"]["unknown"]
 
 
 def test_a_policy_asks_in_a_hook(tmp_path):
