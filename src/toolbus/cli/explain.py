@@ -49,9 +49,12 @@ examples:
   toolbus explain agent.db --call call-1 --session 3f9a   one of several
   toolbus explain --call claude-code:3f9a/t1     a call of a coding agent
   toolbus explain agent.db 8c01 --json | jq .call         one JSON document
+  toolbus explain agent.db --sources call-1      whose words a call has
 
 `toolbus show` prints the ids. Differences are printed field by field if the
-session keeps originals, else as digests and sizes. The file is only read."""
+session keeps originals, else as digests and sizes. The file is only read.
+Sources are found in the stored texts, in which values may be hidden. Texts
+without a stored label get one by the component `flow` of your configuration."""
 
 _ROOMY = 70
 """The least width of a line with a handler's kind and priority."""
@@ -65,6 +68,12 @@ def command() -> Command:
     parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
     parser.add_argument("message", metavar="MESSAGE_ID", nargs="?", help="its id, or the beginning")
     parser.add_argument("--call", metavar="CALL_ID", help="explain a tool call instead")
+    parser.add_argument(
+        "--sources", metavar="CALL_ID", help="print the texts in view of a call, and its quotes"
+    )
+    parser.add_argument(
+        "--with", dest="target", metavar="FILE", help="the labels' settings; default: yours here"
+    )
     parser.add_argument("--session", metavar="SESSION", help="search only this session")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
     parser.add_argument("--no-pager", action="store_true", help="do not page the output")
@@ -74,10 +83,16 @@ def command() -> Command:
         if message is None and store is not None and not is_store(store):
             store, message = None, store
         address = store_address(store)
-        if (message is None) == (call is None):
-            raise UsageError("give one message id, or `--call` and the id of a call")
+        if [message, call, parsed.sources].count(None) != 2:  # noqa: PLR2004 - of three
+            raise UsageError("give one message id, or `--call` or `--sources` and the id of a call")
         with open_reader(address) as reader:
             session = None if parsed.session is None else find_session(reader, parsed.session)
+            if parsed.sources is not None:
+                # Its modules take time to import.
+                from toolbus.cli.explain_sources import explain_sources  # noqa: PLC0415
+
+                explain_sources(reader, session, parsed, output)
+                return 0
             kind: IdKind = "message" if call is None else "call"
             history = history_of(reader, find_match(reader, kind, message or call, session))
         if parsed.json:

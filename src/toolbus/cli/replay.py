@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from toolbus.cli.parser import Command, Parser
+    from toolbus.config.targets import LoadedTarget
 
 _MAX_FINDINGS = 100
 """The findings that are printed without --all."""
@@ -41,6 +42,7 @@ examples:
   toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
   toolbus replay a.jsonl --with policy.py --check expected.json --update
   toolbus replay a.jsonl --with policy.py --check expected.json
+  toolbus replay ~/.claude/projects --labels           whose words they are
 
 No model and no tool is called: recorded calls pass TOOL_CALL_BEFORE, recorded
 messages MESSAGE_APPEND_BEFORE. The handlers are those of an agent, a bus, a
@@ -60,6 +62,8 @@ def command() -> Command:
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.update and not parsed.check:
             parser.error("--update needs --check FILE")
+        if parsed.labels and parsed.check:
+            parser.error("--labels writes no findings to compare; leave out --check")
         return _replay(parsed, output)
 
     return parser, run
@@ -81,6 +85,9 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument("--session", metavar="ID", help="only this session")
     parser.add_argument(
         "--folder", metavar="DIR", type=Path, help="the folder of sessions without a recorded one"
+    )
+    parser.add_argument(
+        "--labels", action="store_true", help="print the labels of messages and calls instead"
     )
     parser.add_argument("--all", action="store_true", help="print more than 100 findings")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
@@ -106,11 +113,7 @@ def _replay(parsed: argparse.Namespace, output: Output) -> int:
     with redirect_stdout(sys.stderr):
         loaded = load_configuration() if parsed.target is None else load(parsed.target)
         progress = ProgressLine(Output(sys.stderr))
-        report: ReplayReport = (
-            JsonReport(output, progress)
-            if parsed.json
-            else TextReport(output, progress, None if parsed.all else _MAX_FINDINGS)
-        )
+        report = _report(parsed, output, progress, loaded)
         report.begin(loaded.target, idle_events(loaded))
         if others:
             report.skipped["other file"] += others
@@ -121,6 +124,20 @@ def _replay(parsed: argparse.Namespace, output: Output) -> int:
             folder = "" if parsed.folder is None else os.path.realpath(parsed.folder)
             actual = _run(Replay(loaded, report, collect=collect, folder=folder).run(batches))
     return _conclude(report, parsed, expected, actual)
+
+
+def _report(
+    parsed: argparse.Namespace, output: Output, progress: ProgressLine, loaded: LoadedTarget
+) -> ReplayReport:
+    limit = None if parsed.all else _MAX_FINDINGS
+    if parsed.labels:
+        # Its modules take time to import.
+        from toolbus.cli.output.label_report import label_report  # noqa: PLC0415
+
+        return label_report(output, progress, loaded, limit, is_json=parsed.json)
+    if parsed.json:
+        return JsonReport(output, progress)
+    return TextReport(output, progress, limit)
 
 
 def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:

@@ -18,6 +18,7 @@ from toolbus.history.session_differences import compare_sessions
 from toolbus.history.session_figures import compare_figures
 from toolbus.history.timeline import join_parts, read_parts, read_timeline
 from toolbus.redaction.placeholders import evened
+from toolbus.replay.stored_sources import labelled_sections
 from toolbus.ui.addresses import number_of
 from toolbus.ui.question_views import views_of
 from toolbus.ui.responses import page
@@ -63,8 +64,10 @@ def routes(state: UiState) -> list[BaseRoute]:
         session_name, name = map(unquote, (path[2], "".join(path[3:])))
         with state.reading() as reader:
             session = find_session(reader, session_name)
-            history = history_of(reader, find_match(reader, kind, name, session))
-        return page(request, "entry.html", history=history)
+            match = find_match(reader, kind, name, session)
+            history = history_of(reader, match)
+            sections = labelled_sections(reader, match, history)
+        return page(request, "entry.html", history=history, sections=sections)
 
     return [
         Route("/sessions/{session:path}", show_session),

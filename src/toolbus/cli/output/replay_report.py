@@ -103,16 +103,21 @@ class TextReport(ReplayReport):
 
     def add(self, finding: ReplayFinding) -> None:
         """Write a finding, below its session's name if it is the session's first."""
+        if self._begin_entry(finding.session):
+            self._write(finding)
+
+    def _begin_entry(self, session: str) -> bool:
+        """Count an entry of *session* and return whether to write it; a new session has a title."""
         self.progress.hide()
         self._count += 1
         if self._count > self._limit:
-            return
-        if finding.session != self._session or self._count == 1:
-            self._session = finding.session
+            return False
+        if session != self._session or self._count == 1:
+            self._session = session
             if self._count > 1:
                 self._screen.line()
-            self._screen.line("session ", Span(finding.session, "strong"))
-        self._write(finding)
+            self._screen.line("session ", Span(session, "strong"))
+        return True
 
     def _write(self, finding: ReplayFinding) -> None:
         style = _style_of(finding.outcome)
@@ -190,7 +195,9 @@ class TextReport(ReplayReport):
 
 
 class JsonReport(ReplayReport):
-    """One JSON document, written while the findings come."""
+    """One JSON document, written while the findings come; *entries* is their name in it."""
+
+    entries = "findings"
 
     def __init__(self, output: Output, progress: ProgressLine) -> None:
         super().__init__(output, progress)
@@ -198,12 +205,15 @@ class JsonReport(ReplayReport):
 
     def begin(self, target: str, idle: Sequence[str]) -> None:
         """Open the document."""
-        head = f'{{"target":{json_of(target)},"not_replayed":{json_of(idle)},"findings":['
+        head = f'{{"target":{json_of(target)},"not_replayed":{json_of(idle)},"{self.entries}":['
         self._output.write(head)
 
     def add(self, finding: ReplayFinding) -> None:
         """Write a finding on its own line."""
-        self._output.write(f"{self._separator}\n{json_of(finding)}")
+        self._write_entry(finding)
+
+    def _write_entry(self, entry: object) -> None:
+        self._output.write(f"{self._separator}\n{json_of(entry)}")
         self._separator = ","
 
     def end_session(self, session: str, outcomes: Counter[str]) -> None:

@@ -1,0 +1,203 @@
+"""The sources of a call as data: the texts in view, and the origin of each piece of an argument."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
+
+from toolbus.redaction.placeholders import placeholders_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from toolbus.components.call_facts import CallFacts
+    from toolbus.flow.session_views import LabelledText
+    from toolbus.messages.records import ToolCall
+
+SourceSection: TypeAlias = "tuple[str, str, tuple[SourceEntry, ...]]"
+_MOST, _LONGEST = 200, 400
+"""The most entries of a list, and the most characters of a text or a path."""
+
+_UNSEARCHED = "this text is too long to be searched whole"
+_LEAST_DIGITS = 8
+_ADDRESS = re.compile(
+    r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}"
+    r"|(?<![\w.!#$%&*+/=?^{|}~-])[\w.!#$%&*+/=?^{|}~-]{1,64}@[\w.-]{1,253}\w"
+)
+_ENDS = ".,;:!?)]}"
+
+
+class SourceEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A *text* in view, or a piece of the argument at the path *argument* with its *source*.
+
+    *labels* are those of the *message* for rules. A long text is cut.
+    """
+
+    argument: str = ""
+    text: str
+    source: str = ""
+    labels: tuple[str, ...] = ()
+    message: str = ""
+
+    @property
+    def name(self) -> str:
+        """The argument, or the source of a text in view."""
+        return self.argument or self.source
+
+    @property
+    def note(self) -> str:
+        """The source of a piece, and the labels."""
+        labels = ", ".join(self.labels)
+        if not (self.argument and self.source):
+            return labels
+        return f"from {self.source}" + (f" ({labels})" if labels else "")
+
+
+class CallSources(Struct, frozen=True, kw_only=True):
+    """The sources of the call *id*, whose model had *texts* texts in view.
+
+    *labelled_now* counts those without a stored label, and *in_view* are those with a label for
+    rules. *unnamed* are addresses that no person named, *hidden* placeholders that also stand in a
+    text in view, and *not_compared* the others. *is_cut*: a list is longer than here.
+    """
+
+    id: str
+    tool: str
+    texts: int
+    labelled_now: int = 0
+    in_view: tuple[SourceEntry, ...] = ()
+    pieces: tuple[SourceEntry, ...] = ()
+    carries: tuple[SourceEntry, ...] = ()
+    unnamed: tuple[SourceEntry, ...] = ()
+    hidden: tuple[SourceEntry, ...] = ()
+    not_compared: tuple[SourceEntry, ...] = ()
+    is_cut: bool = False
+
+
+def sections_of(sources: CallSources) -> list[SourceSection]:
+    """Return *sources* as sections for people: each a title, a note and entries."""
+    count = f"{sources.texts:,} text{'' if sources.texts == 1 else 's'}"
+    trusted = "" if sources.in_view or not sources.texts else ", all of them trusted"
+    lists = [
+        ("pieces of arguments that stand in these texts", sources.pieces),
+        ("values that it carries", sources.carries),
+        ("addresses that no person named", sources.unnamed),
+        ("hidden values that also stand in view", sources.hidden),
+        ("hidden values that could not be compared", sources.not_compared),
+    ]
+    shown = [(title, "", entries) for title, entries in lists if entries]
+    cut = [(f"longer lists are cut to {_MOST} entries", "", ())] if sources.is_cut else []
+    return [("in view of the model", f"{count}{trusted}", sources.in_view), *shown, *cut]
+
+
+def sources_of(call: ToolCall, view: Sequence[LabelledText], facts: CallFacts) -> CallSources:
+    """Return the sources of *call*, whose model had the texts of *view* before it."""
+    texts = list(argument_texts(call))
+    hidden = list(_hidden(texts, view))
+    lists: dict[str, Iterable[SourceEntry]] = {
+        "in_view": map(
+            _text_in_view, [each for each in view if each.is_source and each.label.names]
+        ),
+        "pieces": _pieces(texts, facts),
+        "carries": _carried(texts, facts),
+        "unnamed": _unnamed(texts, facts),
+        "hidden": [each for each in hidden if each.message],
+        "not_compared": [each for each in hidden if not each.message],
+    }
+    entries: Any = {name: tuple(islice(each, _MOST + 1)) for name, each in lists.items()}
+    return CallSources(
+        id=call.id,
+        tool=call.name,
+        texts=len(view),
+        is_cut=any(len(each) > _MOST for each in entries.values()),
+        **{name: each[:_MOST] for name, each in entries.items()},
+    )
+
+
+def argument_texts(call: ToolCall) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each string in the arguments of *call*, and of names in them.
+
+    Arguments that are not valid JSON are one text.
+    """
+    if call.raw is not None:
+        yield "the arguments", call.raw
+        return
+    waiting: list[tuple[str, Any]] = [("", call.arguments)]
+    while waiting:
+        path, value = waiting.pop()
+        match value:
+            case str():
+                yield path, value
+            # A long number may be an account or a card.
+            case int() | float() if len(number := str(value)) >= _LEAST_DIGITS:
+                yield path, number
+            case Mapping():
+                steps = [(f"{path}.{name}"[:_LONGEST].lstrip("."), name) for name in value]
+                waiting += [(step, value[name]) for step, name in reversed(steps)]
+                yield from [(f"{step} (name)", name) for step, name in steps if path]
+            case list() | tuple():
+                waiting += [(f"{path}[{place}]", value[place]) for place in range(len(value))][::-1]
+
+
+def _text_in_view(labelled: LabelledText) -> SourceEntry:
+    lines = (line for text in labelled.texts for line in text[:_LONGEST].splitlines() if line)
+    return SourceEntry(
+        text=next(lines, ""),
+        source=labelled.source,
+        labels=tuple(sorted(labelled.label.names)),
+        message=labelled.message_id,
+    )
+
+
+def _pieces(texts: Sequence[tuple[str, str]], facts: CallFacts) -> Iterator[SourceEntry]:
+    for path, text in texts:
+        for quoted in facts.quoted(text):
+            rest = len(quoted.text) - _LONGEST
+            ending = f"… and {rest:,} more characters" if rest > 0 else ""
+            yield SourceEntry(
+                argument=path,
+                text=f"{quoted.text[:_LONGEST]}{ending}" or _UNSEARCHED,
+                source=quoted.source,
+                labels=tuple(sorted(quoted.labels)),
+                message=quoted.message_id,
+            )
+
+
+def _carried(texts: Sequence[tuple[str, str]], facts: CallFacts) -> Iterator[SourceEntry]:
+    try:
+        for path, text in texts:
+            for kind, origin in facts.carried(text).items():
+                yield SourceEntry(argument=path, text=f"{kind}: {origin}")
+    except ImportError as error:
+        yield SourceEntry(argument="not searched", text=str(error))
+
+
+def _unnamed(texts: Sequence[tuple[str, str]], facts: CallFacts) -> Iterator[SourceEntry]:
+    for path, text in texts:
+        for address in dict.fromkeys(match[0].rstrip(_ENDS) for match in _ADDRESS.finditer(text)):
+            if not facts.is_named(address):
+                yield SourceEntry(argument=path, text=address[:_LONGEST])
+
+
+def _hidden(
+    texts: Sequence[tuple[str, str]], view: Sequence[LabelledText]
+) -> Iterator[SourceEntry]:
+    """Yield the placeholders in *texts*, each with the first message that has the same one."""
+    hidden = {(path, each): None for path, text in texts for each in placeholders_in(text)}
+    known: dict[str, LabelledText] = {}
+    for labelled in view if hidden else ():
+        for each in placeholders_in("\n".join(labelled.texts)):
+            known.setdefault(each, labelled)
+    for path, placeholder in hidden:
+        origin = known.get(placeholder)
+        yield SourceEntry(
+            argument=path,
+            text=placeholder,
+            source=origin.source if origin else "",
+            labels=tuple(sorted(origin.label.names)) if origin else (),
+            message=origin.message_id if origin else "",
+        )
