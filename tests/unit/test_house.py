@@ -4,21 +4,17 @@ A change that makes a figure smaller lowers its number here.
 Most are read from the syntax trees; the walks run six pieces of work and count their calls.
 """
 
-import ast
 import re
 import tomllib
-from collections import Counter, defaultdict
-from functools import cache
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-import toolbus
 from measured_walks import WALKS, walked
+from source_facts import ROOT, sources
 from wall import read_wings
 
-ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
@@ -99,11 +95,6 @@ WALKED = {
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 
-BRANCHES = (
-    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.Assert),
-    *(ast.comprehension, ast.match_case),
-)
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 PRONOUNS = frozenset(
     {
         *("what", "who", "whoever", "whatever", "that", "those", "others", "one", "ones"),
@@ -112,76 +103,21 @@ PRONOUNS = frozenset(
 )
 
 
-class Source(NamedTuple):
-    """One file: its *room*, its *name* as a module, its text and its syntax tree."""
-
-    path: Path
-    room: str
-    name: str
-    text: str
-    tree: ast.Module
-
-    @property
-    def module(self):
-        return self.name.removesuffix(".__init__")
-
-    @property
-    def lines(self):
-        return self.text.count("\n")
-
-
-@cache
-def sources():
-    found = []
-    for path in sorted(ROOT.rglob("*.py")):
-        parts = path.relative_to(ROOT.parent).with_suffix("").parts
-        text = path.read_text("utf-8")
-        room = parts[1] if len(parts) > 2 else ""
-        found.append(Source(path, room, ".".join(parts), text, ast.parse(text)))
-    return found
-
-
-def complexity(function):
-    """Return one more than the branches of *function*, those of functions within it included."""
-    nodes = list(ast.walk(function))
-    operators = [node for node in nodes if isinstance(node, ast.BoolOp)]
-    branches = sum(isinstance(node, BRANCHES) for node in nodes)
-    return 1 + branches + sum(len(node.values) - 1 for node in operators)
-
-
 def complex_functions():
-    return sum(
-        complexity(node) > 10
-        for source in sources()
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
+    return sum(each.complexity > 10 for source in sources() for each in source.functions)
 
 
 def lone_small_files():
     """Count the files of under 60 lines that exactly one other file imports."""
-    importers = defaultdict(set)
-    for source in sources():
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *[f"{node.module}.{each.name}" for each in node.names]]
-            elif isinstance(node, ast.Import):
-                names = [each.name for each in node.names]
-            else:
-                continue
-            for name in names:
-                importers[name].add(source.name)
+    importers = Counter(name for source in sources() for name in source.imports)
     return sum(
-        source.lines < 60 and source.path.stem != "__init__" and len(importers[source.name]) == 1
+        source.lines < 60 and source.path.stem != "__init__" and importers[source.name] == 1
         for source in sources()
     )
 
 
 def docstrings():
-    for source in sources():
-        for node in ast.walk(source.tree):
-            if isinstance(node, DOCUMENTED):
-                yield ast.get_docstring(node) or ""
+    return [docstring for source in sources() for docstring in source.docstrings]
 
 
 def vague_words():
@@ -190,10 +126,7 @@ def vague_words():
 
 
 def vague_modules():
-    return sum(
-        (ast.get_docstring(source.tree) or "").startswith(("What", "Who", "Where", "How"))
-        for source in sources()
-    )
+    return sum(source.docstring.startswith(("What", "Who", "Where", "How")) for source in sources())
 
 
 def odd_negations():
@@ -242,11 +175,10 @@ def test_complex_functions_say_why():
     silent = []
     for source in sources():
         lines = source.text.splitlines()
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and complexity(node) > 10:
-                body = lines[node.lineno : node.end_lineno]
-                if not any(line.lstrip().startswith("#") for line in body):
-                    silent.append(f"{source.name}.{node.name}")
+        for each in source.functions:
+            body = lines[each.line : each.end]
+            if each.complexity > 10 and not any(line.lstrip().startswith("#") for line in body):
+                silent.append(f"{source.name}.{each.name}")
 
     assert silent == []
 
