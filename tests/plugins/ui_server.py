@@ -92,6 +92,23 @@ class RunningUi:
             connection.close()
 
 
+async def serve(server, sockets, ended):
+    """Do as `server.serve(sockets)` until *ended* is set: that looks each tenth of a second."""
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup(sockets=sockets)
+    await server.on_tick(0)
+    await ended.wait()
+    for listener in (*server.servers, *sockets):
+        listener.close()
+    for connection in list(server.server_state.connections):
+        connection.shutdown()
+    for task in list(server.server_state.tasks):
+        task.cancel()
+    while server.server_state.connections or server.server_state.tasks:
+        await asyncio.sleep(0)
+
+
 @contextmanager
 def running_ui(
     address, *, targets=None, no_answers="", numeric=False, clock=time.monotonic, make=make_app
@@ -106,8 +123,15 @@ def running_ui(
     locks = UiLocks(port, no_answers=no_answers, clock=clock)
     sessions = SessionIndex(kinds_in, read_times)
     state = UiState(str(address), locks, sessions, targets or {})
-    server = make_server(make(state))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)))
+    # The loop is made here, so that this thread can speak to it.
+    runner, ended = asyncio.Runner(loop_factory=asyncio.new_event_loop), asyncio.Event()
+    loop, server = runner.get_loop(), make_server(make(state))
+
+    def run():
+        with runner:
+            runner.run(serve(server, sockets, ended))
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         ui = RunningUi(port, locks, locks.numeric_host if numeric else locks.host)
@@ -115,5 +139,5 @@ def running_ui(
         with following(state.address, sessions):
             yield ui
     finally:
-        server.should_exit = True
+        loop.call_soon_threadsafe(ended.set)
         thread.join()
