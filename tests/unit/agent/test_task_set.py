@@ -33,6 +33,7 @@ def deaf(begun: asyncio.Event, end: asyncio.Event):
 @pytest.mark.parametrize("way", ["cancel", "close"])
 async def test_what_does_not_listen_is_left_behind(way, caplog):
     agent = Agent(ScriptedModel(["done"]), grace=0)
+    agent._work._patience = 0.1
     begun, end = asyncio.Event(), asyncio.Event()
     agent.on(RUN_BEFORE, deaf(begun, end))
     run = asyncio.create_task(agent.run("go"))
@@ -108,6 +109,7 @@ async def test_what_waits_is_appended_past_a_hanging_hook():
 
 async def test_what_is_cancelled_again_and_again_is_left_behind_in_time():
     work, begun, end = TaskSet("it", 0), asyncio.Event(), asyncio.Event()
+    work._patience = 0.1
     running = asyncio.create_task(work.run(partial(deaf(begun, end), None)))
     await begun.wait()
 
