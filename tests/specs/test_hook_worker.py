@@ -349,7 +349,14 @@ def test_a_new_version_ends_the_worker(install, tmp_path):
     assert worker not in hooks.workers
 
 
-@pytest.mark.parametrize("left", [None, b"", b"# mine\n", b"disabled"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        None,
+        *(pytest.param(each, marks=pytest.mark.full) for each in (b"", b"# mine\n")),
+        b"disabled",
+    ],
+)
 def test_a_lost_configuration_blocks_every_event(install, tmp_path, left):
     own = tmp_path / "home/.config/toolbus/toolbus.toml"
     own.parent.mkdir(parents=True)

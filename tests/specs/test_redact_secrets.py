@@ -1743,7 +1743,7 @@ async def test_a_repeated_value_is_never_withheld(kind, monkeypatch):
     monkeypatch.setattr(assigned, "_value", value)
     monkeypatch.setattr(plausibility, "random_length", random_length)
     work = []
-    for size in (50_000, 200_000):
+    for size in (25_000, 100_000):
         text = "".join([REPEATED[kind](number) for number in range(size // 6)])[:size]
         steps.clear()
         (response,) = await given_by(RedactSecrets(max_seconds=600), text)
@@ -1811,7 +1811,7 @@ async def test_the_loop_runs_during_a_scan():
 
 
 async def test_results_of_a_session_keep_their_order():
-    clean = await told_at_once(("s", LARGE + pat(1)), ("s", pat(2)))
+    clean = await told_at_once(("s", LARGE[-1_000_000:] + pat(1)), ("s", pat(2)))
 
     assert [*clean] == [0, 1]
     assert clean[0].endswith("\n[github-pat-1]")

@@ -211,7 +211,7 @@ def test_a_pattern_behind_two_dashes_is_never_doubtful(project):
         "git grep --no-index -e x",
         "git grep -e x --untracked",
         "git diff --no-index src .",
-        "git diff /usr .",
+        "git diff /mnt .",
         "diff -N . src",
         "diff -rN --to-file=. src",
         "difft . src",

@@ -133,7 +133,11 @@ def test_what_errors_quote_is_not_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("where", "wait"), [("import", "time.sleep(1000)"), ("handler", "threading.Event().wait()")]
+    ("where", "wait"),
+    [
+        pytest.param("import", "time.sleep(1000)", marks=pytest.mark.full),
+        ("handler", "threading.Event().wait()"),
+    ],
 )
 def test_what_hangs_is_blocked(tmp_path, where, wait):
     at_import, in_handler = (wait, "pass") if where == "import" else ("pass", wait)

@@ -57,7 +57,7 @@ def test_a_server_that_never_reads_cannot_hold_a_client_that_leaves():
         os.set_blocking(proxy.stdin.fileno(), False)
         line = b'{"jsonrpc":"2.0","method":"%b"}\n' % (b"x" * 50_000)
         full = 0
-        while full < 20:
+        while full < 8:
             # Until the pipes on both sides of the proxy have been full for a while.
             try:
                 os.write(proxy.stdin.fileno(), line)

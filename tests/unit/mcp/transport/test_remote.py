@@ -81,6 +81,7 @@ async def test_a_standing_stream_is_resumed_as_long_as_it_has_events():
     assert b"last-event-id: 24" in heads[-1]
 
 
+@pytest.mark.full
 async def test_a_polled_stream_is_resumed_until_its_response():
     polls = [STREAM + b"\r\nid: %d\nretry: 100\ndata:\n\n" % n for n in range(12)]
     last = STREAM + b'\r\ndata: {"id":1,"result":{}}\n\n'

@@ -232,6 +232,7 @@ def test_a_walk_that_is_too_long_is_asked_about(project, monkeypatch):
     assert access(project, ".", kind="read-tree").answer == "maybe"
 
 
+@pytest.mark.full
 def test_a_large_tree_is_walked(project):
     (project / ".env").unlink()
     for folder in range(60):
@@ -345,7 +346,9 @@ def test_a_name_with_a_null_byte_beside_a_known_file_is_asked_about(project):
     assert resolver.resolve(f"{project}/a\0b").doubt
 
 
-def test_a_tree_with_a_link_of_a_process_in_it_is_asked_about(project):
+def test_a_tree_with_a_link_of_a_process_in_it_is_asked_about(project, monkeypatch):
+    (project.parent / "other").mkdir()
+    monkeypatch.chdir(project.parent / "other")
     (project / "src" / "link").symlink_to("/proc/self/cwd")
     everything, with_links = TreeRules(), TreeRules(links=True)
 
