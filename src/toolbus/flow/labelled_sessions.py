@@ -43,7 +43,7 @@ _LAST = 3 * LATE
 """Behind every other handler, so that the label is that of the final message."""
 _LABELS: HandlerOptions = {"priority": _LAST, "incremental": True}
 
-_HIDDEN = "texts that its host does not show"
+HIDDEN_TEXTS = "texts that its host does not show"
 _ADDED = "a message that was added to a request"
 _REFUSALS = frozenset({"denied", "withheld", "invalid_result"})
 _UNANSWERED = {
@@ -145,7 +145,7 @@ class LabelledSessions(AgentComponent):
         """Add the message of *ctx* to *view*, and return its label."""
         if isinstance(ctx.value, ToolMessage) and not view.texts:
             # Its call was made in a part of the session that is not known.
-            view.add_unseen(_HIDDEN)
+            view.add_unseen(HIDDEN_TEXTS)
         try:
             new = new or _next_message(ctx, view)
             label = self._labeller.label(new)
@@ -256,7 +256,7 @@ class LabelledSessions(AgentComponent):
             if len(messages) < least or not (
                 messages or is_new or scope.session_id == host.scope.session_id
             ):
-                view.add_unseen(_HIDDEN)
+                view.add_unseen(HIDDEN_TEXTS)
             recorded = RecordedLabels(records, former)
             for message in messages:
                 await self._add_recorded(message, view, scope, recorded, is_evicted=least > 0)
@@ -264,7 +264,7 @@ class LabelledSessions(AgentComponent):
                 view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)
-            view.add_unseen(_HIDDEN)
+            view.add_unseen(HIDDEN_TEXTS)
         return view
 
     async def _view_above(self, scope: Scope) -> SessionView | None:

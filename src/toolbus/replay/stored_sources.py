@@ -13,7 +13,7 @@ from toolbus.components.participants import ComponentHost
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.flow.call_facts import CallFactMaker
 from toolbus.flow.flow_guard import FlowGuard
-from toolbus.flow.labelled_sessions import HIDDEN
+from toolbus.flow.labelled_sessions import HIDDEN_TEXTS
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
 from toolbus.flow.session_views import RecordedLabels, SessionView
 from toolbus.flow.sources import FlowSettings
@@ -112,7 +112,7 @@ class StoredSources:
                 # A coding agent has no runs of ours, and does not show all its texts.
                 is_known = noted.is_known if noted else self._are_in_runs != {False}
                 if view.label.is_known and not is_known:
-                    view.add_unseen(HIDDEN)
+                    view.add_unseen(HIDDEN_TEXTS)
                 return
             if row.message is None:
                 view.add_unseen(_DAMAGED, row.id)
