@@ -32,8 +32,18 @@ class _PlainForms(dict[int, str]):
     """The plain forms of characters beyond ASCII by their codes, looked up once for each."""
 
     def __missing__(self, code: int) -> str:
-        form = self[code] = _plain_form(chr(code))
+        folded = normalize("NFKD", normalize("NFKD", chr(code)).casefold()).translate(_LETTERS)
+        form = self[code] = "".join([_plain_letter(letter) for letter in folded])
         return form
+
+
+def _plain_letter(letter: str) -> str:
+    """Return a letter or digit, a space for a sign or blank, and nothing for a mark."""
+    if letter.isspace():
+        return " "
+    if not is_visible(letter) or category(letter).startswith("M"):
+        return ""
+    return letter if letter.isalnum() or letter.isascii() else " "
 
 
 class PlainText:
@@ -57,18 +67,5 @@ class PlainText:
     @cached_property
     def _ends(self) -> list[int]:
         """The end in the plain form of each character of the text."""
-        forms = self._forms
-        sizes = (1 if char.isascii() else len(forms[ord(char)]) for char in self._source)
+        sizes = (1 if char.isascii() else len(self._forms[ord(char)]) for char in self._source)
         return [*accumulate(sizes)]
-
-
-def _plain_form(char: str) -> str:
-    """Return letters and digits, and a space for any sign or blank beyond ASCII."""
-    folded = normalize("NFKD", normalize("NFKD", char).casefold()).translate(_LETTERS)
-    return "".join([_plain_letter(letter) for letter in folded])
-
-
-def _plain_letter(letter: str) -> str:
-    if letter.isalnum() or letter.isspace() or letter.isascii():
-        return " " if letter.isspace() else letter if is_visible(letter) else ""
-    return " " if is_visible(letter) and not category(letter).startswith("M") else ""

@@ -12,24 +12,25 @@ Texts are in their plain form (`plain_texts`). Digests hold for this process alo
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeAlias
 
-_FILE = Path(__file__).with_name("common_words.toml")
+    Spotted: TypeAlias = tuple[str, int, int]
+
 # Sixteen letters of three words, with the spaces between.
 _WORDS, _MORE_WORDS, _SHORTEST_RUN = 3, 5, 18
-_SHORTEST_NAME, _SHORTEST_ADDRESS = 8, 6
-_IBAN_KEY, _NUMBER_KEY = 15, 16
-"""The length of the shortest IBAN, and of most cards: the first characters recognise a longer one,
-because another number may follow."""
-_MOST_FOLDERS = 8
+_FEW_SIGNS, _MANY_SIGNS, _LEAST_CHINESE, _FIRST_CHINESE = 8, 14, 5, "\u3400"
+_SHORTEST_NAME, _SHORTEST_ADDRESS, _MOST_FOLDERS, _COUNTRY = 8, 6, 8, 2
+_IBAN_KEY = 15
+"""The length of the shortest IBAN; a longer one is recognised by its first characters, because
+another number may follow. Numbers are recognised by 16 digits, as most cards have."""
 
 # Beyond ASCII, a plain form has only letters and digits.
 _WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
@@ -37,43 +38,31 @@ _WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
 _SIGNS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]{8,}"
 )
-_FEW_SIGNS, _MANY_SIGNS = 8, 14
-_FIRST_CHINESE = "\u3400"
-_LEAST_CHINESE = 5
 _TOKEN = re.compile(r"[a-z0-9_@./+%-]{6,}")
-_NUMBER = re.compile(r"[0-9](?:[ -]?[0-9]){7,}")
+_PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
+_DOTTED = re.compile(r"(?:[a-z0-9_%+-]+\.)+([a-z]{2,24})")
+# From the beginning of each group of digits, because other numbers may stand before.
+_NUMBER = re.compile(r"[0-9](?<![0-9].)(?=((?:[ -]?[0-9]){7,15}))")
 _IBAN = re.compile(
-    r"[0-9]{2}(?<=\b[a-z]{2}..)(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?\b", re.ASCII
+    r"(?a)[0-9]{2}(?<=\b[a-z]{2}..)(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?\b", re.ASCII
 )
 _DATE = re.compile(
     r"(?:19|20)\d\d([/.-]?)[01]\d\1[0-3]\d(?:[t -]?[0-2]\d)?|\d\d?([/.-])\d\d?\2(?:19|20)?\d\d"
     r"|.*(?:19|20)\d\d-[01]\d-[0-3]\d.*"
 )
-_DOTTED = re.compile(r"(?:[a-z0-9_%+-]+\.)+([a-z]{2,24})")
-_PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
-_COUNTRY, _FOLDERS = 2, 2
-
-
-class Commonplaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of `common_words.toml`."""
-
-    words: frozenset[str]
-    names: frozenset[str]
-    endings: frozenset[str]
 
 
 @cache
-def commonplaces() -> Commonplaces:
-    """Return the common words, names and endings, which are read once."""
-    lists = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, str])
+def _common(kind: str) -> frozenset[str]:
+    """Return the common "words", "names" or "endings", which are read once."""
+    lists = tomllib.loads(Path(__file__).with_name("common_words.toml").read_text("utf-8"))
     # Days, hours and amounts.
-    lists["words"] += "".join([f" {number:02}" for number in range(100)])
-    return msgspec.convert({name: text.split() for name, text in lists.items()}, Commonplaces)
+    return frozenset([*lists[kind].split(), *(f"{number:02}" for number in range(100))])
 
 
 def digests_of(plain: str) -> Iterator[int]:
     """Yield the digests of the pieces of *plain*."""
-    common = commonplaces().words
+    common = _common("words")
     yield from filter(None, _runs([word for word in _WORD.findall(plain) if word not in common]))
     for start, end in _windows(plain):
         yield hash(plain[start:end])
@@ -83,7 +72,7 @@ def digests_of(plain: str) -> Iterator[int]:
 
 def located_digests(plain: str) -> Iterator[tuple[int, int, int]]:
     """Yield the digest, start and end of each piece of *plain*, and of the folders of its paths."""
-    common = commonplaces().words
+    common = _common("words")
     words = [match for match in _WORD.finditer(plain) if match[0] not in common]
     texts = [match[0] for match in words]
     for number, digest in enumerate(_runs(texts)):
@@ -130,12 +119,12 @@ def _windows(plain: str) -> Iterator[tuple[int, int]]:
                 yield begin + start, begin + start + _MANY_SIGNS
 
 
-def _names(plain: str) -> Iterator[tuple[str, int, int]]:
+def _names(plain: str) -> Iterator[Spotted]:
     """Yield the key, start and end of each identifier; numbers and IBANs without their spaces."""
     for match in _NUMBER.finditer(plain):
-        if not _DATE.fullmatch(match[0]):
-            digits = match[0].replace(" ", "").replace("-", "")
-            yield digits[:_NUMBER_KEY], *match.span()
+        start, end = match.start(), match.end(1)
+        if not _DATE.fullmatch(plain, start, end):
+            yield plain[start:end].replace(" ", "").replace("-", ""), start, end
     for match in _IBAN.finditer(plain):
         # The country's two letters stand before.
         start, end = match.start() - 2, match.end()
@@ -145,7 +134,7 @@ def _names(plain: str) -> Iterator[tuple[str, int, int]]:
             yield from _names_in(match[0], match.start())
 
 
-def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
+def _names_in(token: str, start: int) -> Iterator[Spotted]:
     """Yield the identifiers of *token*, which is at *start*: the whole, its parts and its hosts."""
     spans = [(0, len(token))]
     if "/" in token or "@" in token:
@@ -163,19 +152,16 @@ def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
 
 def _is_name(key: str) -> bool:
     """Return whether *key* hardly stands in two texts by chance."""
-    if len(key) < _SHORTEST_NAME or key in commonplaces().names:
+    if len(key) < _SHORTEST_NAME or key in _common("names"):
         return "@" in key and len(key) >= _SHORTEST_ADDRESS
-    if "/" in key and key.count("/") < _FOLDERS and "." not in key:
-        return _DIGIT.search(key) is not None
     if _DIGIT.search(key):
         # Numbers are identifiers already, however they are grouped.
         return not key.isdigit() and not _DATE.fullmatch(key)
-    return "/" in key or "@" in key or _is_dotted(key)
+    # A word before another, as in "and/or", is no path.
+    return "@" in key or key.count("/") > 1 or ("/" in key and "." in key) or _is_dotted(key)
 
 
 def _is_dotted(key: str) -> bool:
     """Return whether *key* is the name of a host or of a file."""
     dotted = _DOTTED.fullmatch(key)
-    return dotted is not None and (
-        len(dotted[1]) == _COUNTRY or dotted[1] in commonplaces().endings
-    )
+    return bool(dotted and (len(dotted[1]) == _COUNTRY or dotted[1] in _common("endings")))
