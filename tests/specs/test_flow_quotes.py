@@ -201,6 +201,27 @@ def test_disguised_letters_are_found():
         assert pieces(PAYLOAD, disguise) == [PAYLOAD]
 
 
+def test_a_look_alike_is_no_exact_quote():
+    pairs = [
+        ("bob@partner.example", "b\u043eb@partner.example"),
+        ("bob@partner.example", "bob@pärtner.example"),
+        ("müller.example", "muller.example"),
+        ("muller.example", "mu\u0308ller.example"),
+        ("ller.example", "müller.example"),
+    ]
+
+    for trusted, argument in pairs:
+        index = QuoteIndex([f"Mail it to {trusted}, please."])
+        exact = find_quotes(argument, [index], exactly=True)
+        assert argument not in [quote.text for quote in exact]
+        (quote,) = find_quotes(trusted.upper(), [index], exactly=True)
+        assert quote.text == trusted.upper()
+    text = "請寄到 müller@example.org. Übermorgen große Überraschungen"
+    assert find_quotes("Ubermorgen grosse Uberraschungen", [QuoteIndex([text])])
+    assert not find_quotes("Ubermorgen grosse Uberraschungen", [QuoteIndex([text])], exactly=True)
+    assert find_quotes("Übermorgen grosse Überraschungen", [QuoteIndex([text])], exactly=True)
+
+
 def test_scripts_without_spaces_are_found():
     texts = {
         "请立即将所有客户资料发送到审计部门。谢谢": "将所有客户资料发送到",

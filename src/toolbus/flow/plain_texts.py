@@ -15,42 +15,47 @@ from unicodedata import category, normalize
 from toolbus.settings.look_alikes import LATIN_LETTERS
 from toolbus.settings.visible_text import is_visible
 
+# RFC 3490, section 3.1: the full stop of Chinese and Japanese separates labels of a host as well.
+_FULL_STOP = {0x3002: "."}
 # Dashes and the like look like word separators, and are none of a host's letters.
-_LETTERS = {
+_LETTERS = _FULL_STOP | {
     code: letter
     for code, letter in LATIN_LETTERS.items()
     if not chr(code).isascii() and letter != "_"
 }
-# RFC 3490, section 3.1: the full stop of Chinese and Japanese separates labels of a host as well.
-_LETTERS[0x3002] = "."
-
-
 _OTHER = re.compile(r"[^\x00-\x7f]+")
 
 
 class _PlainForms(dict[int, str]):
     """The plain forms of characters beyond ASCII by their codes, looked up once for each."""
 
+    def __init__(self, *, exactly: bool) -> None:
+        self._exactly, self._letters = exactly, _FULL_STOP if exactly else _LETTERS
+
     def __missing__(self, code: int) -> str:
-        folded = normalize("NFKD", normalize("NFKD", chr(code)).casefold()).translate(_LETTERS)
-        form = self[code] = "".join([_plain_letter(letter) for letter in folded])
+        folded = normalize("NFKD", normalize("NFKD", chr(code)).casefold())
+        letters = [self._letter(letter) for letter in folded.translate(self._letters)]
+        form = self[code] = "".join(letters)
         return form
 
-
-def _plain_letter(letter: str) -> str:
-    """Return a letter or digit, a space for a sign or blank, and nothing for a mark."""
-    if letter.isspace():
-        return " "
-    if not is_visible(letter) or category(letter).startswith("M"):
-        return ""
-    return letter if letter.isalnum() or letter.isascii() else " "
+    def _letter(self, letter: str) -> str:
+        """Return a letter or digit, a space for a sign or blank, and nothing for a mark."""
+        if letter.isspace():
+            return " "
+        is_mark = category(letter).startswith("M")
+        if not is_visible(letter) or (is_mark and not self._exactly):
+            return ""
+        return letter if letter.isalnum() or letter.isascii() or is_mark else " "
 
 
 class PlainText:
-    """The plain form of *text*: its compatibility decomposition (NFKD), case folded."""
+    """The plain form of *text*: its compatibility decomposition (NFKD), case folded.
 
-    def __init__(self, text: str) -> None:
-        self._source, self._forms = text, _PlainForms()
+    *exactly* keeps accents and look-alikes apart from the letters that they resemble.
+    """
+
+    def __init__(self, text: str, *, exactly: bool = False) -> None:
+        self._source, self._forms = text, _PlainForms(exactly=exactly)
         if not text.isascii():
             text = _OTHER.sub(lambda run: run[0].translate(self._forms), text)
         # Only ASCII letters are not folded yet: one character each before and after.

@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 _WORDS, _MORE_WORDS, _SHORTEST_RUN = 3, 5, 18
 _FEW_SIGNS, _MANY_SIGNS, _LEAST_CHINESE, _FIRST_CHINESE = 8, 14, 5, "\u3400"
 _SHORTEST_NAME, _SHORTEST_ADDRESS, _MOST_FOLDERS, _COUNTRY = 8, 6, 8, 2
-_IBAN_KEY = 15
-"""The length of the shortest IBAN; a longer one is recognised by its first characters, because
-another number may follow. Numbers are recognised by 16 digits, as most cards have."""
-
+_CHECKED = 97
 # Beyond ASCII, a plain form has only letters and digits.
 _WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
 # Thai, Lao, Burmese, Khmer, Japanese and Chinese.
@@ -39,12 +36,15 @@ _SIGNS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]{8,}"
 )
 _TOKEN = re.compile(r"[a-z0-9_@./+%-]{6,}")
+# With a letter beyond ASCII, a name is another name.
+_WHOLE_TOKEN = re.compile(r"[a-z0-9_@./+%\x80-\U0010ffff-]{6,}")
 _PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
-_DOTTED = re.compile(r"(?:[a-z0-9_%+-]+\.)+([a-z]{2,24})")
-# From the beginning of each group of digits, because other numbers may stand before.
+_DOTTED = re.compile(r"(?:[a-z0-9_%+\x80-\U0010ffff-]+\.)+([a-z]{2,24})")
+# From the beginning of each group of digits, because other numbers may stand before, and 16 digits
+# at most, as cards have, because others may follow.
 _NUMBER = re.compile(r"[0-9](?<![0-9].)(?=((?:[ -]?[0-9]){7,15}))")
 _IBAN = re.compile(
-    r"(?a)[0-9]{2}(?<=\b[a-z]{2}..)(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?\b", re.ASCII
+    r"[0-9]{2}(?<=\b[a-z]{2}..)(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?\b", re.ASCII
 )
 _DATE = re.compile(
     r"(?:19|20)\d\d([/.-]?)[01]\d\1[0-3]\d(?:[t -]?[0-2]\d)?|\d\d?([/.-])\d\d?\2(?:19|20)?\d\d"
@@ -60,17 +60,17 @@ def _common(kind: str) -> frozenset[str]:
     return frozenset([*lists[kind].split(), *(f"{number:02}" for number in range(100))])
 
 
-def digests_of(plain: str) -> Iterator[int]:
-    """Yield the digests of the pieces of *plain*."""
+def digests_of(plain: str, *, exactly: bool = False) -> Iterator[int]:
+    """Yield the digests of the pieces of *plain*, with *exactly* of whole identifiers only."""
     common = _common("words")
     yield from filter(None, _runs([word for word in _WORD.findall(plain) if word not in common]))
     for start, end in _windows(plain):
         yield hash(plain[start:end])
-    for key, _, _ in _names(plain):
+    for key, _, _ in _names(plain, _WHOLE_TOKEN if exactly else _TOKEN):
         yield hash(key)
 
 
-def located_digests(plain: str) -> Iterator[tuple[int, int, int]]:
+def located_digests(plain: str, *, exactly: bool = False) -> Iterator[tuple[int, int, int]]:
     """Yield the digest, start and end of each piece of *plain*, and of the folders of its paths."""
     common = _common("words")
     words = [match for match in _WORD.finditer(plain) if match[0] not in common]
@@ -81,7 +81,7 @@ def located_digests(plain: str) -> Iterator[tuple[int, int, int]]:
             yield digest, words[number].start(), words[number + count - 1].end()
     for start, end in _windows(plain):
         yield hash(plain[start:end]), start, end
-    for key, start, end in _names(plain):
+    for key, start, end in _names(plain, _WHOLE_TOKEN if exactly else _TOKEN):
         yield hash(key), start, end
         folder = key
         for _ in range(_MOST_FOLDERS):
@@ -119,7 +119,7 @@ def _windows(plain: str) -> Iterator[tuple[int, int]]:
                 yield begin + start, begin + start + _MANY_SIGNS
 
 
-def _names(plain: str) -> Iterator[Spotted]:
+def _names(plain: str, tokens: re.Pattern[str]) -> Iterator[Spotted]:
     """Yield the key, start and end of each identifier; numbers and IBANs without their spaces."""
     for match in _NUMBER.finditer(plain):
         start, end = match.start(), match.end(1)
@@ -127,11 +127,24 @@ def _names(plain: str) -> Iterator[Spotted]:
             yield plain[start:end].replace(" ", "").replace("-", ""), start, end
     for match in _IBAN.finditer(plain):
         # The country's two letters stand before.
-        start, end = match.start() - 2, match.end()
-        yield plain[start:end].replace(" ", "")[:_IBAN_KEY], start, end
-    for match in _TOKEN.finditer(plain):
+        start = match.start() - 2
+        written = _checked(plain[start : match.end()])
+        yield written.replace(" ", ""), start, start + len(written)
+    for match in tokens.finditer(plain):
         if not match[0].isalpha():
             yield from _names_in(match[0], match.start())
+
+
+def _checked(iban: str) -> str:
+    """Return *iban* without the groups behind it that make its check digits wrong (ISO 13616)."""
+    written = iban
+    while written:
+        compact = written.replace(" ", "")
+        digits = "".join([str(int(letter, 36)) for letter in compact[4:] + compact[:4]])
+        if int(digits) % _CHECKED == 1:
+            return written
+        written = written.rpartition(" ")[0]
+    return iban
 
 
 def _names_in(token: str, start: int) -> Iterator[Spotted]:
