@@ -136,7 +136,7 @@ class LabelledSessions(AgentComponent):
             if view.root.downloads != downloads:
                 await self._keep_downloads(ctx.scope, view.root)
         except Exception as failure:  # noqa: BLE001 - no error trusts a text
-            label = _unseen(ctx.value, view, failure)
+            label = _unseen(ctx.value, view, type(failure).__name__)
         ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
 
     def _add_label(
@@ -151,7 +151,7 @@ class LabelledSessions(AgentComponent):
             label = self._labeller.label(new)
             view.add(ctx.value, label, new.texts)
         except Exception as failure:  # noqa: BLE001 - as above
-            label = _unseen(ctx.value, view, failure)
+            label = _unseen(ctx.value, view, type(failure).__name__)
         self._tell_above(ctx.scope, view)
         return label
 
@@ -228,7 +228,7 @@ class LabelledSessions(AgentComponent):
             stored = dict(value or {})
             paths = sorted(root.downloads.union(stored.get("downloads", ())))
             # Too many are one: then no file is trusted.
-            return {**stored, "downloads": paths if len(paths) <= _MOST_DOWNLOADS else ["/"]}
+            return {**stored, "downloads": paths if len(paths) <= _MOST_DOWNLOADS else [""]}
 
         stored = await self.state(scope, shared=True).update(change)
         root.downloads = frozenset(stored["downloads"])
@@ -253,13 +253,14 @@ class LabelledSessions(AgentComponent):
             view.root.downloads |= frozenset(stored.get("downloads", ()))
             messages, records = await host.recorded(scope.session_id)
             least = self.views.messages_before(scope.session_id)
-            if len(messages) < least or not (
-                messages or is_new or scope.session_id == host.scope.session_id
-            ):
+            is_whole = bool(messages) or is_new or scope.session_id == host.scope.session_id
+            if not self._unseen and (len(messages) < least or not is_whole):
                 view.add_unseen(HIDDEN_TEXTS)
             recorded = RecordedLabels(records, former)
             for message in messages:
-                await self._add_recorded(message, view, scope, recorded, is_evicted=least > 0)
+                await self._add_recorded(message, view, scope, recorded)
+                if least and message.id not in recorded.labels:
+                    _unseen(message, view, "it was evicted, and its ledger is not kept")
             for message_id in stored.get("released", ()):
                 view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
@@ -282,32 +283,32 @@ class LabelledSessions(AgentComponent):
         return above
 
     async def _add_recorded(
-        self,
-        message: Message,
-        view: SessionView,
-        scope: Scope,
-        recorded: RecordedLabels,
-        *,
-        is_evicted: bool,
+        self, message: Message, view: SessionView, scope: Scope, recorded: RecordedLabels
     ) -> None:
+        """Add a stored message with its label, joined with the recorded one."""
         noted, texts = recorded.labels.get(message.id), texts_of(message)
-        if isinstance(message, ToolMessage) and message.tool_call_id in recorded.refused_calls:
-            view.unanswered[message.tool_call_id] = False
-        label = SYSTEM
-        if noted is not None or message.id not in recorded.refused_messages:
+        if isinstance(message, ToolMessage):
+            is_refusal = noted is not None and noted.speaker == SYSTEM.speaker
+            if is_refusal or message.tool_call_id in recorded.refused_calls:
+                view.unanswered[message.tool_call_id] = False
+        if noted is None and message.id in recorded.refused_messages:
+            view.add(message, SYSTEM, texts)
+            return
+        try:
             new = NextMessage(message, texts, view, scope, None, noted)
             label = self._labeller.label(await self._labeller.with_effects(new))
-        if is_evicted and noted is None:
-            label = label.joined([UNSEEN])
-        view.add(message, label, texts)
+        except Exception as error:  # noqa: BLE001 - as above
+            _unseen(message, view, type(error).__name__)
+        else:
+            view.add(message, label, texts)
 
 
 def _next_message(ctx: EventContext[Message], view: SessionView) -> NextMessage:
     return NextMessage(ctx.value, texts_of(ctx.value), view, ctx.scope, ctx.tool)
 
 
-def _unseen(message: Message, view: SessionView, error: Exception) -> Label:
-    """Add *message* to *view* without any trust, because its label failed with *error*."""
-    logger.warning("message %r has no label: %s", message.id, type(error).__name__)
+def _unseen(message: Message, view: SessionView, reason: str) -> Label:
+    """Add *message* to *view* without any trust, because for this *reason* it has no label."""
+    logger.warning("message %r has no label: %s", message.id, reason)
     view.add(message, UNSEEN, (message.text,))
     return UNSEEN
