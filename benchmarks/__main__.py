@@ -41,6 +41,7 @@ FILES = (
     "personal",
     "shortening",
     "quotes",
+    "labels",
     "store_calls",
     "streaming",
     "hooks",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from toolbus.bus.dispatch.details import PartNote
 from toolbus.components.call_facts import FactSources, PartialHost
 from toolbus.components.components import LATE, AgentComponent
 from toolbus.components.marks import Mark
-from toolbus.components.participants import ComponentHost, Participant
+from toolbus.components.participants import ComponentHost
 from toolbus.components.state import replay_place
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import (
@@ -22,17 +22,16 @@ from toolbus.events.catalogue import (
 )
 from toolbus.flow.labels import UNSEEN
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
-from toolbus.flow.session_views import NOTE, RecordedLabels, RootFacts, SessionView, SessionViews
+from toolbus.flow.session_views import NOTE, RecordedLabels, SessionView, SessionViews
 from toolbus.messages.records import ToolMessage
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.subscriptions import HandlerOptions
     from toolbus.components.components import Host
-    from toolbus.events.catalogue import Event, ModelRequest, RunStart, Scope, ToolCallOutcome
+    from toolbus.events.catalogue import ModelRequest, RunStart, Scope, ToolCallOutcome, ToolSpec
     from toolbus.flow.labels import Label
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import Message
@@ -41,7 +40,6 @@ logger = logging.getLogger("toolbus")
 
 _LAST = 3 * LATE
 """Behind every other handler, so that the label is that of the final message."""
-_LABELS: HandlerOptions = {"priority": _LAST, "incremental": True}
 
 HIDDEN_TEXTS = "texts that its host does not show"
 _ADDED = "a message that was added to a request"
@@ -51,7 +49,6 @@ _UNANSWERED = {
     **dict.fromkeys(["denied", "unknown_tool", "invalid_arguments"], False),
 }
 """The statuses of calls whose tools did not make the results; True if the tool may have run."""
-_MOST_DOWNLOADS = 1_000
 
 
 class LabelledSessions(AgentComponent):
@@ -66,36 +63,14 @@ class LabelledSessions(AgentComponent):
         super().subscribe(host)
         self._labeller = MessageLabeller(self.settings, host, host.bus.shared(FactSources))
         self._unseen = host.unseen_texts if isinstance(host, PartialHost) else ""
-        self._waits = False
-        self._add(TOOL_CALL_AFTER, "on", self.note_outcome)
-        if self._unseen or not isinstance(host, Participant):
-            self._wait()
-            return
-        self._add(MESSAGE_APPEND_BEFORE, "guard", self.label_message, **_LABELS)
-        self._add(RUN_BEFORE, "guard", self.check_transcript)
-        self._add(MODEL_CALL_BEFORE, "guard", self.check_request, priority=_LAST)
-
-    def _wait(self) -> None:
-        # An async handler costs each append a task, so one is subscribed only if need be.
-        self._waits = True
-        self._add(MESSAGE_APPEND_BEFORE, "guard", self.label_with_effects, **_LABELS)
-
-    async def install(self, agent: Host) -> None:
-        """Open the session of *agent*."""
-        await super().install(agent)
-        if not self._waits:
-            await self.view(agent.scope)
-            if self._labeller.awaits:
-                self._wait()
-
-    def _add(
-        self,
-        event: Event,
-        kind: Literal["on", "guard"],
-        handler: Callable[..., Any],
-        **options: Unpack[HandlerOptions],
-    ) -> None:
-        self.add_handler(Mark(event, kind, options), handler, restricted=False)
+        labels = Mark(MESSAGE_APPEND_BEFORE, "guard", {"priority": _LAST, "incremental": True})
+        self.add_handler(labels, self.label_message, restricted=False)
+        self.add_handler(Mark(TOOL_CALL_AFTER, "on", {}), self.note_outcome, restricted=False)
+        if not self._unseen:
+            self.add_handler(Mark(RUN_BEFORE, "guard", {}), self.check_transcript)
+            self.add_handler(
+                Mark(MODEL_CALL_BEFORE, "guard", {"priority": _LAST}), self.check_request
+            )
 
     def forget_session(self, session_id: str) -> None:
         """Forget the texts of a session: they are read again from the record."""
@@ -113,46 +88,37 @@ class LabelledSessions(AgentComponent):
                     view = self.views.put_first(scope.session_id, opened)
         return view
 
-    def label_message(self, ctx: EventContext[Message]) -> None:
+    async def label_message(self, ctx: EventContext[Message]) -> None:
         """Label a message in its final form, and note the label in the ledger."""
         if ctx.window is not None:
             ctx.window.release(ctx.window.text)
-        elif not self._waits:
-            view, label = self.views.get(ctx.scope.session_id), UNSEEN
-            if view is not None:  # Else it is read from the record later, with this label.
-                label = self._add_label(ctx, view)
-            ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
-
-    async def label_with_effects(self, ctx: EventContext[Message]) -> None:
-        """Do as `label_message`, after a component has read the effects of the call."""
-        if ctx.window is not None:
-            ctx.window.release(ctx.window.text)
             return
-        view = await self.view(ctx.scope)
-        downloads = view.root.downloads
-        try:
-            new = await self._labeller.with_effects(_next_message(ctx, view))
-            label = self._add_label(ctx, view, new)
-            if view.root.downloads != downloads:
-                await self._keep_downloads(ctx.scope, view.root)
-        except Exception as failure:  # noqa: BLE001 - no error trusts a text
-            label = _unseen(ctx.value, view, type(failure).__name__)
-        ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
-
-    def _add_label(
-        self, ctx: EventContext[Message], view: SessionView, new: NextMessage | None = None
-    ) -> Label:
-        """Add the message of *ctx* to *view*, and return its label."""
-        if isinstance(ctx.value, ToolMessage) and not view.texts:
+        message, view = ctx.value, await self.view(ctx.scope)
+        if isinstance(message, ToolMessage) and not view.texts:
             # Its call was made in a part of the session that is not known.
             view.add_unseen(HIDDEN_TEXTS)
-        try:
-            new = new or _next_message(ctx, view)
-            label = self._labeller.label(new)
-            view.add(ctx.value, label, new.texts)
-        except Exception as failure:  # noqa: BLE001 - as above
-            label = _unseen(ctx.value, view, type(failure).__name__)
+        label = await self._add(message, view, ctx.scope, ctx.tool)
         self._tell_above(ctx.scope, view)
+        ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
+
+    async def _add(
+        self,
+        message: Message,
+        view: SessionView,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        noted: Label | None = None,
+    ) -> Label:
+        """Add *message* to *view*, and return its label; no error trusts a text."""
+        texts: tuple[str, ...] = ()
+        try:
+            texts = texts_of(message)
+            new = NextMessage(message, texts, view, scope, tool, noted)
+            label = self._labeller.label(await self._labeller.with_effects(new))
+        except Exception as error:  # noqa: BLE001 - as said above
+            logger.warning("message %r has no label: %s", message.id, type(error).__name__)
+            label = UNSEEN
+        view.add(message, label, texts)
         return label
 
     def _tell_above(self, scope: Scope, view: SessionView) -> None:
@@ -166,14 +132,9 @@ class LabelledSessions(AgentComponent):
         """Read a session again to which another process has appended messages."""
         messages = ctx.original.messages
         view = await self.view(ctx.scope, is_new=not messages)
-        if all(view.find(message.id) for message in messages):
-            return
-        former = {text.message_id: text.label for text in view.texts}
-        async with self._lock.current():
-            reopened = await self._opened(ctx.scope, former)
-            reopened.below |= view.below
-            reopened.unanswered |= view.unanswered
-            self.views.put(ctx.scope.session_id, reopened)
+        if not all(view.find(message.id) for message in messages):
+            self.forget_session(ctx.scope.session_id)
+            await self.view(ctx.scope)
 
     def check_request(self, ctx: EventContext[ModelRequest]) -> None:
         """Add the messages of a request that had no label: denials, and those of handlers."""
@@ -207,35 +168,17 @@ class LabelledSessions(AgentComponent):
             problem = "a release names its reason and a person" if text else "no such message"
             raise AppendError(scope.session_id, f"message {message_id!r}: {problem}")
         act = {"by": by, "reason": reason, "former": text.label.text}
-
-        def change(value: Any) -> Any:
-            stored = dict(value or {})
-            return {**stored, "released": {**stored.get("released", {}), message_id: act}}
-
-        await self.state(scope, shared=True).update(change)
+        await self.state(scope, shared=True).update(lambda acts: {**(acts or {}), message_id: act})
         logger.warning("%s released message %r (%s): %s", by, message_id, act["former"], reason)
         view.release(message_id)
         return text.label
 
     async def releases(self, scope: Scope) -> Mapping[str, Mapping[str, str]]:
         """Return the releases in the session of *scope*, by the message: by, reason, former."""
-        stored = await self.state(scope, shared=True).read() or {}
-        released: Mapping[str, Mapping[str, str]] = stored.get("released", {})
-        return released
+        acts: Mapping[str, Mapping[str, str]] = await self.state(scope, shared=True).read() or {}
+        return acts
 
-    async def _keep_downloads(self, scope: Scope, root: RootFacts) -> None:
-        def change(value: Any) -> Any:
-            stored = dict(value or {})
-            paths = sorted(root.downloads.union(stored.get("downloads", ())))
-            # Too many are one: then no file is trusted.
-            return {**stored, "downloads": paths if len(paths) <= _MOST_DOWNLOADS else [""]}
-
-        stored = await self.state(scope, shared=True).update(change)
-        root.downloads = frozenset(stored["downloads"])
-
-    async def _opened(
-        self, scope: Scope, former: dict[str, Label] | None = None, *, is_new: bool = False
-    ) -> SessionView:
+    async def _opened(self, scope: Scope, *, is_new: bool = False) -> SessionView:
         """Return a new view of the session of *scope*, with the messages that it has already."""
         host, above = self.host, await self._view_above(scope)
         task = None if above is None else above.label_before(scope.parent_call_id)
@@ -243,25 +186,19 @@ class LabelledSessions(AgentComponent):
         if above is not None and not scope.parent_call_id:
             # Its host does not show its task, which may have words of all that is in view above.
             view.include(above)
-        is_replay = replay_place.get() is not None
         if self._unseen:
             view.add_unseen(self._unseen)
-        if is_replay or not isinstance(host, ComponentHost):
+        if replay_place.get() is not None or not isinstance(host, ComponentHost):
             return view
         try:
-            stored = await self.state(scope, shared=True).read() or {}
-            view.root.downloads |= frozenset(stored.get("downloads", ()))
             messages, records = await host.recorded(scope.session_id)
-            least = self.views.messages_before(scope.session_id)
-            is_whole = bool(messages) or is_new or scope.session_id == host.scope.session_id
-            if not self._unseen and (len(messages) < least or not is_whole):
+            is_own = scope.session_id == host.scope.session_id
+            if not (messages or is_new or is_own or self._unseen):
                 view.add_unseen(HIDDEN_TEXTS)
-            recorded = RecordedLabels(records, former)
+            recorded = RecordedLabels(records)
             for message in messages:
                 await self._add_recorded(message, view, scope, recorded)
-                if least and message.id not in recorded.labels:
-                    _unseen(message, view, "it was evicted, and its ledger is not kept")
-            for message_id in stored.get("released", ()):
+            for message_id in await self.releases(scope):
                 view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)
@@ -279,36 +216,19 @@ class LabelledSessions(AgentComponent):
             *higher, agent_id = scope.lineage
             facts = {"agent_id": agent_id, "session_id": parent_id, "lineage": tuple(higher)}
             above = await self._opened(replace(scope, **facts, parent_session_id=""))
-            self.views.put(parent_id, above)
+            self.views.put_first(parent_id, above)
         return above
 
     async def _add_recorded(
         self, message: Message, view: SessionView, scope: Scope, recorded: RecordedLabels
     ) -> None:
         """Add a stored message with its label, joined with the recorded one."""
-        noted, texts = recorded.labels.get(message.id), texts_of(message)
+        noted = recorded.labels.get(message.id)
         if isinstance(message, ToolMessage):
             is_refusal = noted is not None and noted.speaker == SYSTEM.speaker
             if is_refusal or message.tool_call_id in recorded.refused_calls:
                 view.unanswered[message.tool_call_id] = False
         if noted is None and message.id in recorded.refused_messages:
-            view.add(message, SYSTEM, texts)
-            return
-        try:
-            new = NextMessage(message, texts, view, scope, None, noted)
-            label = self._labeller.label(await self._labeller.with_effects(new))
-        except Exception as error:  # noqa: BLE001 - as above
-            _unseen(message, view, type(error).__name__)
+            view.add(message, SYSTEM, ())
         else:
-            view.add(message, label, texts)
-
-
-def _next_message(ctx: EventContext[Message], view: SessionView) -> NextMessage:
-    return NextMessage(ctx.value, texts_of(ctx.value), view, ctx.scope, ctx.tool)
-
-
-def _unseen(message: Message, view: SessionView, reason: str) -> Label:
-    """Add *message* to *view* without any trust, because for this *reason* it has no label."""
-    logger.warning("message %r has no label: %s", message.id, reason)
-    view.add(message, UNSEEN, (message.text,))
-    return UNSEEN
+            await self._add(message, view, scope, None, noted)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.components.call_facts import CallEffects
 from toolbus.flow.decoded_texts import readings_of
 from toolbus.flow.labels import UNSEEN, Label
 from toolbus.flow.quotes import find_quotes
@@ -18,12 +17,15 @@ from toolbus.redaction.placeholders import kinds_in
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.components.call_facts import FactSources
+    from toolbus.components.call_facts import CallEffects, FactSources
     from toolbus.components.components import Host
     from toolbus.events.catalogue import Scope, ToolSpec
-    from toolbus.flow.session_views import LabelledText, SessionView
+    from toolbus.flow.session_views import SessionView
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import Message
+
+_LONGEST = 50_000
+"""The most characters that are searched for quotes."""
 
 _PERSON = Label(speaker="person", is_trusted=True)
 SYSTEM = Label(speaker="system", is_trusted=True)
@@ -32,8 +34,8 @@ SYSTEM = Label(speaker="system", is_trusted=True)
 class NextMessage(NamedTuple):
     """The next *message* in *view*, with its *texts* for the model, and the spec of its *tool*.
 
-    *effects* are those of the call of a result. It has a label already if it was *noted* in the
-    ledger.
+    *effects* are those of the call of a result, one for each component that reads them. It has a
+    label already if it was *noted* in the ledger.
     """
 
     message: Message
@@ -42,7 +44,7 @@ class NextMessage(NamedTuple):
     scope: Scope
     tool: ToolSpec | None = None
     noted: Label | None = None
-    effects: CallEffects | None = None
+    effects: tuple[CallEffects, ...] = ()
 
 
 class MessageLabeller:
@@ -51,86 +53,74 @@ class MessageLabeller:
     def __init__(self, settings: FlowSettings, host: Host, sources: FactSources) -> None:
         self._settings, self._host, self._sources = settings, host, sources
 
-    @property
-    def awaits(self) -> bool:
-        """Whether a component reads the effects of calls."""
-        return bool(self._sources.effects)
-
     async def with_effects(self, new: NextMessage) -> NextMessage:
-        """Return *new* with the effects of the call that it answers, and note those of its own."""
+        """Return *new* with the effects of the call that it answers; note its own downloads."""
         message = new.message
-        if isinstance(message, ToolMessage):
-            call = _answered_call(message)
-            return new if call is None else new._replace(effects=await self._effects_of(call, new))
+        if isinstance(message, ToolMessage) and (call := _answered_call(message)):
+            return new._replace(effects=await self._effects_of(call, new))
         if isinstance(message, AssistantMessage) and len(message.tool_calls) > 1:
             # Of parallel calls one may read the file that another one downloads.
             for call in message.tool_calls:
-                origin = self._origin(call, new._replace(effects=await self._effects_of(call, new)))
-                new.view.root.downloads |= origin.downloaded(self._settings)
+                made = new._replace(effects=await self._effects_of(call, new))
+                self._note_downloads(self._origins(call, made), new.view)
         return new
 
     def label(self, new: NextMessage) -> Label:
         """Return the label of *new*, joined with the noted one; note the downloads of its call."""
-        message = new.message
-        if isinstance(message, AssistantMessage):
+        if isinstance(new.message, AssistantMessage):
             label = new.view.label
-        elif isinstance(message, ToolMessage):
-            label = self._of_result(message, new)
+        elif isinstance(new.message, ToolMessage):
+            label = self._of_result(new.message, new)
         else:
-            label = self._of_prompt(new)
+            label = _of_prompt(new)
         kinds = frozenset([kind for text in new.texts for kind, _ in kinds_in(text)])
         if not kinds <= label.holds:
             label = replace(label, holds=label.holds | kinds)
         return label if new.noted is None else label.joined([new.noted])
 
-    def _of_prompt(self, new: NextMessage) -> Label:
-        view, scope = new.view, new.scope
-        if new.message.role == "user" and scope.lineage:
-            label = Label(speaker="agent", name=scope.lineage[-1], is_trusted=True)
-            return label.joined([UNSEEN if view.task is None else view.task])
-        label = SYSTEM if new.message.role == "system" else _PERSON
-        if new.message.metadata.get("made_by") == "model":
-            return label.joined([view.label])
-        # In the middle of a run it is a program's, which may have had it from a tool.
-        if new.noted is None and (scope.turn or view.follows_result):
-            return _with_quotes(label, new.texts, view)
-        return label
-
     def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
-        view, call_id, response = new.view, message.tool_call_id, message.tool_response
-        below, may_have_run = view.below.get(call_id), view.unanswered.get(call_id)
-        if may_have_run is None and self._delegates(message.tool_name, new.scope):
-            label = Label(speaker="agent", name=message.tool_name, is_trusted=True)
-            return label.joined([below or new.noted or UNSEEN])
-        call = _answered_call(message) or ToolCall(id=call_id, name=message.tool_name)
-        origin = self._origin(call, new)
-        if may_have_run is not False and new.effects is not None:
-            view.root.downloads |= origin.downloaded(self._settings)
-        label = SYSTEM
-        if may_have_run is None or not (response is None or response.is_error):
-            label = origin.label(self._settings)
-        if label.is_trusted and label is not SYSTEM and new.noted is None and view.doubts(label):
+        call_id, name, view = message.tool_call_id, message.tool_name, new.view
+        below = [view.below[call_id]] if call_id in view.below else []
+        may_have_run = view.unanswered.get(call_id)
+        if may_have_run is None and self._delegates(name, new.scope):
+            label = Label(speaker="agent", name=name, is_trusted=True)
+            return label.joined(below or [new.noted or UNSEEN])
+        call = _answered_call(message) or ToolCall(id=call_id, name=name)
+        origins = self._origins(call, new)
+        if may_have_run is not False:
+            self._note_downloads(origins, view)
+        response = message.tool_response
+        if may_have_run is not None and (response is None or response.is_error):
+            return SYSTEM.joined(below)
+        first, *others = [origin.label(self._settings) for origin in origins]
+        label = first.joined([*others, *below])
+        if label.is_trusted and new.noted is None:
             encoded = [text for text in map(str, call.arguments.values()) if _is_encoded(text)]
-            label = _with_quotes(label, (*new.texts, *encoded), view)
-        return label if below is None else label.joined([below])
+            return _with_quotes(label, (*new.texts, *encoded), view)
+        return label
 
     def _delegates(self, tool_name: str, scope: Scope) -> bool:
         # The host knows the sub-agents of its agent, but not the agents below them.
         tool = None if scope.lineage else self._host.tools.get(tool_name)
         return tool is not None and tool.delegates
 
-    def _origin(self, call: ToolCall, new: NextMessage) -> ResultOrigin:
-        scope, tools = new.scope, self._host.tools
-        return ResultOrigin(
-            name=call.name,
-            server="" if scope.lineage else tools.source_of(call.name) or "",
+    def _note_downloads(self, origins: Sequence[ResultOrigin], view: SessionView) -> None:
+        for origin in origins:
+            view.root.downloads |= origin.downloaded(self._settings)
+
+    def _origins(self, call: ToolCall, new: NextMessage) -> list[ResultOrigin]:
+        """Return the origin of the result of *call*, by each reading of its effects."""
+        name, scope, tools = call.name, new.scope, self._host.tools
+        origin = ResultOrigin(
+            name=name,
+            server="" if scope.lineage else tools.source_of(name) or "",
             arguments=call.arguments,
             scope=scope,
             text=new.texts[0],
-            effects=new.effects,
-            is_closed=bool(self._sources.pins) and self._is_closed(call.name, new),
+            is_closed=bool(self._sources.pins) and self._is_closed(name, new),
             downloads=new.view.root.downloads,
         )
+        return [origin._replace(effects=effects) for effects in new.effects] or [origin]
 
     def _is_closed(self, tool_name: str, new: NextMessage) -> bool:
         """Return whether the tool equals its pin, by which it reaches no open world."""
@@ -140,28 +130,28 @@ class MessageLabeller:
         return any(pins.is_pinned(spec, new.scope) for pins in self._sources.pins)
 
     def _spec(self, tool_name: str, new: NextMessage) -> ToolSpec | None:
-        if new.tool is not None or new.scope.lineage:
-            return new.tool
-        tool = self._host.tools.get(tool_name)
-        return None if tool is None else tool.spec
+        tool = None if new.scope.lineage else self._host.tools.get(tool_name)
+        return new.tool if tool is None else tool.spec
 
-    async def _effects_of(self, call: ToolCall, new: NextMessage) -> CallEffects | None:
-        """Return the effects of *call* as all components read them; None without one."""
-        spec = self._spec(call.name, new)
-        effects: CallEffects | None = None
-        for reader in self._sources.effects:
-            read = await reader.effects_of(call, spec, new.scope)
-            if read is None or effects is None:
-                effects = read or effects
-                continue
-            effects = CallEffects(
-                does=effects.does | read.does,
-                hosts=effects.hosts + read.hosts,
-                reads=effects.reads + read.reads,
-                is_known=effects.is_known and read.is_known,
-                writes=effects.writes + read.writes,
-            )
-        return effects
+    async def _effects_of(self, call: ToolCall, new: NextMessage) -> tuple[CallEffects, ...]:
+        spec, readers = self._spec(call.name, new), self._sources.effects
+        read = [await reader.effects_of(call, spec, new.scope) for reader in readers]
+        return tuple([effects for effects in read if effects is not None])
+
+
+def _of_prompt(new: NextMessage) -> Label:
+    view, scope, role = new.view, new.scope, new.message.role
+    if role == "user" and scope.lineage:
+        label = Label(speaker="agent", name=scope.lineage[-1], is_trusted=True)
+        return label.joined([view.task or UNSEEN])
+    label = SYSTEM if role == "system" else _PERSON
+    if new.message.metadata.get("made_by") == "model":
+        return label.joined([view.label])
+    # In the middle of a run it is a program's, which may have had it from a tool.
+    follows_result = bool(view.texts) and view.texts[-1].role == "tool"
+    if new.noted is None and (scope.turn or follows_result):
+        return _with_quotes(label, new.texts, view)
+    return label
 
 
 def _answered_call(message: ToolMessage) -> ToolCall | None:
@@ -174,28 +164,19 @@ def _answered_call(message: ToolMessage) -> ToolCall | None:
 
 
 def _with_quotes(label: Label, texts: Sequence[str], view: SessionView) -> Label:
-    """Return *label* joined with those of the texts in view that *texts* quote."""
-    doubtful = view.doubts(label)
-    if not doubtful:
-        return label
-    others = [text for text in view.sources if text not in doubtful]
-    return _join_quoted(label, texts, doubtful, others)
+    """Return *label* joined with those of the texts in view that *texts* quote.
 
-
-def _join_quoted(
-    label: Label,
-    texts: Sequence[str],
-    doubtful: Sequence[LabelledText],
-    others: Sequence[LabelledText],
-) -> Label:
-    """Return *label* joined with those of the *doubtful* sources that *texts* quote.
-
-    A piece that one of the *others* has as well is not quoted from the doubtful one.
+    A piece that a text without doubts has as well is not quoted from others. Texts of any length
+    would take time: long ones count as quotes.
     """
+    doubtful = view.doubts(label)
+    if not doubtful or sum(map(len, texts)) > _LONGEST:
+        return label.joined([text.label for text in doubtful])
+    others = [text.index for text in view.sources if text not in doubtful]
     joined = [text.label for text in doubtful if not text.index.is_complete]
     for text in texts:
         quotes = find_quotes(text, [each.index for each in doubtful])
-        known = find_quotes(text, [each.index for each in others]) if quotes else []
+        known = find_quotes(text, others) if quotes else []
         joined += [
             doubtful[quote.number].label
             for quote in quotes

@@ -16,7 +16,7 @@ from toolbus.flow.quotes import QuoteIndex
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
@@ -25,7 +25,6 @@ NOTE = "label"
 """The name of the ledger's note with a label."""
 
 _MODEL = Label(speaker="model", is_trusted=True)
-_MOST_EVICTED = 100_000
 
 
 class LabelledText(Struct, kw_only=True, eq=False):
@@ -121,14 +120,7 @@ class SessionView:
 
     def label_before(self, call_id: str) -> Label:
         """Return the label of a text made in view of the same texts."""
-        if call_id not in self._calls:
-            return self.label
         return _MODEL.joined([text.label for text in self.before(call_id) if text.is_source])
-
-    @property
-    def follows_result(self) -> bool:
-        """Whether the latest text is a tool's, so that a run goes on."""
-        return bool(self.texts) and self.texts[-1].role == "tool"
 
     def add(self, message: Message, label: Label, texts: tuple[str, ...]) -> None:
         """Add *message* with its *texts*; one of the same id is replaced, and the labels joined."""
@@ -198,10 +190,8 @@ class SessionView:
 class RecordedLabels:
     """The labels in the ledger *records* of a session, by message, and its refused calls."""
 
-    def __init__(
-        self, records: Iterable[DispatchRecord] = (), former: Mapping[str, Label] | None = None
-    ) -> None:
-        self.labels = dict(former or {})
+    def __init__(self, records: Iterable[DispatchRecord] = ()) -> None:
+        self.labels: dict[str, Label] = {}
         self.refused_calls: set[str] = set()
         self.refused_messages: set[str] = set()
         for record in records:
@@ -210,15 +200,11 @@ class RecordedLabels:
                 self.refused_calls.add(record.call_id)
             elif record.event == MESSAGE_APPEND_BEFORE.name and is_refused:
                 self.refused_messages.add(record.subject)
-            elif record.event == MESSAGE_APPEND_BEFORE.name:
-                self._read(record)
-
-    def _read(self, record: DispatchRecord) -> None:
-        for entry in record.entries:
-            if entry.name == NOTE and entry.reason is not None:
-                noted = read_label(entry.reason)
-                former = self.labels.get(record.subject, noted)
-                self.labels[record.subject] = noted.joined([former])
+            for entry in record.entries:
+                if entry.name == NOTE and entry.reason is not None:
+                    noted = read_label(entry.reason)
+                    former = self.labels.get(record.subject, noted)
+                    self.labels[record.subject] = noted.joined([former])
 
 
 class SessionViews:
@@ -228,47 +214,31 @@ class SessionViews:
 
     def __init__(self) -> None:
         self._views: OrderedDict[str, SessionView] = OrderedDict()
-        self._evicted: OrderedDict[str, int] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def get(self, session_id: str) -> SessionView | None:
         """Return the view of a session, None unless it is in memory."""
         with self._lock:
-            view = self._views.get(session_id)
-            if view is not None:
+            if session_id in self._views:
                 self._views.move_to_end(session_id)
-            return view
+            return self._views.get(session_id)
 
     def put_first(self, session_id: str, view: SessionView) -> SessionView:
         """Keep *view* unless there is one, of a thread that was faster; return the kept one."""
         with self._lock:
-            if session_id not in self._views:
-                self.put(session_id, view)
-            return self._views[session_id]
-
-    def put(self, session_id: str, view: SessionView) -> None:
-        """Keep *view*, and evict others beyond the limits."""
-        with self._lock:
-            self._views[session_id] = view
+            first = self._views.setdefault(session_id, view)
             characters = sum([each.characters for each in self._views.values()])
             while len(self._views) > 1 and (
                 len(self._views) > self.most_sessions or characters > self.most_characters
             ):
-                old_id, old = self._views.popitem(last=False)
-                characters -= old.characters
-                self._evicted[old_id] = sum([bool(text.message_id) for text in old.texts])
-            while len(self._evicted) > _MOST_EVICTED:
-                self._evicted.popitem(last=False)
+                _, evicted = self._views.popitem(last=False)
+                characters -= evicted.characters
+            return first
 
     def drop(self, session_id: str) -> None:
         """Remove the view of a session, to read it again."""
         with self._lock:
             self._views.pop(session_id, None)
-
-    def messages_before(self, session_id: str) -> int:
-        """Return the least number of messages of a session that was evicted, 0 for others."""
-        is_full = len(self._evicted) == _MOST_EVICTED
-        return self._evicted.get(session_id, 1 if is_full else 0)
 
 
 def _source_of(message: Message, label: Label) -> str:
