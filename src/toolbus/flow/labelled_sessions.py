@@ -61,6 +61,8 @@ class LabelledSessions(AgentComponent):
     def subscribe(self, host: Host) -> None:
         """Label the messages on the bus of *host*, whatever the limits of `restrict`."""
         super().subscribe(host)
+        for subscription, _ in self._applying:
+            subscription.cancel()  # Without adapters these cost each call three dispatches.
         self._labeller = MessageLabeller(self.settings, host, host.bus.shared(FactSources))
         self._unseen = host.unseen_texts if isinstance(host, PartialHost) else ""
         labels = Mark(MESSAGE_APPEND_BEFORE, "guard", {"priority": _LAST, "incremental": True})
