@@ -36,6 +36,7 @@ from toolbus.policy.part_words import (
 )
 from toolbus.policy.paths.file_access import touches
 from toolbus.policy.paths.path_patterns import path_patterns
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.policy.rules.records import MatchResult, PartCondition
 from toolbus.policy.rules.tables import texts
 from toolbus.toml.values import MisfitError
@@ -110,7 +111,9 @@ def _serves(names: frozenset[str], part: CallPart, reading: CallReading) -> Matc
         answers.append(_sends(part, reading))
     if "execute" in names:
         uses = [use for use in part.paths if use.kind in CHANGES]
-        files = [touches(use, _run_files(), reading.resolver).answer for use in uses]
+        # In an unknown folder the names alone must do: most are harmless.
+        resolver = reading.resolver if reading.folder else PathResolver(CallPlace("/"))
+        files = [touches(use, _run_files(), resolver).answer for use in uses]
         answers += [MatchResult(answer, "it writes a file that is run later") for answer in files]
     return max(answers, key=lambda each: _RANKS[each.answer])
 
