@@ -527,6 +527,7 @@ async def test_the_policy_tells_the_effects_of_calls(tmp_path):
     assert fetch == CallEffects(frozenset({"read", "network"}), ("a.test",), (), is_known=True)
     assert line.hosts == ("b.test",)
     assert str(tmp_path / "a") in line.reads
+    assert line.writes == (str(tmp_path / "b"),)
     assert line.does == {"read", "write", "network"}
     assert line.is_known
     assert not unknown.is_known

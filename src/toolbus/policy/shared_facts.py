@@ -115,16 +115,15 @@ class OriginReader:
 
 def describe_effects(readings: Sequence[CallReading]) -> CallEffects:
     """Return the effects of a call; each version of the rules has its own reading of the call."""
-    parts = [part for reading in readings for part in reading.parts]
-    hosts = [read_word(word) for part in parts for word in part.hosts]
+    hosts = [read_word(word) for each in readings for part in each.parts for word in part.hosts]
     files = [(use, find_targets(use, each.resolver)) for each in readings for use in _files(each)]
     doubts = [*[each.doubt for each in hosts], *[targets.doubt for _, targets in files]]
     return CallEffects(
         frozenset().union(*[reading.effects for reading in readings]),
-        tuple(dict.fromkeys([name for each in hosts for name in each.hosts])),
-        _names([each for each in files if each[0].kind not in CHANGES]),
-        is_known=not any(doubts) and not any(part.unknown for part in parts),
-        writes=_names([each for each in files if each[0].kind in CHANGES]),
+        tuple(dict.fromkeys(chain.from_iterable([each.hosts for each in hosts]))),
+        _names(files, changed=False),
+        is_known=not any(doubts) and not any(reading.unknown for reading in readings),
+        writes=_names(files, changed=True),
     )
 
 
@@ -140,14 +139,12 @@ def _files(reading: CallReading) -> Iterator[PathUse]:
             yield PathUse(Word("."), "read-tree", part.folder)
 
 
-def _names(files: Sequence[tuple[PathUse, Targets]]) -> tuple[str, ...]:
+def _names(files: Sequence[tuple[PathUse, Targets]], *, changed: bool) -> tuple[str, ...]:
     """Return the real paths of *files*; "/**" stands for all files below a folder."""
-    return tuple(
-        dict.fromkeys(
-            [
-                f"{each.path}/**" if use.kind == "read-tree" and isdir(each.path) else each.path
-                for use, targets in files
-                for each in targets.paths
-            ]
-        )
-    )
+    names: dict[str, None] = {}
+    for use, targets in files:
+        if (use.kind in CHANGES) is changed:
+            is_tree = use.kind == "read-tree"
+            for path in [each.path for each in targets.paths]:
+                names[f"{path}/**" if is_tree and isdir(path) else path] = None
+    return tuple(names)
