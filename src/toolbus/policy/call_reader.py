@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import KEEPS_FILES, ONLY_READS, PathUse, Unreadable, Word
 from toolbus.policy.facts import CallPart, CallReading
-from toolbus.policy.part_words import split_recipients
+from toolbus.policy.part_words import MOST_RECIPIENTS, split_recipients
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.links import path_stability
 from toolbus.policy.paths.repositories import with_repository_doubts
@@ -264,7 +264,10 @@ def _recipients(
         if isinstance(text, Unreadable):
             yield Word(text.source, known=False)
         else:
-            yield from map(Word, split_recipients(text))
+            names = split_recipients(text)
+            yield from map(Word, names[:MOST_RECIPIENTS])
+            if len(names) > MOST_RECIPIENTS:
+                yield Word("further recipients", known=False)
 
 
 def _texts_of_kind(arguments: Mapping[str, Any], kind: str) -> list[str]:

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from toolbus.policy.facts import CallPart, CallReading
 
 _MOST_NAMES, _MOST_ADDRESSES = 1_000, 1_000
+MOST_RECIPIENTS = 1_000
+"""Recipients in one text that are read."""
 _LEAST_DIGITS = 8
 """Digits of a number that may be an account or a card."""
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`|\\^{}()\[\]]+", re.IGNORECASE)
-_MAILBOX = re.compile(r"[^\s<>\"'@]+@([^\s<>\"'@]+)")
+# The scheme is read backwards: from each letter onwards it would be slow in long texts.
+_ADDRESS = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s<>\"'`|\\^{}()\[\]]+")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}\Z")
+_DOMAIN = re.compile(r"[^\s<>\"']*")
 _LOOPBACK = host_patterns(["loopback"])
 _USUAL_REMOTES = frozenset({"origin", "upstream"})
 _SPEAKS = frozenset({"message", "run-code"})
@@ -62,8 +66,11 @@ def values_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     """Return the words of *part* without arguments that are nothing but its recipients."""
     texts = words_of(part, reading)
     recipients = {word.text for word in part.recipients}
+    most = sum(map(len, recipients)) + _MOST_NAMES
     return {
-        path: text for path, text in texts.items() if not {*split_recipients(text)} <= recipients
+        path: text
+        for path, text in texts.items()
+        if len(text) > most or not {*split_recipients(text)} <= recipients
     }
 
 
@@ -122,9 +129,11 @@ def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     """Yield the hosts of the addresses in the words of a tool's call, or of a whole line."""
     parts = [part] if part.is_tool else reading.parts
     texts = {text: None for each in parts for text in words_of(each, reading).values()}
-    addresses = _ADDRESS.finditer("\n".join(texts))
+    text = "\n".join(texts)
+    addresses = _ADDRESS.finditer(text)
     for match in islice(addresses, _MOST_ADDRESSES):
-        yield from _hosts(Word(match[0]))
+        scheme = _SCHEME.search(text[max(match.start() - 21, 0) : match.start()])
+        yield from _hosts(Word(f"{scheme[0] if scheme else 'x'}{match[0]}"))
     if next(addresses, None):
         yield Destination("", f"it names more than {_MOST_ADDRESSES:,} addresses", is_certain=False)
 
@@ -203,7 +212,7 @@ def split_recipients(text: str) -> list[str]:
     """Return the recipients in the list *text*: `Lind, Petra <p@example.com>` is one."""
     items: list[str] = []
     for item in re.split(r"[,;\n]", text):
-        name = f"{items.pop()}," if items and "<" in item and "@" not in items[-1] else ""
+        name = f"{items.pop()}," if items and "<" in item and not {"@", "<"} & {*items[-1]} else ""
         items.append(f"{name}{item}")
     return [item.strip() for item in items if item.strip()]
 
@@ -222,9 +231,10 @@ def _hosts(word: Word) -> Iterator[Destination]:
 def _recipient(word: Word) -> Destination:
     if not word.known:
         return Destination("", "its recipient cannot be read", is_certain=False)
-    mailbox = _MAILBOX.search(word.text)
+    _, sign, rest = word.text.rpartition("@")
+    domain = _DOMAIN.match(rest)
     hosts = read_host(word.text).hosts if "://" in word.text else ()
-    place = f"a mailbox at {_domain(mailbox[1])}" if mailbox else "a recipient"
+    place = f"a mailbox at {_domain(domain[0])}" if sign and domain else "a recipient"
     return _new(word.text, _domain(hosts[0]) if hosts else place)
 
 
