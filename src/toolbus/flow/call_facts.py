@@ -92,8 +92,8 @@ class FlowFacts:
     def quoted(self, text: str) -> Sequence[QuotedPiece]:
         """Return the pieces of *text*, also encoded ones, that stand in the texts in view.
 
-        A piece that a trusted text says as well is not untrusted, and a piece that a public text
-        says is not private; a piece without any label is left out.
+        A piece that a trusted text says as well is not untrusted; and one that a text without any
+        label says, such as a person's, is left out.
         """
         if text not in self._quoted:
             pieces = dict.fromkeys(self._pieces_of(text))
@@ -133,14 +133,12 @@ class FlowFacts:
         for reading in readings_of(text):
             quotes = find_quotes(reading, indexes)
             trusted = _Spans([quote for quote in quotes if _is_trusted(self._source_of(quote))])
-            public = _Spans([quote for quote in quotes if not _is_private(self._source_of(quote))])
+            plain = _Spans([quote for quote in quotes if not self._source_of(quote).label.names])
             for quote in quotes:
                 labelled = self._source_of(quote)
-                labels = labelled.label.names
+                labels = frozenset[str]() if plain.cover(quote) else labelled.label.names
                 if trusted.cover(quote) or self._named.are_named_files(_whole(quote, reading)):
                     labels -= _DOUBTS
-                if PRIVATE in labels and public.cover(quote):
-                    labels -= {PRIVATE}
                 if labels:
                     yield _quoted(quote.text, labelled, labels)
 
@@ -192,7 +190,3 @@ def _whole(quote: Quote, reading: str) -> str:
 
 def _is_trusted(labelled: LabelledText) -> bool:
     return labelled.label.names.isdisjoint(_DOUBTS)
-
-
-def _is_private(labelled: LabelledText) -> bool:
-    return PRIVATE in labelled.label.names
