@@ -49,6 +49,7 @@ customers. The database is not: it holds reviews that strangers wrote."""
 
 TOOLS = """
 default = "allow"
+folder = "."
 
 [tools]
 read_file = { effects = ["read"] }
@@ -64,8 +65,8 @@ send_email = { effects = ["message"] }
 slack_read = { effects = ["read", "network"] }
 slack_post = { effects = ["message"] }
 issue_read = { effects = ["read", "network"] }
-issue_comment = { effects = ["message"] }
-issue_create = { effects = ["message"] }
+issue_comment = { effects = ["message"], public = true }
+issue_create = { effects = ["message"], public = true }
 calendar_read = { effects = ["read", "network"] }
 calendar_invite = { effects = ["message"] }
 crm_lookup = { effects = ["read"] }
