@@ -16,7 +16,7 @@ from toolbus.flow.carried_values import (
 )
 from toolbus.flow.decoded_texts import readings_of
 from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
-from toolbus.flow.named_addresses import NamedAddresses, are_recipients
+from toolbus.flow.named_addresses import NamedAddresses, are_recipients, stands_in
 from toolbus.flow.quotes import find_quotes
 from toolbus.flow.sources import CallFolders
 from toolbus.messages.immutable import EMPTY
@@ -117,10 +117,11 @@ class FlowFacts:
         """
         if self._named.is_named(address):
             return True
-        whole = address.strip()
-        indexes = [each.index for each in self._sources if _is_trusted(each)]
-        quotes = find_quotes(whole, indexes) if are_recipients(whole) else []
-        return any(quote.text == whole for quote in quotes)
+        trusted = (each for each in self._sources if _is_trusted(each))
+        # Letter by letter: quotes ignore signs between words, and so take `a@b-c.d` for `a.b@c.d`.
+        return are_recipients(address) and any(
+            stands_in(address.strip(), text) for each in trusted for text in each.texts
+        )
 
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:

@@ -140,6 +140,14 @@ def host_of(address: str) -> str:
     return canonical_host(place[1]) if place else ""
 
 
+def stands_in(address: str, text: str) -> bool:
+    """Return whether *address*, a mailbox or an account, stands in *text* by itself."""
+    if address not in text:
+        return False
+    alone = rf"(?<![\w.!#$%&*+/?^{{}}~@-]){re.escape(address)}(?![\w@-]|\.\w)"
+    return re.search(alone, text) is not None
+
+
 def are_recipients(text: str) -> bool:
     """Return whether *text* has mailboxes or an account, and nothing else."""
     mailboxes = re.split(r"[,;]", text)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from toolbus.flow.named_addresses import NamedAddresses
+from toolbus.flow.named_addresses import NamedAddresses, stands_in
 
 PROMPT = """Read https://parcel-docs.test/webhooks/retries and mail it to Bob (bob@partner.example).
 Pay GB20 WEST 2000 1255 7799 11, see docs.shop.net. Run deploy.sh, post it in #partner-logistics
@@ -113,3 +113,24 @@ def test_a_hostile_text_costs_linear_time(piece: str) -> None:
     NamedAddresses([piece * (1_000_000 // len(piece))]).is_named(piece * 500)
 
     assert time.thread_time() - before < 5
+
+
+@pytest.mark.parametrize("text", ["ann.b@shop.test", "<ann.b@shop.test>.", "x|ann.b@shop.test|y"])
+def test_a_mailbox_stands_in_a_text(text: str) -> None:
+    assert stands_in("ann.b@shop.test", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ann@b-shop.test",
+        "Xann.b@shop.test",
+        "x+ann.b@shop.test",
+        "ann.b@shop.test.evil",
+        "ann.b@shop.testing",
+        "ann.b@shop.test-x.evil",
+        "ann.b@sh\u043ep.test",
+    ],
+)
+def test_a_part_of_another_mailbox_does_not_stand_in_a_text(text: str) -> None:
+    assert not stands_in("ann.b@shop.test", text)
