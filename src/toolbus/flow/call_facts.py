@@ -16,14 +16,19 @@ from toolbus.flow.carried_values import (
 )
 from toolbus.flow.decoded_texts import readings_of
 from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
-from toolbus.flow.named_addresses import NamedAddresses, are_recipients, stands_in
+from toolbus.flow.named_addresses import (
+    NamedAddresses,
+    addresses_in,
+    are_recipients,
+    recipient_of,
+)
 from toolbus.flow.quotes import find_quotes
 from toolbus.flow.sources import CallFolders
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import FactSources
@@ -117,11 +122,9 @@ class FlowFacts:
         """
         if self._named.is_named(address):
             return True
-        trusted = (each for each in self._sources if _is_trusted(each))
-        # Letter by letter: quotes ignore signs between words, and so take `a@b-c.d` for `a.b@c.d`.
-        return are_recipients(address) and any(
-            stands_in(address.strip(), text) for each in trusted for text in each.texts
-        )
+        recipient = recipient_of(address)
+        trusted = [each for each in self._sources if recipient and _is_trusted(each)]
+        return any(recipient in each.addresses for each in trusted)
 
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:
@@ -133,8 +136,8 @@ class FlowFacts:
                 yield _quoted("", labelled, labelled.label.names)
         for reading in readings_of(text):
             quotes = find_quotes(reading, indexes)
-            trusted = _Spans([quote for quote in quotes if _is_trusted(self._source_of(quote))])
-            plain = _Spans([quote for quote in quotes if not self._source_of(quote).label.names])
+            trusted = self._spans_of(quotes, _is_trusted)
+            plain = self._spans_of(quotes, _is_plain)
             for quote in quotes:
                 labelled = self._source_of(quote)
                 labels = frozenset[str]() if plain.cover(quote) else labelled.label.names
@@ -142,6 +145,16 @@ class FlowFacts:
                     labels -= _DOUBTS
                 if labels:
                     yield _quoted(quote.text, labelled, labels)
+
+    def _spans_of(self, quotes: Iterable[Quote], holds: Callable[[LabelledText], bool]) -> _Spans:
+        """Return the spans of those *quotes* whose source *holds*, with addresses to the letter."""
+        return _Spans(
+            [
+                quote
+                for quote in quotes
+                if holds(source := self._source_of(quote)) and _says(source, quote.text)
+            ]
+        )
 
     def _source_of(self, quote: Quote) -> LabelledText:
         return self._sources[quote.number]
@@ -187,6 +200,18 @@ def _whole(quote: Quote, reading: str) -> str:
     while start and reading[start - 1] in "/~":
         start -= 1
     return reading[start : quote.end]
+
+
+def _says(labelled: LabelledText, text: str) -> bool:
+    """Return whether *labelled* has the addresses in *text* letter by letter.
+
+    Quotes ignore signs and take look-alikes for the same.
+    """
+    return labelled.addresses.issuperset(addresses_in(text))
+
+
+def _is_plain(labelled: LabelledText) -> bool:
+    return not labelled.label.names
 
 
 def _is_trusted(labelled: LabelledText) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from unicodedata import is_normalized
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _LONGEST = 2_048
 _URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}")
@@ -31,10 +31,11 @@ _COPIED = re.compile(r"[A-Za-z0-9._-]{1,64}@([^@\s:/?#\[\]]{1,253}):[^@\\]*")
 _PLACE = re.compile(r"(?:[^@/?#\\]{0,200}@)?(\[[0-9A-Fa-f:.]+\]|[^@:\[\]]{1,253})(?::[0-9]{0,5})?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_ACCOUNT = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
+_ACCOUNT = re.compile(r"(?<![A-Z0-9])[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}(?![A-Z0-9])")
 _PLAIN = re.compile(r"[#@]?[\w-]+(?:/[\w.-]+)*(?::[0-9]{1,5})?")
 """A channel, a repository or another name whose first part is not a domain."""
 
+_DOTTED = re.compile(r"(?<![\w+-])[\w+-]++(?:[@.][\w+-]++)+")
 _GAPS = str.maketrans("", "", " -")
 _FILE_ENDINGS = frozenset(["cs", "md", "mov", "pl", "ps", "py", "rs", "sh", "so", "tf", "zip"])
 """Top-level domains that are also endings of files: `deploy.sh` in a message names a file."""
@@ -140,20 +141,24 @@ def host_of(address: str) -> str:
     return canonical_host(place[1]) if place else ""
 
 
-def stands_in(address: str, text: str) -> bool:
-    """Return whether *address*, a mailbox or an account, stands in *text* by itself."""
-    if address not in text:
-        return False
-    alone = rf"(?<![\w.!#$%&*+/?^{{}}~@-]){re.escape(address)}(?![\w@-]|\.\w)"
-    return re.search(alone, text) is not None
+def addresses_in(text: str) -> Iterator[str]:
+    """Yield the hosts and mailboxes in *text*, in small letters, and the accounts, in capitals."""
+    yield from [match[0] for match in _DOTTED.finditer(text.lower())]
+    yield from [match[0] for match in _ACCOUNT.finditer(text.upper())]
+
+
+def recipient_of(text: str) -> str:
+    """Return the mailbox or account that is all of *text*, as `addresses_in` has it; else ""."""
+    account = text.strip().upper().translate(_GAPS)
+    mailbox = text.strip().lower()
+    if _ACCOUNT.fullmatch(account):
+        return account
+    return mailbox if _EMAIL.fullmatch(mailbox) else ""
 
 
 def are_recipients(text: str) -> bool:
-    """Return whether *text* has mailboxes or an account, and nothing else."""
-    mailboxes = re.split(r"[,;]", text)
-    account = text.strip().upper().translate(_GAPS)
-    is_account = _ACCOUNT.fullmatch(account) is not None
-    return is_account or all(_EMAIL.fullmatch(each.strip()) for each in mailboxes)
+    """Return whether *text* has mailboxes or accounts, and nothing else."""
+    return all(map(recipient_of, re.split(r"[,;]", text)))
 
 
 def canonical_host(name: str) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.flow.carried_values import pieces_of_secrets
 from toolbus.flow.labels import UNSEEN, Label, read_label
+from toolbus.flow.named_addresses import addresses_in
 from toolbus.flow.quotes import QuoteIndex
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 
@@ -42,6 +43,7 @@ class LabelledText(Struct, kw_only=True, eq=False):
     is_source: bool = True
     _index: QuoteIndex | None = None
     _secrets: frozenset[str] | None = None
+    _addresses: frozenset[str] | None = None
 
     @property
     def index(self) -> QuoteIndex:
@@ -56,6 +58,13 @@ class LabelledText(Struct, kw_only=True, eq=False):
         if self._secrets is None:
             self._secrets = frozenset[str]().union(*map(pieces_of_secrets, self.texts))
         return self._secrets
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The hosts, mailboxes and accounts in the texts."""
+        if self._addresses is None:
+            self._addresses = frozenset[str]().union(*map(addresses_in, self.texts))
+        return self._addresses
 
 
 class RootFacts:

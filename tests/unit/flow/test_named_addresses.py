@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from toolbus.flow.named_addresses import NamedAddresses, stands_in
+from toolbus.flow.named_addresses import NamedAddresses, addresses_in, recipient_of
 
 PROMPT = """Read https://parcel-docs.test/webhooks/retries and mail it to Bob (bob@partner.example).
 Pay GB20 WEST 2000 1255 7799 11, see docs.shop.net. Run deploy.sh, post it in #partner-logistics
@@ -117,7 +117,7 @@ def test_a_hostile_text_costs_linear_time(piece: str) -> None:
 
 @pytest.mark.parametrize("text", ["ann.b@shop.test", "<ann.b@shop.test>.", "x|ann.b@shop.test|y"])
 def test_a_mailbox_stands_in_a_text(text: str) -> None:
-    assert stands_in("ann.b@shop.test", text)
+    assert "ann.b@shop.test" in addresses_in(text)
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,11 @@ def test_a_mailbox_stands_in_a_text(text: str) -> None:
     ],
 )
 def test_a_part_of_another_mailbox_does_not_stand_in_a_text(text: str) -> None:
-    assert not stands_in("ann.b@shop.test", text)
+    assert "ann.b@shop.test" not in addresses_in(text)
+
+
+def test_a_recipient_is_a_whole_mailbox() -> None:
+    assert recipient_of(" Ann.B@shop.test ") == "ann.b@shop.test"
+    assert recipient_of("NL91 ABNA 0417 1643 00") == "NL91ABNA0417164300"
+    assert recipient_of("x!ann.b@shop.test") == "x!ann.b@shop.test"
+    assert not recipient_of("ann.b@shop.test and more")
