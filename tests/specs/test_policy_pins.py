@@ -530,9 +530,10 @@ async def test_another_server_offers_a_pinned_tool():
         asked.append(ask.prompt)
         return False
 
-    async with agent_of(
-        calling("write"), calling("read"), files=["a.json", "b.json"], approver=approve
-    ) as (agent, model):
+    async with agent_of(calling("write"), calling("read"), files=["a.json"], approver=approve) as (
+        agent,
+        model,
+    ):
         say("a.json.next", tools=[READ, WRITE])
         agent.guard(events.TOOL_CALL_BEFORE, lambda ctx: None)
         await agent.tools.get("write").run({}, None)

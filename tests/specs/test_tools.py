@@ -1307,7 +1307,7 @@ def test_an_included_toolset_is_updated():
     assert (toolset.get("b"), toolset.get("c"), agent.tools.get("c")) == (None, third, third)
 
 
-def test_an_included_name_is_unique():
+def test_an_included_name_is_unique(caplog):
     first, second = returns(1), returns(2)
     toolset, other = Toolset([first]), Toolset([second])
     including = Toolset([other])
@@ -1321,6 +1321,17 @@ def test_an_included_name_is_unique():
     assert texts[1] == "tool 'give': the name is already in use"
     assert (list(toolset), toolset.get("give")) == ([first], first)
     assert list(including) == [second]
+
+    rival = Toolset()
+    rival.source = "rival"
+    including.include(rival)
+    rival.add(returns(3))
+    assert [list(including), list(including), including.get("give")] == [[], [], None]
+    assert [record.getMessage() for record in caplog.records] == [
+        "tool 'give' is left out: '', 'rival' all have it; give one of the sets a prefix"
+    ]
+    rival.remove("give")
+    assert including.get("give") is second
 
 
 async def test_text_becomes_a_text_part():

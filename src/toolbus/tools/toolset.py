@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.events.catalogue import ToolSpec
+
+logger = logging.getLogger("toolbus")
+
+_WAY_OUT = "give one of the sets a prefix"
 
 
 class Toolset:
@@ -34,6 +40,7 @@ class Toolset:
         self._lock = threading.Lock()
         self._tools: dict[str, tuple[Tool, Callable[[], bool]]] = {}
         self._included: tuple[Toolset, ...] = ()
+        self._clashing: set[str] = set()
         for tool in (tools,) if isinstance(tools, Toolset) else tools:
             if isinstance(tool, Toolset):
                 self.include(tool)
@@ -41,11 +48,19 @@ class Toolset:
                 self.add(tool)
 
     def __iter__(self) -> Iterator[Tool]:
-        tools = {name: tool for name, (tool, offered) in self._tools.items() if offered()}
-        for tool in chain.from_iterable(self._included):
-            if tool.spec.name not in self._tools:
-                tools.setdefault(tool.spec.name, tool)
-        return iter(tools.values())
+        tools = [tool for tool, offered in self._tools.values() if offered()]
+        included = [*chain.from_iterable(self._included)]
+        counts = Counter([*self._tools, *[tool.spec.name for tool in included]])
+        if len(counts) < len(self._tools) + len(included):
+            self._warn_of_clashes([name for name in counts if counts[name] > 1])
+        return iter([*tools, *[tool for tool in included if counts[tool.spec.name] == 1]])
+
+    def _warn_of_clashes(self, names: Iterable[str]) -> None:
+        """Log, once for each of *names*, the included sets that all have it, so that none has."""
+        for name in {*names} - self._tools.keys() - self._clashing:
+            self._clashing.add(name)
+            sources = ", ".join([repr(each.source) for each in self._included if each.get(name)])
+            logger.warning("tool %r is left out: %s all have it; %s", name, sources, _WAY_OUT)
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -62,11 +77,11 @@ class Toolset:
         return tool
 
     def include(self, tools: Toolset) -> None:
-        """Include all tools of *tools*, now and later; of equal names the first one counts."""
+        """Include all tools of *tools*, now and later, except names of two included sets."""
         names = [tool.spec.name for tool in tools]
         with self._lock:
             for name in names:
-                self._check_free(name, "; give one of the sets a prefix")
+                self._check_free(name, f"; {_WAY_OUT}")
             self._included = (*self._included, tools)
 
     def remove(self, name: str) -> None:
@@ -80,8 +95,8 @@ class Toolset:
         if entry is not None:
             tool, offered = entry
             return tool if offered() else None
-        included = (tools.get(name) for tools in self._included)
-        return next((tool for tool in included if tool is not None), None)
+        included = [each for tools in self._included if (each := tools.get(name)) is not None]
+        return included[0] if len(included) == 1 else None
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

@@ -70,7 +70,7 @@ class ServerTools(Toolset):
         return iter([tool for name in dict.fromkeys(names) if (tool := self.get(name)) is not None])
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool *name*, or None; the server's takes precedence over a component's."""
+        """Return the tool *name* of the server or a component, or None."""
         tool, spec = self._made.get(name), self._tool_list.specs.get(name) or self._specs.get(name)
         if spec is None:
             return self._components.get(name)

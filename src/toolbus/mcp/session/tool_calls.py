@@ -189,6 +189,10 @@ class ProxiedCall:
         except ForeignStateError as error:
             self.channels.reply(error_frame(self.id, INVALID_PARAMS, str(error)))
             return
+        if (reason := session.tool_list.clash(self.call.name)) is not None:
+            self._settle("denied")
+            self.channels.reply(self._line_with(refusal(reason)))
+            return
         toolset = ServerTools(session.tool_list, self, session.proxy.tools)
         record = session.log.call_record(sheltered=True)
         ids = _ids_of(self.call)

@@ -49,13 +49,14 @@ class ToolList:
         self.specs: dict[str, ToolSpec] = {}
         self._advertised, self._complete = AdvertisedTools(()), False
         self._hidden: dict[str, ToolSpec] = {}
+        self._clashing: set[str] = set()
         self._lock, self._waiting = LoopLock(), 0
         self.listed = False
 
     def adopt(self, other: ToolList) -> None:
         """Copy the tools from *other*, a list of the same server."""
         self.specs, self._advertised = dict(other.specs), other._advertised
-        self._hidden = dict(other._hidden)
+        self._hidden, self._clashing = dict(other._hidden), set(other._clashing)
         self._complete = True
 
     def forget(self) -> None:
@@ -116,6 +117,10 @@ class ToolList:
         tools = listed if isinstance(listed, list) else []
         if first:
             self.specs, self._advertised, self._hidden = {}, AdvertisedTools(()), {}
+            self._clashing = set()
+        if clashing := self._clashes_in(tools):
+            tools = [tool for tool in tools if _member(tool, "name", str, "") not in clashing]
+            body = {**body, "tools": tools}
         server_specs = _specs_of(tools)
         self.specs |= {spec.name: _with_valid_schemas(spec) for spec in server_specs}
         own_specs = self._unlisted() if final else []
@@ -132,6 +137,24 @@ class ToolList:
             logger.warning("left out the tool %r of a handler: no tool has this name", name)
         return {**body, "tools": listed}
 
+    def clash(self, name: str) -> str | None:
+        """Return the reason why neither the server's nor a component's tool *name* is called."""
+        if name not in self._clashing:
+            return None
+        return (
+            f"the server and a component of toolbus both have a tool {name!r}; neither is called:"
+            " disable the component, or name the server in a [[server]] table, as a prefix"
+        )
+
+    def _clashes_in(self, tools: Iterable[Any]) -> set[str]:
+        """Note and return the names of *tools* that components have as well."""
+        names = {name for tool in tools if (name := _member(tool, "name", str, ""))}
+        clashing = {name for name in names if self._of_components.get(name) is not None}
+        self._clashing |= clashing
+        for name in sorted(clashing):
+            logger.warning(self.clash(name))
+        return clashing
+
     def _note_hidden(self, before: Sequence[ToolSpec], after: Iterable[ToolSpec]) -> None:
         """Remember hidden tools, except for tools with the same name, which are ambiguous."""
         shown, names = {spec.name for spec in after}, Counter(spec.name for spec in before)
@@ -140,7 +163,8 @@ class ToolList:
         }
 
     def _unlisted(self) -> list[ToolSpec]:
-        return [spec for spec in self._of_components.specs if spec.name not in self.specs]
+        taken = self.specs.keys() | self._clashing
+        return [spec for spec in self._of_components.specs if spec.name not in taken]
 
     async def _provide(self, specs: tuple[ToolSpec, ...]) -> Any:
         context = await self._bus.apply(TOOLS_PROVIDE, specs, scope=self._scope)
