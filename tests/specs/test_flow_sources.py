@@ -138,7 +138,7 @@ async def test_pieces_of_arguments_name_their_message(run):
 
     text = await asyncio.to_thread(run, "explain", "agent.db", "--sources", "c-mail")
 
-    origin, piece = section(text, "pieces of arguments that stand in these texts")
+    origin, piece = section(text, "pieces that stand in these texts")
     assert origin == f"body from the result of web_fetch (untrusted) {ids['tool']}"
     assert PIECE in piece
 
@@ -178,11 +178,12 @@ async def test_hidden_values_are_compared_by_placeholder(run):
 
     text = await asyncio.to_thread(run, "explain", "agent.db", "--sources", "c-mail")
 
-    assert section(text, "hidden values that also stand in view")[:2] == [
+    assert section(text, "values that are hidden in the record")[:4] == [
         "to from the result of web_fetch (iban, untrusted) m-3",
         KNOWN,
+        "body from no text in view, so it could not be compared",
+        NEW,
     ]
-    assert section(text, "hidden values that could not be compared") == ["body", NEW]
 
 
 async def test_stored_labels_come_first(run):

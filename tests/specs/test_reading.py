@@ -701,7 +701,7 @@ async def test_wrong_use_says_what_is_missing(path, refusal, command):
     await talk(path)
 
     for words in ([], ["ask", "--call", "call-1"]):
-        told = "give one message id, or `--call` and the id of a call"
+        told = "give one message id, or `--call` or `--sources` and the id of a call"
         assert refusal("explain", "agent.db", *words) == told
     hint = "'call-1' is the id of a call; use `--call call-1`"
     assert refusal("explain", "agent.db", "call-1") == hint

@@ -23,6 +23,7 @@ _MOST, _LONGEST = 200, 400
 """The most entries of a list, and the most characters of a text or a path."""
 
 _UNSEARCHED = "this text is too long to be searched whole"
+_NOT_COMPARED = "no text in view, so it could not be compared"
 _LEAST_DIGITS = 8
 _ADDRESS = re.compile(
     r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}"
@@ -32,7 +33,7 @@ _ENDS = ".,;:!?)]}"
 
 
 class SourceEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A *text* in view, or a piece of the argument at the path *argument* with its *source*.
+    """A *text* in view, or a text of the argument at the path *argument* with its *source*.
 
     *labels* are those of the *message* for rules. A long text is cut.
     """
@@ -61,8 +62,8 @@ class CallSources(Struct, frozen=True, kw_only=True):
     """The sources of the call *id*, whose model had *texts* texts in view.
 
     *labelled_now* counts those without a stored label, and *in_view* are those with a label for
-    rules. *unnamed* are addresses that no person named, *hidden* placeholders that also stand in a
-    text in view, and *not_compared* the others. *is_cut*: a list is longer than here.
+    rules. *unnamed* are addresses that no person named, *hidden* placeholders of hidden values,
+    each with a message in view that has the same. *is_cut*: a list is longer than here.
     """
 
     id: str
@@ -74,7 +75,6 @@ class CallSources(Struct, frozen=True, kw_only=True):
     carries: tuple[SourceEntry, ...] = ()
     unnamed: tuple[SourceEntry, ...] = ()
     hidden: tuple[SourceEntry, ...] = ()
-    not_compared: tuple[SourceEntry, ...] = ()
     is_cut: bool = False
 
 
@@ -83,21 +83,23 @@ def sections_of(sources: CallSources) -> list[SourceSection]:
     count = f"{sources.texts:,} text{'' if sources.texts == 1 else 's'}"
     trusted = "" if sources.in_view or not sources.texts else ", all of them trusted"
     lists = [
-        ("pieces of arguments that stand in these texts", sources.pieces),
         ("values that it carries", sources.carries),
         ("addresses that no person named", sources.unnamed),
-        ("hidden values that also stand in view", sources.hidden),
-        ("hidden values that could not be compared", sources.not_compared),
+        ("values that are hidden in the record", sources.hidden),
     ]
     shown = [(title, "", entries) for title, entries in lists if entries]
     cut = [(f"longer lists are cut to {_MOST} entries", "", ())] if sources.is_cut else []
-    return [("in view of the model", f"{count}{trusted}", sources.in_view), *shown, *cut]
+    return [
+        ("in view of the model", f"{count}{trusted}", sources.in_view),
+        ("pieces that stand in these texts", "" if sources.pieces else "none", sources.pieces),
+        *shown,
+        *cut,
+    ]
 
 
 def sources_of(call: ToolCall, view: Sequence[LabelledText], facts: CallFacts) -> CallSources:
     """Return the sources of *call*, whose model had the texts of *view* before it."""
-    texts = list(argument_texts(call))
-    hidden = list(_hidden(texts, view))
+    texts = _joined_texts(call)
     lists: dict[str, Iterable[SourceEntry]] = {
         "in_view": map(
             _text_in_view, [each for each in view if each.is_source and each.label.names]
@@ -105,8 +107,7 @@ def sources_of(call: ToolCall, view: Sequence[LabelledText], facts: CallFacts) -
         "pieces": _pieces(texts, facts),
         "carries": _carried(texts, facts),
         "unnamed": _unnamed(texts, facts),
-        "hidden": [each for each in hidden if each.message],
-        "not_compared": [each for each in hidden if not each.message],
+        "hidden": _hidden(texts, view),
     }
     entries: Any = {name: tuple(islice(each, _MOST + 1)) for name, each in lists.items()}
     return CallSources(
@@ -141,6 +142,15 @@ def argument_texts(call: ToolCall) -> Iterator[tuple[str, str]]:
                 yield from [(f"{step} (name)", name) for step, name in steps if path]
             case list() | tuple():
                 waiting += [(f"{path}[{place}]", value[place]) for place in range(len(value))][::-1]
+
+
+def _joined_texts(call: ToolCall) -> list[tuple[str, str]]:
+    """Return the first texts of *call* with their paths, and all others as one text."""
+    texts = argument_texts(call)
+    first, others = list(islice(texts, _MOST)), [text for _, text in texts]
+    if others:
+        first.append((f"{len(others):,} further texts", "\n".join(others)))
+    return first
 
 
 def _text_in_view(labelled: LabelledText) -> SourceEntry:
@@ -197,7 +207,7 @@ def _hidden(
         yield SourceEntry(
             argument=path,
             text=placeholder,
-            source=origin.source if origin else "",
+            source=origin.source if origin else _NOT_COMPARED,
             labels=tuple(sorted(origin.label.names)) if origin else (),
             message=origin.message_id if origin else "",
         )

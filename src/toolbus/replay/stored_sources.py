@@ -15,11 +15,10 @@ from toolbus.flow.call_facts import CallFactMaker
 from toolbus.flow.flow_guard import FlowGuard
 from toolbus.flow.labelled_sessions import HIDDEN_TEXTS
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
-from toolbus.flow.session_views import RecordedLabels, SessionView
+from toolbus.flow.session_views import RecordedLabels, RootFacts, SessionView
 from toolbus.flow.sources import FlowSettings
-from toolbus.messages.records import ToolMessage
+from toolbus.messages.records import ToolMessage, encode
 from toolbus.replay.call_sources import sections_of, sources_of
-from toolbus.store.store_reader import first_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,15 +27,19 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.history.lookup import Match
     from toolbus.history.message_history import MessageHistory
-    from toolbus.messages.records import Message, ToolCall
+    from toolbus.messages.records import ToolCall
     from toolbus.replay.call_sources import CallSources, SourceSection
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.store_reader import SessionRow
+    from toolbus.store.store_reader import MessageRow, SessionRow
 
 _UNKNOWN_FOLDER = "not recorded"
 """A folder in which no relative path begins."""
 
 _DAMAGED = "a damaged message"
+
+
+_LONGEST_ON_PAGE, _PAGE_SHARE = 200_000, 10
+"""The most bytes of a call on a page, and the bytes for which a message of its session counts."""
 
 
 def find_flow_guard(bus: EventBus) -> FlowGuard | None:
@@ -67,6 +70,9 @@ def labelled_sections(
     reader: SqlReader, match: Match, history: MessageHistory
 ) -> list[SourceSection]:
     """Return the sources of a call as sections, if texts in view of it have stored labels."""
+    call = stored_call(history)
+    if call and max(len(encode(call)), _PAGE_SHARE * match.session.messages) > _LONGEST_ON_PAGE:
+        return [("too long for a page: see `toolbus explain --sources`", "", ())]
     sources = read_sources(reader, match, history)
     if sources is None or sources.labelled_now == sources.texts:
         return []
@@ -83,56 +89,74 @@ class StoredSources:
         sources = host.bus.shared(FactSources)
         self._labeller = MessageLabeller(settings, host, sources)
         self._facts = CallFactMaker(settings, sources)
-        self._are_in_runs: set[bool] = set()
 
     async def of_call(self, session: SessionRow, call: ToolCall, seq: int) -> CallSources:
         """Return the sources of *call*, made in message number *seq* of *session*, or before it."""
-        folder = first_folder(self._reader, session.key) or _UNKNOWN_FOLDER
-        scope = Scope(session_id=session.id, folder=folder, project=folder)
-        self._are_in_runs = set()
-        view, recorded = SessionView(), RecordedLabels(self._records(session, seq))
-        await self._fill(view, recorded, session, scope, seq)
-        ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope)
-        sources = sources_of(call, view.texts, await self._facts.facts(ctx, view))
-        made_now = [each for each in view.texts if each.message_id not in recorded.labels]
-        return replace(sources, labelled_now=len(made_now))
-
-    async def _fill(
-        self,
-        view: SessionView,
-        recorded: RecordedLabels,
-        session: SessionRow,
-        scope: Scope,
-        seq: int,
-    ) -> None:
-        """Add the texts in view of the model that wrote message number *seq*."""
+        ledger = _StoredLedger(self._reader, session, seq)
+        view = SessionView(await self._root_facts(ledger.scope.root_session_id))
         for row in self._reader.messages(session.key):
             if row.seq >= seq:
-                noted = recorded.labels.get(row.id)
-                # A coding agent has no runs of ours, and does not show all its texts.
-                is_known = noted.is_known if noted else self._are_in_runs != {False}
-                if view.label.is_known and not is_known:
+                if view.label.is_known and not ledger.is_view_known(row.id):
                     view.add_unseen(HIDDEN_TEXTS)
-                return
-            if row.message is None:
-                view.add_unseen(_DAMAGED, row.id)
-            else:
-                await self._add(row.message, view, scope, recorded)
+                break
+            await self._add(row, view, ledger)
+        ctx = EventContext(TOOL_CALL_BEFORE, call, scope=ledger.scope)
+        sources = sources_of(call, view.texts, await self._facts.facts(ctx, view))
+        made_now = [each for each in view.texts if each.message_id not in ledger.labels]
+        return replace(sources, labelled_now=len(made_now))
 
-    def _records(self, session: SessionRow, seq: int) -> Iterator[DispatchRecord]:
-        for batch in self._reader.record_batches(session.key, 0, seq):
-            self._are_in_runs |= {bool(record.scope.run_id) for record in batch.records}
-            yield from batch.records
+    async def _root_facts(self, session_id: str) -> RootFacts | None:
+        """Return the facts of a whole root session: its person named the addresses for all."""
+        session = self._reader.session(session_id) if session_id else None
+        if session is None:
+            return None
+        view, ledger = SessionView(), _StoredLedger(self._reader, session, session.messages + 1)
+        for row in self._reader.messages(session.key):
+            await self._add(row, view, ledger)
+        return view.root
 
-    async def _add(
-        self, message: Message, view: SessionView, scope: Scope, recorded: RecordedLabels
-    ) -> None:
-        texts, label = texts_of(message), recorded.labels.get(message.id)
-        if isinstance(message, ToolMessage) and message.tool_call_id in recorded.refused_calls:
+    async def _add(self, row: MessageRow, view: SessionView, ledger: _StoredLedger) -> None:
+        message, label = row.message, ledger.labels.get(row.id)
+        if message is None:
+            view.add_unseen(_DAMAGED, row.id)
+            return
+        if isinstance(message, ToolMessage) and message.tool_call_id in ledger.refused_calls:
             view.unanswered[message.tool_call_id] = False
-        if label is None and message.id in recorded.refused_messages:
+        if label is None and message.id in ledger.refused_messages:
             label = SYSTEM
         if label is None:
-            new = NextMessage(message, texts, view, scope)
+            new = NextMessage(message, texts_of(message), view, ledger.scope)
             label = self._labeller.label(await self._labeller.with_effects(new))
-        view.add(message, label, texts)
+        view.add(message, label, texts_of(message))
+
+
+class _StoredLedger(RecordedLabels):
+    """The labels in the ledger of *session* before message number *seq*, and its *scope*."""
+
+    def __init__(self, reader: SqlReader, session: SessionRow, seq: int) -> None:
+        self._reader, self._session = reader, session
+        self._are_in_runs: set[bool] = set()
+        self._latest = Scope()
+        super().__init__(self._records(seq))
+        # Without a recorded folder no relative path is read: the current one is another's.
+        folder = self._latest.folder or self._latest.project or _UNKNOWN_FOLDER
+        self.scope = Scope(
+            session_id=session.id,
+            lineage=self._latest.lineage,
+            root_session_id=self._latest.root_session_id,
+            folder=folder,
+            project=self._latest.project or folder,
+        )
+
+    def is_view_known(self, message_id: str) -> bool:
+        """Return whether the model of the message had no texts in view but the stored ones."""
+        noted = self.labels.get(message_id)
+        # A coding agent has no runs of ours, and does not show all its texts.
+        return noted.is_known if noted else self._are_in_runs != {False}
+
+    def _records(self, seq: int) -> Iterator[DispatchRecord]:
+        for batch in self._reader.record_batches(self._session.key, 0, seq):
+            self._are_in_runs |= {bool(record.scope.run_id) for record in batch.records}
+            for record in batch.records:
+                self._latest = record.scope
+                yield record

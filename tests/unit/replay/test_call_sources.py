@@ -89,9 +89,10 @@ def test_only_texts_with_a_label_for_rules_are_listed():
     [([], "0 texts"), ([text_in_view(PERSON)], "1 text, all of them trusted")],
 )
 def test_a_view_without_such_texts_is_one_line(view, note):
-    ((_, *section),) = sections_of(sources(view))
+    report = sections_of(sources(view))
 
-    assert section == [note, ()]
+    assert report[0][1:] == (note, ())
+    assert report[1][1:] == ("none", ())
 
 
 def test_pieces_values_and_addresses_name_their_argument():
@@ -100,7 +101,7 @@ def test_pieces_values_and_addresses_name_their_argument():
         sources([text_in_view()], to=address, body="stolen iban", cc="a@b.example")
     )
 
-    assert entries["pieces of arguments that stand in these texts"] == [
+    assert entries["pieces that stand in these texts"] == [
         ("body", "from the result of web_fetch (untrusted)", "stolen iban", "m2")
     ]
     assert entries["values that it carries"] == [("body", "", "iban: check digits of iban", "")]
@@ -113,10 +114,10 @@ def test_pieces_values_and_addresses_name_their_argument():
 def test_placeholders_are_compared_with_those_in_view():
     entries = entries_of(sources([text_in_view(text=f"pay {HIDDEN}")], iban=f"{HIDDEN} {OTHER}"))
 
-    assert entries["hidden values that also stand in view"] == [
-        ("iban", "from the result of x (untrusted)", HIDDEN, "m2")
+    assert entries["values that are hidden in the record"] == [
+        ("iban", "from the result of x (untrusted)", HIDDEN, "m2"),
+        ("iban", "from no text in view, so it could not be compared", OTHER, ""),
     ]
-    assert entries["hidden values that could not be compared"] == [("iban", "", OTHER, "")]
 
 
 def test_long_lists_and_texts_are_cut():

@@ -1,0 +1,140 @@
+"""The sources of stored calls: of sub-agents, of hosts that hide texts, and of damaged sessions."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from seen_sessions import in_a_thread
+from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage, tool
+from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.events import Scope
+from toolbus.flow import FlowGuard
+from toolbus.history.lookup import find_match
+from toolbus.history.message_history import history_of
+from toolbus.models import ScriptedModel
+from toolbus.replay.stored_sources import labelled_sections, read_sources
+from toolbus.store import AppendRequest
+from toolbus.store.sqlite import SqliteStore
+from toolbus.store.store_factory import open_reader
+
+PROMPT = "Tell bob@home.example that the garden is open."
+
+
+@tool
+def send_mail(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "agent.db")
+
+
+def asking(message_id, call_id, name, **arguments):
+    call = ToolCall(id=call_id, name=name, arguments=arguments)
+    return AssistantMessage(id=message_id, tool_calls=[call])
+
+
+def session_of(*, arguments):
+    """Return a session that reads a page before the call c-mail."""
+    answer = ToolResponse("Welcome to the garden.", parameters={})
+    return [
+        UserMessage(id="m-1", content=PROMPT),
+        asking("m-2", "c-read", "web_fetch"),
+        ToolMessage(id="m-3", tool_call_id="c-read", tool_name="web_fetch", tool_response=answer),
+        asking("m-4", "c-mail", "send_mail", **arguments),
+    ]
+
+
+def store(path, messages, records=()):
+    """Store *messages* as a session, the first one with *records*."""
+
+    async def write():
+        async with SqliteStore(path) as opened:
+            for place, message in enumerate(messages):
+                written = () if place else records
+                await opened.append("s", AppendRequest(message=message, records=written))
+
+    in_a_thread(write)
+
+
+def sources_in(path, call_id="c-mail"):
+    with open_reader(path) as reader:
+        match = find_match(reader, "call", call_id, None)
+        return read_sources(reader, match, history_of(reader, match))
+
+
+def sections_in(path, call_id="c-mail"):
+    with open_reader(path) as reader:
+        match = find_match(reader, "call", call_id, None)
+        return labelled_sections(reader, match, history_of(reader, match))
+
+
+def test_the_person_of_a_sub_agent_is_that_of_its_root_session(path):
+    async def talk():
+        below = [asking("b-1", "c-mail", "send_mail", to="bob@home.example"), "Sent."]
+        above = [asking("a-1", "c-help", "helper", prompt="Send it."), "Done."]
+        async with SqliteStore(path) as opened:
+            helper = Agent(ScriptedModel(below), tools=[send_mail], store=opened)
+            async with Agent(
+                ScriptedModel(above),
+                tools=[helper.as_tool("helper")],
+                components=[FlowGuard()],
+                store=opened,
+            ) as agent:
+                await agent.run(PROMPT)
+
+    in_a_thread(talk)
+
+    assert sources_in(path).unnamed == ()
+
+
+def test_texts_that_a_host_hides_are_unknown(path):
+    record = DispatchRecord(
+        event="message:append:before",
+        scope=Scope(session_id="s"),
+        started_ns=1,
+        duration_ns=1,
+        outcome="unchanged",
+        original="",
+    )
+    store(path, session_of(arguments={"to": "x"}), [record])
+
+    labels = [each.labels for each in sources_in(path).in_view]
+
+    assert ("unknown", "untrusted") in labels
+
+
+def test_damaged_messages_are_unknown(path):
+    store(path, session_of(arguments={"to": "x"}))
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE messages SET body = x'00' WHERE id = 'm-3'")
+
+    (damaged,) = sources_in(path).in_view
+
+    assert (damaged.source, damaged.labels) == ("a damaged message", ("unknown", "untrusted"))
+
+
+def test_a_call_without_stored_arguments_has_no_sources(path):
+    answer = ToolResponse("denied", is_error=True, error_type="denied")
+    message = ToolMessage(id="m", tool_call_id="c-mail", tool_name="x", tool_response=answer)
+    store(path, [message])
+
+    assert sources_in(path) is None
+    assert sections_in(path) == []
+
+
+def test_a_page_has_no_sources_without_stored_labels(path):
+    store(path, session_of(arguments={"to": "x"}))
+
+    assert sections_in(path) == []
+
+
+def test_a_page_does_not_search_a_long_call(path):
+    store(path, session_of(arguments={"body": "x " * 200_000}))
+
+    ((title, *_),) = sections_in(path)
+
+    assert title.startswith("too long for a page")
