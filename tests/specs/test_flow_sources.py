@@ -149,8 +149,8 @@ async def test_carried_values_and_new_addresses_are_named(run):
     text = await asyncio.to_thread(run, "explain", "agent.db", "--sources", "c-mail")
 
     carried = section(text, "values that it carries")
-    assert carried[carried.index("body") + 1].startswith("iban: ")
-    assert section(text, "addresses that no person named") == ["to", "eve@evil.example"]
+    assert any(line.startswith("body iban: ") for line in carried)
+    assert section(text, "addresses that no person named") == ["to eve@evil.example"]
 
 
 async def test_json_has_the_same_facts(run):

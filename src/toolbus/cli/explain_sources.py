@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from toolbus.cli.output.stream import Output
     from toolbus.flow.flow_guard import FlowGuard
     from toolbus.messages.records import ToolCall
-    from toolbus.replay.call_sources import CallSources
+    from toolbus.replay.call_sources import CallSources, SourceEntry
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import SessionRow
 
-_NAME = 60
-"""The shown characters of an argument, a source or an id."""
+_NAME, _GAPS = 60, 6
+"""The shown characters of an argument, a source or an id, and the spaces of its line."""
 
 
 def explain_sources(
@@ -69,11 +69,20 @@ def _write(screen: Screen, call: ToolCall, sources: CallSources) -> None:
         screen.line()
         screen.line(Span(title, "strong"), right=[Span(note, "dim")] if note else [])
         for entry in entries:
-            right = [Span(_short(entry.message), "dim")] if entry.message else []
-            words = (Span(_short(entry.name), "strong"), f"  {entry.note}")
-            screen.line(*words, right=right, indent=2)
-            if entry.text:
-                screen.prose(entry.text, indent=4)
+            _write_entry(screen, entry)
+
+
+def _write_entry(screen: Screen, entry: SourceEntry) -> None:
+    name, message = _short(entry.name), _short(entry.message)
+    note, text = (entry.note, entry.text) if entry.note else (entry.text, "")
+    right = [Span(message, "dim")] if message else []
+    if len(name) + len(note) + len(message) + _GAPS <= screen.width:
+        screen.line(Span(name, "strong"), f"  {note}", right=right, indent=2)
+    else:
+        screen.line(Span(name, "strong"), right=right, indent=2)
+        screen.prose(note, indent=4)
+    if text:
+        screen.prose(text, indent=4)
 
 
 def _short(name: str) -> str:

@@ -124,10 +124,9 @@ def argument_texts(call: ToolCall) -> Iterator[tuple[str, str]]:
 
     Arguments that are not valid JSON are one text.
     """
-    if call.raw is not None:
-        yield "the arguments", call.raw
-        return
-    waiting: list[tuple[str, Any]] = [("", call.arguments)]
+    waiting: list[tuple[str, Any]] = [
+        ("", call.arguments) if call.raw is None else ("the arguments", call.raw)
+    ]
     while waiting:
         path, value = waiting.pop()
         match value:
