@@ -99,7 +99,7 @@ def sections_of(sources: CallSources) -> list[SourceSection]:
 
 def sources_of(call: ToolCall, view: Sequence[LabelledText], facts: CallFacts) -> CallSources:
     """Return the sources of *call*, whose model had the texts of *view* before it."""
-    texts = _joined_texts(call)
+    texts = joined_texts(call)
     lists: dict[str, Iterable[SourceEntry]] = {
         "in_view": map(
             _text_in_view, [each for each in view if each.is_source and each.label.names]
@@ -143,7 +143,7 @@ def argument_texts(call: ToolCall) -> Iterator[tuple[str, str]]:
                 waiting += [(f"{path}[{place}]", value[place]) for place in range(len(value))][::-1]
 
 
-def _joined_texts(call: ToolCall) -> list[tuple[str, str]]:
+def joined_texts(call: ToolCall) -> list[tuple[str, str]]:
     """Return the first texts of *call* with their paths, and all others as one text."""
     texts = argument_texts(call)
     first, others = list(islice(texts, _MOST)), [text for _, text in texts]

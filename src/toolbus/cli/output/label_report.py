@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,7 +14,7 @@ from toolbus.cli.output.replay_report import JsonReport, TextReport
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.flow.labels import UNSEEN, UNTRUSTED, read_label
 from toolbus.flow.session_views import NOTE
-from toolbus.replay.call_sources import argument_texts
+from toolbus.replay.call_sources import joined_texts
 from toolbus.replay.stored_sources import find_flow_guard
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
@@ -100,10 +101,11 @@ class LabelCollector:
         in_view, quotes = dict[str, str](), dict[str, str]()
         if facts is not None:
             in_view = dict(facts.in_view)
-            for path, text in argument_texts(ctx.value):
+            for path, text in joined_texts(ctx.value):
                 sources = [each.source for each in facts.quoted(text) if UNTRUSTED in each.labels]
                 if sources:
-                    quotes.setdefault(path, sources[0])
+                    # Inner names may have values that other components hide.
+                    quotes.setdefault(re.split(r"[.\[]", path, maxsplit=1)[0], sources[0])
         call, session = ctx.value, ctx.scope.session_id
         self._call = LabelledCall(
             session=session, id=call.id, tool=call.name, in_view=in_view, quotes=quotes
@@ -113,6 +115,8 @@ class LabelCollector:
         if record.event != MESSAGE_APPEND_BEFORE.name:
             return
         self.flush()
+        if record.outcome in {"denied", "rejected"}:
+            return  # It enters no view.
         texts = [each.reason for each in record.entries if each.name == NOTE and each.reason]
         label = read_label(texts[-1]) if texts else UNSEEN
         self._write(
