@@ -117,6 +117,7 @@ def test_lines_appear_while_the_agent_works(tmp_path, environment):
     assert demo.returncode == 0
 
 
+@pytest.mark.full
 def test_a_terminal_pauses_before_each_turn(tmp_path, environment):
     def terminal(*words):
         return Terminal(["demo", *words], cwd=tmp_path, env=environment | {"NO_COLOR": "1"})
@@ -222,7 +223,10 @@ def test_the_agent_s_work_is_in_git(shared_command):
     subprocess.run(["sh", "scripts/nightly.sh"], cwd=repository, check=True)
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize(
+    "component",
+    [COMPONENTS[0], *[pytest.param(each, marks=pytest.mark.full) for each in COMPONENTS[1:]]],
+)
 def test_each_component_left_out_is_missed(command, component):
     done = command("demo", "--without", component)
 

@@ -802,6 +802,7 @@ def test_a_missing_configuration_is_blocked(place):
     assert missing["decision"] == broken["decision"] == "deny"
 
 
+@pytest.mark.full
 def test_a_handler_without_end_is_blocked(place):
     place.named(
         LOCAL.format("Endless"),

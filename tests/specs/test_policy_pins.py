@@ -295,6 +295,7 @@ def test_without_a_terminal_nothing_is_written_unasked(capsys):
     assert Path("toolbus.lock").read_bytes() != before
 
 
+@pytest.mark.full
 def test_at_a_terminal_a_person_is_asked(here, environment):
     say()
     pin_server()

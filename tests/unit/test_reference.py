@@ -44,6 +44,8 @@ OUTSIDE = {
     "Webhook": "a server",
 }
 """Examples that are only compiled, since they need something that is not there."""
+SLOW = {"check_adapter", "check_guard", "check_handler"}
+"""Names whose examples try a hundred cases."""
 
 
 def public_names():
@@ -72,7 +74,13 @@ def examples_of(name):
     return doctest.DocTestParser().get_examples(inspect.getdoc(NAMES[name]) or "", name)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.full] if name in SLOW else [])
+        for name in sorted(NAMES)
+    ],
+)
 def test_a_public_name_is_told_with_an_example(name, tmp_path, monkeypatch):
     text, examples = inspect.getdoc(NAMES[name]), examples_of(name)
     monkeypatch.chdir(tmp_path)

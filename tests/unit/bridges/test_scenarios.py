@@ -2,6 +2,7 @@
 
 import sys
 
+import pytest
 from tests.bridges.scenarios import SCENARIOS
 
 from framework_environments import OURS, Driver
@@ -10,6 +11,7 @@ HARMLESS = {"Parallel calls run at once"}
 """Its handlers are for other tools."""
 
 
+@pytest.mark.full
 def test_a_scenario_with_handlers_fails_without_them(tmp_path):
     judged = [
         scenario

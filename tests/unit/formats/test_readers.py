@@ -135,14 +135,14 @@ def check(data, kind):
 
 @pytest.mark.parametrize("kind", [None, *FORMATS])
 @given(values=st.lists(JSON, max_size=4))
-@settings(max_examples=150)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_any_json_of_known_words_is_read_or_named(kind, values):
     check(b"\n".join([json.dumps(value).encode() for value in values]), kind)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_a_sample_with_one_place_replaced_is_read_or_named(kind, data):
     sample = SAMPLES[kind]
     path = data.draw(st.sampled_from(list(places(sample))))

@@ -67,7 +67,7 @@ def test_events_of_all_hosts_are_recorded():
     assert {"call", "result"} <= {kind for (_, _), kind in KINDS.items()}
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(data=st.data())
 def test_a_hostile_event_has_an_answer_that_stops(data):
     host = data.draw(st.sampled_from(HOSTS))

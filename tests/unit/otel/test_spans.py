@@ -106,7 +106,7 @@ def dispatch(bus, event, value, scope):
         bus.apply_sync(event, value, scope)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(SCOPES)), max_size=30))
 def test_each_span_begins_and_ends_once(steps):
     broken = []

@@ -149,7 +149,7 @@ def changed_by_a_model(rnd, shown):
     return "write_file", {"path": "file", "content": text}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 2**32))
 async def test_no_value_comes_beside_other_text(seed):
     rnd = random.Random(seed)

@@ -59,7 +59,6 @@ def containers(node):
         yield from containers(child)
 
 
-@settings(max_examples=60)
 @given(texts())
 def test_positions_say_what_json_says(text):
     plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text)
@@ -93,7 +92,7 @@ def added_and_removed(text, change=lambda text: text):
     return longer, remove_values(longer, locate(FILE, longer), is_added, parts)
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(texts(OBJECTS))
 def test_all_bytes_come_back(text):
     longer, restored = added_and_removed(text)
@@ -104,7 +103,7 @@ def test_all_bytes_come_back(text):
     assert restored == text
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(texts(OBJECTS), st.sampled_from(["", " ", "\n\n", "// mine\n"]), st.data())
 def test_all_bytes_of_an_edited_text_come_back(value, blanks, data):
     inner = data.draw(texts(st.fixed_dictionaries({"Before": st.just([1]), "x": VALUES})))
@@ -117,7 +116,6 @@ def test_all_bytes_of_an_edited_text_come_back(value, blanks, data):
     assert restored == f"{blanks}{text}{blanks}"
 
 
-@settings(max_examples=60)
 @given(texts(), st.data())
 def test_any_children_are_taken_out_alone(text, data):
     places = [each for each in containers(locate(FILE, text)) if each.children]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.hosts.install.test_json_edits import VALUES, texts
 
@@ -33,7 +33,6 @@ DOCUMENTS = st.fixed_dictionaries(
 @pytest.mark.parametrize(
     "host", [host for host in HOSTS if HOSTS[host].form in {"groups", "entries"}]
 )
-@settings(max_examples=60)
 @given(texts(DOCUMENTS), st.booleans())
 def test_hooks_come_and_go_in_any_layout(host, text, has_crlf):
     if has_crlf:
