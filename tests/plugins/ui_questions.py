@@ -1,9 +1,11 @@
 """The questions on the page as a person reads them, and answers as a browser posts them."""
 
 import asyncio
+import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from html import unescape
 from html.parser import HTMLParser
 from typing import NamedTuple
@@ -17,9 +19,18 @@ from toolbus.messages.codec import encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import open_store
 
-NOW = time.time_ns()
 SECOND, HOUR = 10**9, 3_600 * 10**9
 VOID = {"br", "input", "meta", "link", "img", "hr"}
+
+
+def now():
+    """Return the time of the current test, the same at each call."""
+    return time_of(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
+
+
+@lru_cache(maxsize=1)
+def time_of(_test):
+    return time.time_ns()
 
 
 class QuestionOnPage:
@@ -138,8 +149,8 @@ def question(name, **fields):
         "arguments": arguments,
         "digest": digest_of(tool_name, arguments),
         "prompt": "pay it?",
-        "asked_ns": NOW,
-        "expires_ns": NOW + HOUR,
+        "asked_ns": now(),
+        "expires_ns": now() + HOUR,
     }
     return Question(**(values | fields))
 

@@ -23,7 +23,7 @@ from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.messages.codec import encode
 from toolbus.store import AppendRequest, SqliteStore, open_store
 from toolbus.store.leases import this_process
-from ui_questions import HOUR, NOW, question
+from ui_questions import HOUR, now, question
 
 PROMPT = "approve? [y, n] "
 
@@ -113,20 +113,21 @@ def pay(address, amount, effects):
     return asyncio.run(run())
 
 
-ONE_OF_EACH = (
-    question("1a", asked_ns=NOW - 2, session_id="t"),
-    question("2a", state="approved", answered_by="ann", asked_ns=NOW - 3),
-    question("3a", state="taken", taken_by=f"{this_process()}/x", asked_ns=NOW - 1),
-    question("4a", state="unknown"),
-    question("5a", state="denied", reason="no\x1b[2J", answered_by="bob"),
-    question("6a", expires_ns=NOW - 1),
-    question("7a", state="withdrawn"),
-    question("8a", state="done"),
-)
+def one_of_each():
+    return (
+        question("1a", asked_ns=now() - 2, session_id="t"),
+        question("2a", state="approved", answered_by="ann", asked_ns=now() - 3),
+        question("3a", state="taken", taken_by=f"{this_process()}/x", asked_ns=now() - 1),
+        question("4a", state="unknown"),
+        question("5a", state="denied", reason="no\x1b[2J", answered_by="bob"),
+        question("6a", expires_ns=now() - 1),
+        question("7a", state="withdrawn"),
+        question("8a", state="done"),
+    )
 
 
 def test_open_questions_are_listed(path, approvals):
-    keep(path, *ONE_OF_EACH)
+    keep(path, *one_of_each())
 
     listed = approvals("--store", path)
     everything = approvals("list", "--all", "--store", path)
@@ -145,7 +146,7 @@ def test_open_questions_are_listed(path, approvals):
 
 
 def test_json_output_has_one_question_per_line(path, approvals):
-    keep(path, *ONE_OF_EACH)
+    keep(path, *one_of_each())
 
     lines = approvals("--json", "--all", "--store", path).stdout
     (shown,) = approvals("show", "5", "--json", "--store", path).stdout.splitlines()
@@ -359,7 +360,7 @@ def test_a_reason_reaches_the_model(path, terminal):
 
 @pytest.mark.full
 def test_a_person_reviews_new_questions(path, terminal):
-    keep(path, question("2a"), question("1a", asked_ns=NOW - 1))
+    keep(path, question("2a"), question("1a", asked_ns=now() - 1))
 
     with terminal("review", "--watch", "--store", path) as person:
         person.expect("approve 1a? ")
@@ -390,7 +391,7 @@ def test_a_person_reviews_new_questions(path, terminal):
 @pytest.mark.full
 def test_a_late_answer_changes_nothing(path, terminal):
     done = question("1a", state="denied", answered_by="bob")
-    keep(path, done, question("2a", expires_ns=NOW - 1), question("3a"))
+    keep(path, done, question("2a", expires_ns=now() - 1), question("3a"))
     told = {}
 
     for name in ("1a", "2a"):

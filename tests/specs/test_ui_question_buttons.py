@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from browsers import axe_violations, every_look
 from toolbus.store import open_store
-from ui_questions import NOW, in_a_loop, question, read, waiting_agent, write
+from ui_questions import in_a_loop, now, question, read, waiting_agent, write
 from ui_server import running_ui
 
 pytestmark = pytest.mark.full
@@ -177,7 +177,9 @@ def test_new_questions_stand_below(ui, path, open_page):
     page = visit(open_page(), ui)
     before = page.evaluate(PLACES)
 
-    write(path, question("older", asked_ns=NOW - 10**9), question("newer", asked_ns=NOW + 10**9))
+    write(
+        path, question("older", asked_ns=now() - 10**9), question("newer", asked_ns=now() + 10**9)
+    )
     page.locator("article.question").nth(2).wait_for()
 
     names = page.locator("dt:text-is('question') + dd").all_inner_texts()
@@ -209,7 +211,7 @@ async def run_agent(path, amounts, paid):
 
 
 def test_an_ended_question_stays_in_place(ui, path, open_page):
-    write(path, question("2", asked_ns=NOW + 1))
+    write(path, question("2", asked_ns=now() + 1))
     page = visit(open_page(), ui)
     form_of(page).get_by_label("Answer code").fill(ui.code)
     page.wait_for_timeout(STILL_MS)

@@ -16,10 +16,10 @@ from toolbus.store import open_store
 from toolbus.ui.locks import PageLogin
 from ui_questions import (
     HOUR,
-    NOW,
     SECOND,
     QuestionParser,
     in_a_loop,
+    now,
     press,
     question,
     questions_on,
@@ -74,7 +74,7 @@ async def answer_run(ui, address, amounts, paid, act):
 
 
 def test_pending_questions_stand_oldest_first(ui, path):
-    older = question("9", guard="till", rule="money", agent_id="main", asked_ns=NOW - 90 * SECOND)
+    older = question("9", guard="till", rule="money", agent_id="main", asked_ns=now() - 90 * SECOND)
     write(path, question("2", session_id="a b/c", tool="sell"), older)
 
     first, second = questions_on(ui)
@@ -106,7 +106,7 @@ def test_changes_to_a_call_are_shown(ui, path):
 
 
 def test_a_possible_earlier_run_is_told(ui, path):
-    write(path, question("1", may_have_run_ns=NOW - HOUR))
+    write(path, question("1", may_have_run_ns=now() - HOUR))
 
     (shown,) = questions_on(ui)
 
@@ -175,9 +175,9 @@ def test_damaged_questions_are_named(ui, path):
 
 
 def test_answered_questions_tell_their_wait(ui, path):
-    facts = {"answered_by": "ann", "answered_from": "terminal", "asked_ns": NOW - HOUR}
-    older = question("1", state="denied", reason="no <b>", answered_ns=NOW - 60 * SECOND, **facts)
-    write(path, older, question("2", state="approved", answered_ns=NOW, **facts, tool="sell"))
+    facts = {"answered_by": "ann", "answered_from": "terminal", "asked_ns": now() - HOUR}
+    older = question("1", state="denied", reason="no <b>", answered_ns=now() - 60 * SECOND, **facts)
+    write(path, older, question("2", state="approved", answered_ns=now(), **facts, tool="sell"))
 
     html = ui.get("/questions").text
 
@@ -187,7 +187,7 @@ def test_answered_questions_tell_their_wait(ui, path):
 
 
 def test_a_page_shows_few_questions(ui, path):
-    write(path, *[question(f"{number:02}", asked_ns=NOW + number) for number in range(45)])
+    write(path, *[question(f"{number:02}", asked_ns=now() + number) for number in range(45)])
 
     html = ui.get("/questions").text
 
@@ -453,7 +453,7 @@ def test_long_questions_have_no_approve_button(ui, path, text):
 
 
 def test_a_huge_question_is_not_shown(ui, path):
-    huge = question("1", arguments={"text": "\u202e" * 2_000_000}, asked_ns=NOW - SECOND)
+    huge = question("1", arguments={"text": "\u202e" * 2_000_000}, asked_ns=now() - SECOND)
     write(path, huge, question("2"))
 
     first, second = questions_on(ui)
