@@ -9,12 +9,15 @@ import asyncio
 import functools
 import gc
 import inspect
+import logging
 import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,6 +57,25 @@ def thorough() -> bool:
     return LEVEL == "long"
 
 
+class FromThisTest(logging.Filter):
+    """Lets `caplog` pass by what threads of earlier tests log, which may come at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._earlier: WeakSet[threading.Thread] = WeakSet()
+
+    def begin(self) -> None:
+        """Take all threads but this one for those of earlier tests."""
+        here = threading.current_thread()
+        self._earlier = WeakSet(each for each in threading.enumerate() if each is not here)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return threading.current_thread() not in self._earlier
+
+
+FROM_THIS_TEST = FromThisTest()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a level that there is not: a typo would run less; hear Ctrl-C in any case."""
     if LEVEL not in {"quick", "full", "long", "live"}:
@@ -85,6 +107,18 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have `caplog` keep what the current test logs."""
+    if logs := session.config.pluginmanager.get_plugin("logging-plugin"):
+        logs.caplog_handler.addFilter(FROM_THIS_TEST)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Note the threads of earlier tests."""
+    FROM_THIS_TEST.begin()
 
 
 def synchronous(function):
