@@ -1273,7 +1273,10 @@ FAULTY = """
 """
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed",
+    [*range(3), *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 8)]],
+)
 async def test_random_faults_leave_each_call_one_answer(proxied, policy, seed, environment, here):
     environment["SEED"] = str(seed)
     dice = random.Random(seed)
@@ -1303,7 +1306,7 @@ server.run("streamable-http", port=0)
 """
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.full)])
 async def test_an_official_http_server_works(start, here, environment, policy, mode):
     (here / "http_server.py").write_text(HTTP_SERVER)
     async with start(sys.executable, "http_server.py") as server:
