@@ -1,11 +1,9 @@
 """Decoded texts: the readings of a text, without base64, hex, escapes and other disguises.
 
-Nested at most three deep: base64 and base32, both also in pieces of 16 letters and in labels of a
-host; hex, octal and decimal codes; escapes of URLs, HTML, JSON and shells; pieces joined, as in
-`"a" + "b"`; addresses in words (`eve [at] evil [dot] example`); letters hidden in tag characters
-and variation selectors; escape sequences of terminals. Of an argument also backwards and ROT13.
-
-Each step is linear, and all readings together are bounded.
+Nested at most three deep: base64 and base32, both also in labels of a host; hexadecimal, octal and
+decimal bytes; escapes of URLs, HTML, JSON and shells; pieces joined, as in `"a" + "b"`; addresses
+in words (`eve [at] evil [dot] example`); text in tag characters and variation selectors; escape
+sequences of terminals. Of an argument also backwards and ROT13.
 
 **Limit.** Compressed and encrypted texts, and codes of a model's own making, are not read.
 """
@@ -14,22 +12,21 @@ from __future__ import annotations
 
 import re
 from base64 import b32decode, urlsafe_b64decode
+from codecs import encode
 from typing import TYPE_CHECKING
 
 from toolbus.redaction.encoded import encoded_texts
 from toolbus.redaction.views import decoded, other_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-_DEPTH = 3
-_MOST, _TIMES = 65_536, 8
-"""Readings of an argument have together at most 8 times its characters and 65,536."""
+# Readings of an argument have together at most 8 times its characters and 65,536.
+_DEPTH, _MOST, _TIMES, _LONGEST_LETTERS = 3, 65_536, 8, 23
 
 # Each pattern begins with a rare character, so that the search leaps to it. `decoded` reads the
 # octets of ASCII.
 _OCTETS = re.compile("%[89A-Fa-f][0-9A-Fa-f](?:%[89A-Fa-f][0-9A-Fa-f])*")
-_OCTAL = re.compile(r"\\[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*")
 # Inside a word: the end and the beginning of two strings that a program joins; and a backslash or a
 # caret that a shell drops.
 _JOINT = re.compile(
@@ -38,21 +35,23 @@ _JOINT = re.compile(
 )
 _BRACKETED = re.compile(r"[\[({<]\s?(?:[aA][tT]|[dD][oO][tT]|\.|@)\s?[\])}>]")
 _WORDED = re.compile(rf"\s?({_BRACKETED.pattern}|(?<=\s)(?:at|dot)(?=\s))\s?", re.IGNORECASE)
-# Most bytes of a text begin with these digits.
-_HEX = re.compile(r"[2-7][0-9A-Fa-f][ :,.;-]{0,2}(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ :,.;-]{0,2}){7,}")
-_NO_HEX = re.compile(r"0x|[^0-9A-Fa-f]")
-_DECIMAL = re.compile(r"[0-9]{2,3}(?:\)?[ +,;.]{1,3}(?:[cC][hH][rR]\()?[0-9]{2,3}){7,}")
+_LABELS = re.compile(r"\.(?<=[\w-]{20}.)(?=[\w-]{20})", re.ASCII)
+# Eight bytes or more as numbers, the form of each number, and its base. Most hexadecimal bytes of a
+# text begin with the digits 2 to 7.
+_HEX = r"[2-7][0-9A-Fa-f][ :,.;-]{0,2}(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ :,.;-]{0,2}){7,}"
+_DECIMAL = r"[0-9]{2,3}(?:\)?[ +,;.]{1,3}(?:[cC][hH][rR]\()?[0-9]{2,3}){7,}"
+_OCTAL = r"\\[0-3][0-7]{2}(?:\\[0-3][0-7]{2}){7,}"
+_NUMBERS = (
+    (re.compile(_HEX), re.compile("(?:0x)?([0-9A-Fa-f]{2})"), 16),
+    (re.compile(_DECIMAL), re.compile("[0-9]{2,3}"), 10),
+    (re.compile(_OCTAL), re.compile("[0-7]{3}"), 8),
+)
 # `encoded_texts` finds longer runs of base64.
 _LETTERS = re.compile(r"[A-Za-z0-9+/_-]{16,}")
 _BASE_32 = re.compile(r"[A-Z2-7]+|[a-z2-7]+")
-_LONGEST_LETTERS = 23
-_LABELS = re.compile(r"\.(?<=[\w-]{20}.)(?=[\w-]{20})", re.ASCII)
-_TEXT = re.compile(r"[\n -~]{8}|[^\x00-\x7f\ufffd]{4}")
 _HIDDEN = re.compile("[\ufe00-\ufe0f\U000e0020-\U000e007e\U000e0100-\U000e01ef]{4,}")
-_ROT13 = str.maketrans(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-    "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM",
-)
+_LAST_TAG = "\U000e007f"
+_TEXT = re.compile(r"[\n -~]{8}|[^\x00-\x7f\ufffd]{4}")
 
 
 class DecodedTexts:
@@ -96,7 +95,7 @@ def read_argument(texts: Sequence[str]) -> DecodedTexts:
     a payload may be divided between them. They are also read backwards and as ROT13.
     """
     lines = "\n".join(texts)
-    readings = [lines, "".join(texts), lines[::-1], lines.translate(_ROT13)]
+    readings = [lines, "".join(texts), lines[::-1], encode(lines, "rot13")]
     return DecodedTexts(readings, _MOST + _TIMES * len(lines))
 
 
@@ -107,47 +106,38 @@ def _decoded_once(text: str) -> Iterator[str]:
     yield "\n".join([view.data.decode(errors="replace") for view in other_views(data)])
     yield _unescaped(text)
     yield _LABELS.sub("", text)
-    for pattern, read in _CODES if not text.isascii() else _CODES[:-1]:
-        codes = [code for match in pattern.finditer(text) for code in read(match[0])]
-        plain = [code.decode(errors="replace") for code in codes]
-        yield "\n".join([text for text in plain if _TEXT.search(text)])
+    plain = [code.decode(errors="replace") for code in _bytes_in(text)]
+    yield "\n".join([text for text in plain if _TEXT.search(text)])
 
 
 def _unescaped(text: str) -> str:
     """Return *text*, or its lines with escapes, without escapes and joints."""
-    plain = _OCTAL.sub(_octal, _OCTETS.sub(_octets, text))
+    plain = _OCTETS.sub(
+        lambda octets: bytes.fromhex(octets[0].replace("%", "")).decode(errors="replace"), text
+    )
     escaped = decoded(plain.encode(errors="replace"))
     if escaped is not None:
         plain = escaped.data.decode(errors="replace")
     if " dot " in plain or _BRACKETED.search(plain):
-        plain = _WORDED.sub(_sign, plain)
+        plain = _WORDED.sub(lambda word: "@" if {"a", "A", "@"} & set(word[1]) else ".", plain)
     return _JOINT.sub("", plain.replace("${IFS}", " "))
 
 
-def _octets(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[0].replace("%", "")).decode(errors="replace")
+def _bytes_in(text: str) -> Iterator[bytes]:
+    """Yield the bytes of numbers, short base64, base32 and hidden characters in *text*."""
+    for pattern, form, base in _NUMBERS:
+        for match in pattern.finditer(text):
+            # The first digit may be the end of a word or of a byte.
+            for start in (0, 1):
+                yield bytes([int(code, base) & 0xFF for code in form.findall(match[0], start)])
+    for match in _LETTERS.finditer(text):
+        yield from _bytes_of(match[0])
+    for match in _HIDDEN.finditer(text) if not text.isascii() else ():
+        # Tags are ASCII, and selectors are bytes, of which the first 16 stand elsewhere.
+        yield bytes([ord(sign) + (16 if sign > _LAST_TAG else 0) & 0xFF for sign in match[0]])
 
 
-def _octal(match: re.Match[str]) -> str:
-    return bytes([int(code, 8) for code in match[0][1:].split("\\")]).decode(errors="replace")
-
-
-def _sign(match: re.Match[str]) -> str:
-    return "@" if {"a", "A", "@"} & set(match[1]) else "."
-
-
-def _hex(digits: str) -> Iterator[bytes]:
-    # The first digit may be the end of a word or of a byte.
-    digits = _NO_HEX.sub("", digits)
-    for start in (0, 1):
-        yield bytes.fromhex(digits[start : len(digits) - (len(digits) - start) % 2])
-
-
-def _decimal(codes: str) -> Iterator[bytes]:
-    yield "".join([chr(int(code)) for code in re.findall("[0-9]+", codes)]).encode()
-
-
-def _letters(letters: str) -> Iterator[bytes]:
+def _bytes_of(letters: str) -> Iterator[bytes]:
     """Yield the bytes of base32, and of a short base64."""
     if _BASE_32.fullmatch(letters):
         # Bytes end behind 2, 4, 5, 7 or 8 letters of a group (RFC 4648, section 6).
@@ -156,19 +146,3 @@ def _letters(letters: str) -> Iterator[bytes]:
     if len(letters) <= _LONGEST_LETTERS and len(letters) % 4 != 1:
         standard = letters.replace("+", "-").replace("/", "_")
         yield urlsafe_b64decode(standard + "=" * (-len(letters) % 4))
-
-
-def _hidden(signs: str) -> Iterator[bytes]:
-    """Yield the bytes of tag characters, and of variation selectors."""
-    # The other 240 selectors come behind the first 16, and the tags begin at a round number.
-    first, others = ord("\ufe00"), ord("\U000e0100") - 16
-    codes = [ord(sign) for sign in signs]
-    yield bytes([code - (first if code < others else others) & 0xFF for code in codes])
-
-
-_CODES: tuple[tuple[re.Pattern[str], Callable[[str], Iterator[bytes]]], ...] = (
-    (_HEX, _hex),
-    (_DECIMAL, _decimal),
-    (_LETTERS, _letters),
-    (_HIDDEN, _hidden),
-)

@@ -1,7 +1,6 @@
 """Texts without case, accents, invisible characters and look-alikes, and the way back.
 
-Each character has its plain form whatever stands around it, so that the plain form of a part is the
-part of the plain form, and a position maps back exactly.
+Each character has one plain form anywhere, so that a position maps back exactly.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from unicodedata import category, normalize
 from toolbus.settings.look_alikes import LATIN_LETTERS
 from toolbus.settings.visible_text import is_visible
 
-# RFC 3490, section 3.1: the full stop of Chinese and Japanese separates labels of a host as well.
-_FULL_STOP = {0x3002: "."}
 # Dashes and the like look like word separators, and are none of a host's letters.
-_LETTERS = _FULL_STOP | {
-    code: letter
-    for code, letter in LATIN_LETTERS.items()
-    if not chr(code).isascii() and letter != "_"
+_LAST_ASCII = 0x7F
+_LETTERS = {
+    code: letter for code, letter in LATIN_LETTERS.items() if code > _LAST_ASCII and letter != "_"
 }
+# RFC 3490, section 3.1: this full stop separates labels of a host as well.
+_LETTERS[0x3002] = "."
 _OTHER = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -30,20 +28,18 @@ class _PlainForms(dict[int, str]):
     """The plain forms of characters beyond ASCII by their codes, looked up once for each."""
 
     def __init__(self, *, exactly: bool) -> None:
-        self._exactly, self._letters = exactly, _FULL_STOP if exactly else _LETTERS
+        self._exactly = exactly
 
     def __missing__(self, code: int) -> str:
         folded = normalize("NFKD", normalize("NFKD", chr(code)).casefold())
-        letters = [self._letter(letter) for letter in folded.translate(self._letters)]
-        form = self[code] = "".join(letters)
+        letters = folded if self._exactly else folded.translate(_LETTERS)
+        form = self[code] = "".join(map(self._plain, letters))
         return form
 
-    def _letter(self, letter: str) -> str:
-        """Return a letter or digit, a space for a sign or blank, and nothing for a mark."""
-        if letter.isspace():
-            return " "
+    def _plain(self, letter: str) -> str:
+        """Return a letter or digit itself, a space for a sign or blank, and nothing for a mark."""
         is_mark = category(letter).startswith("M")
-        if not is_visible(letter) or (is_mark and not self._exactly):
+        if not letter.isspace() and (not is_visible(letter) or (is_mark and not self._exactly)):
             return ""
         return letter if letter.isalnum() or letter.isascii() or is_mark else " "
 

@@ -5,8 +5,6 @@ Case, accents, invisible characters, look-alikes and the signs between words do 
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,17 +13,11 @@ from toolbus.flow.plain_texts import PlainText
 from toolbus.flow.text_pieces import digests_of, located_digests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import TypeAlias
-
-    Span: TypeAlias = tuple[int, int]
-    _Digests: TypeAlias = frozenset[int] | array[int]
+    from collections.abc import Iterable, Sequence
 
 LARGEST = 4_000_000
 """Characters of the texts of a message, and of their decoded forms, that an index covers."""
-_MOST_PIECES = 1_000_000
-# A set is faster and takes 70 bytes for each digest; an array in order takes 8.
-_MOST_IN_SET = 4_096
+_MOST_PIECES = 500_000
 
 
 class Quote(NamedTuple):
@@ -40,29 +32,29 @@ class Quote(NamedTuple):
 class QuoteIndex:
     """Digests of the pieces of the texts of one message, and of their decoded forms.
 
-    Unless *is_complete*, these are longer than `LARGEST`, have more than 1,000,000 pieces or are
-    nested deeper than they are read: the rest is unknown. An index takes hardly more bytes than its
-    texts have characters, at most 24 MB, and some 250 MB for a moment while it is built.
+    Unless *is_complete*, these are longer than `LARGEST`, have more than 500,000 pieces or are
+    nested deeper than they are read: the rest is unknown. An index takes 70 bytes for each piece.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
         decoded = DecodedTexts(list(texts), LARGEST)
-        loose: set[int] = set()
-        exact: set[int] = set()
+        self._loose: set[int] = set()
+        self._exact: set[int] = set()
         for text in decoded.texts:
             plain, spelled = PlainText(text).text, PlainText(text, exactly=True).text
-            pieces = set(islice(digests_of(plain), _MOST_PIECES - len(loose)))
-            loose |= pieces
+            pieces = {*islice(digests_of(plain), _MOST_PIECES - len(self._loose))}
+            self._loose |= pieces
             if plain != spelled:
-                pieces = set(islice(digests_of(spelled, exactly=True), _MOST_PIECES - len(exact)))
-            exact |= pieces
-        self.is_complete = decoded.is_complete and len(loose) < _MOST_PIECES
-        self._inexact, self._digests = _packed(loose - exact), _packed(loose | exact)
+                space = _MOST_PIECES - len(self._exact)
+                pieces = {*islice(digests_of(spelled, exactly=True), space)}
+            self._exact |= pieces
+        self.is_complete = decoded.is_complete and len(self._loose) < _MOST_PIECES
+        if self._exact == self._loose:
+            self._exact = self._loose
 
     def held(self, digests: frozenset[int], *, exactly: bool) -> frozenset[int]:
         """Return those of *digests* that the index holds, *exactly* as the texts write them."""
-        held = _held(digests, self._digests)
-        return held - _held(held, self._inexact) if exactly else held
+        return digests & (self._exact if exactly else self._loose)
 
 
 def find_quotes(text: str, indexes: Sequence[QuoteIndex], *, exactly: bool = False) -> list[Quote]:
@@ -72,7 +64,7 @@ def find_quotes(text: str, indexes: Sequence[QuoteIndex], *, exactly: bool = Fal
     *exactly*: an address with an accent or a letter of another script is another address.
     """
     plain = PlainText(text, exactly=exactly)
-    spans: dict[int, list[Span]] = {}
+    spans: dict[int, list[tuple[int, int]]] = {}
     for digest, start, end in located_digests(plain.text, exactly=exactly):
         spans.setdefault(digest, []).append((start, end))
     digests, quotes = frozenset(spans), []
@@ -84,27 +76,12 @@ def find_quotes(text: str, indexes: Sequence[QuoteIndex], *, exactly: bool = Fal
     return quotes
 
 
-def _packed(digests: set[int]) -> _Digests:
-    return frozenset(digests) if len(digests) <= _MOST_IN_SET else array("q", sorted(digests))
-
-
-def _held(digests: frozenset[int], known: _Digests) -> frozenset[int]:
-    if isinstance(known, frozenset):
-        return known & digests
-    places = [(digest, bisect_left(known, digest)) for digest in digests]
-    return frozenset(
-        [digest for digest, place in places if place < len(known) and known[place] == digest]
-    )
-
-
-def _joined(spans: list[Span]) -> Iterator[Span]:
-    """Yield *spans* in order, with overlapping ones joined."""
-    begin = stop = -1
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return *spans* in order, with overlapping ones joined."""
+    joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
-        if start > stop:
-            if stop >= 0:
-                yield begin, stop
-            begin = start
-        stop = max(stop, end)
-    if stop >= 0:
-        yield begin, stop
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined

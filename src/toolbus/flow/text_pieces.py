@@ -4,7 +4,7 @@
   languages and of code do not count and may stand between, so that chance hardly gives a run.
 - An identifier of at least 8 characters: host, URL, path, number, IBAN, hash, name with digits; a
   mail address of at least 6.
-- 8 characters of a script without spaces, of which 5 are Chinese, or else 14.
+- 8 Chinese characters, or 14 of any script without spaces.
 
 Texts are in their plain form (`plain_texts`). Digests hold for this process alone.
 """
@@ -14,34 +14,28 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TypeAlias
-
-    Spotted: TypeAlias = tuple[str, int, int]
 
 # Sixteen letters of three words, with the spaces between.
 _WORDS, _MORE_WORDS, _SHORTEST_RUN = 3, 5, 18
-_FEW_SIGNS, _MANY_SIGNS, _LEAST_CHINESE, _FIRST_CHINESE = 8, 14, 5, "\u3400"
 _SHORTEST_NAME, _SHORTEST_ADDRESS, _MOST_FOLDERS, _COUNTRY = 8, 6, 8, 2
-_CHECKED = 97
 # Beyond ASCII, a plain form has only letters and digits.
 _WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
-# Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_SIGNS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]{8,}"
-)
+# Chinese; and Thai, Lao, Burmese, Khmer, Japanese, mixed with it.
+_CHINESE = "\u3400-\u9fff\U00020000-\U0003ffff"
+_SIGNS = f"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff{_CHINESE}"
+_SPACELESS = re.compile(f"(?=([{_CHINESE}]{{8}}|[{_SIGNS}]{{14}}))")
 _TOKEN = re.compile(r"[a-z0-9_@./+%-]{6,}")
 # With a letter beyond ASCII, a name is another name.
 _WHOLE_TOKEN = re.compile(r"[a-z0-9_@./+%\x80-\U0010ffff-]{6,}")
 _PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
 _DOTTED = re.compile(r"(?:[a-z0-9_%+\x80-\U0010ffff-]+\.)+([a-z]{2,24})")
-# From the beginning of each group of digits, because other numbers may stand before, and 16 digits
-# at most, as cards have, because others may follow.
+# From each group of digits on, and 16 digits as of cards at most: other numbers may stand around.
 _NUMBER = re.compile(r"[0-9](?<![0-9].)(?=((?:[ -]?[0-9]){7,15}))")
 _IBAN = re.compile(
     r"[0-9]{2}(?<=\b[a-z]{2}..)(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?\b", re.ASCII
@@ -64,9 +58,7 @@ def digests_of(plain: str, *, exactly: bool = False) -> Iterator[int]:
     """Yield the digests of the pieces of *plain*, with *exactly* of whole identifiers only."""
     common = _common("words")
     yield from filter(None, _runs([word for word in _WORD.findall(plain) if word not in common]))
-    for start, end in _windows(plain):
-        yield hash(plain[start:end])
-    for key, _, _ in _names(plain, _WHOLE_TOKEN if exactly else _TOKEN):
+    for key, _, _ in _names(plain, exactly=exactly):
         yield hash(key)
 
 
@@ -77,18 +69,15 @@ def located_digests(plain: str, *, exactly: bool = False) -> Iterator[tuple[int,
     texts = [match[0] for match in words]
     for number, digest in enumerate(_runs(texts)):
         if digest:
-            count = _WORDS if _is_long(texts[number : number + _WORDS]) else _MORE_WORDS
+            three = " ".join(texts[number : number + _WORDS])
+            count = _WORDS if len(three) >= _SHORTEST_RUN else _MORE_WORDS
             yield digest, words[number].start(), words[number + count - 1].end()
-    for start, end in _windows(plain):
-        yield hash(plain[start:end]), start, end
-    for key, start, end in _names(plain, _WHOLE_TOKEN if exactly else _TOKEN):
+    for key, start, end in _names(plain, exactly=exactly):
         yield hash(key), start, end
-        folder = key
-        for _ in range(_MOST_FOLDERS):
-            folder = folder.rpartition("/")[0]
-            if len(folder) < _SHORTEST_NAME:
-                break
-            yield hash(folder), start, start + len(folder)
+        for number in range(1, min(key.count("/"), _MOST_FOLDERS) + 1):
+            folder = key.rsplit("/", number)[0]
+            if len(folder) >= _SHORTEST_NAME:
+                yield hash(folder), start, start + len(folder)
 
 
 def _runs(words: list[str]) -> list[int]:
@@ -96,58 +85,32 @@ def _runs(words: list[str]) -> list[int]:
     three = zip(words, islice(words, 1, None), islice(words, 2, None), strict=False)
     runs = [hash(run) if len(run) >= _SHORTEST_RUN else 0 for run in map(" ".join, three)]
     for number in [number for number, digest in enumerate(runs) if not digest]:
-        longer = words[number : number + _MORE_WORDS]
-        if len(longer) == _MORE_WORDS and _is_long(longer):
-            runs[number] = hash(" ".join(longer))
+        five = " ".join(words[number : number + _MORE_WORDS])
+        if number + _MORE_WORDS <= len(words) and len(five) >= _SHORTEST_RUN:
+            runs[number] = hash(five)
     return runs
 
 
-def _is_long(words: list[str]) -> bool:
-    return len(" ".join(words)) >= _SHORTEST_RUN
-
-
-def _windows(plain: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of pieces in scripts without spaces."""
-    for match in _SIGNS.finditer(plain) if not plain.isascii() else ():
-        signs, begin = match[0], match.start()
-        # How many of the signs before each index are Chinese.
-        chinese = [0, *accumulate(sign >= _FIRST_CHINESE for sign in signs)]
-        for start in range(len(signs) - _FEW_SIGNS + 1):
-            if chinese[start + _FEW_SIGNS] - chinese[start] >= _LEAST_CHINESE:
-                yield begin + start, begin + start + _FEW_SIGNS
-            elif start + _MANY_SIGNS <= len(signs):
-                yield begin + start, begin + start + _MANY_SIGNS
-
-
-def _names(plain: str, tokens: re.Pattern[str]) -> Iterator[Spotted]:
-    """Yield the key, start and end of each identifier; numbers and IBANs without their spaces."""
+def _names(plain: str, *, exactly: bool) -> Iterator[tuple[str, int, int]]:
+    """Yield key, start and end of all identifiers and spaceless pieces; numbers without spaces."""
+    for match in _SPACELESS.finditer(plain) if not plain.isascii() else ():
+        yield match[1], *match.span(1)
     for match in _NUMBER.finditer(plain):
         start, end = match.start(), match.end(1)
         if not _DATE.fullmatch(plain, start, end):
             yield plain[start:end].replace(" ", "").replace("-", ""), start, end
     for match in _IBAN.finditer(plain):
-        # The country's two letters stand before.
+        # The country's two letters stand before, and another number may stand behind.
         start = match.start() - 2
-        written = _checked(plain[start : match.end()])
-        yield written.replace(" ", ""), start, start + len(written)
-    for match in tokens.finditer(plain):
+        whole = plain[start : match.end()]
+        for written in {whole, whole.rpartition(" ")[0] or whole}:
+            yield written.replace(" ", ""), start, start + len(written)
+    for match in (_WHOLE_TOKEN if exactly else _TOKEN).finditer(plain):
         if not match[0].isalpha():
             yield from _names_in(match[0], match.start())
 
 
-def _checked(iban: str) -> str:
-    """Return *iban* without the groups behind it that make its check digits wrong (ISO 13616)."""
-    written = iban
-    while written:
-        compact = written.replace(" ", "")
-        digits = "".join([str(int(letter, 36)) for letter in compact[4:] + compact[:4]])
-        if int(digits) % _CHECKED == 1:
-            return written
-        written = written.rpartition(" ")[0]
-    return iban
-
-
-def _names_in(token: str, start: int) -> Iterator[Spotted]:
+def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
     """Yield the identifiers of *token*, which is at *start*: the whole, its parts and its hosts."""
     spans = [(0, len(token))]
     if "/" in token or "@" in token:
@@ -158,8 +121,8 @@ def _names_in(token: str, start: int) -> Iterator[Spotted]:
             first = start + token.index(key, begin)
             yield key, first, first + len(key)
             # A host below another, as for data in the name of a host.
-            _, dot, domain = key.partition(".")
-            if dot and _is_dotted(key) and _is_name(domain):
+            domain = key.partition(".")[2]
+            if _is_dotted(domain) and _is_name(domain):
                 yield domain, first + len(key) - len(domain), first + len(key)
 
 

@@ -123,16 +123,6 @@ def test_broken_codes_are_no_error(text):
     find_quotes(text, [QuoteIndex([text])])
 
 
-def test_a_large_index_and_a_small_one_hold_the_same(monkeypatch):
-    text = "alpha bravo charlie delta, mail eve@evil.example"
-    large, small = QuoteIndex([text]), QuoteIndex([text])
-    monkeypatch.setattr(quotes, "_MOST_IN_SET", 0)
-    large = QuoteIndex([text])
-
-    assert find_quotes(text, [large]) == find_quotes(text, [small])
-    assert find_quotes("other words stand there, mallory@evil.invalid", [large]) == []
-
-
 def test_a_text_with_too_many_pieces_is_incomplete(monkeypatch):
     monkeypatch.setattr(quotes, "_MOST_PIECES", 3)
 
