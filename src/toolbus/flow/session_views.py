@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -124,8 +123,9 @@ class SessionView:
     def labels_before(self, call_id: str) -> dict[str, str]:
         """Return the names of the labels of these texts, each with its first source."""
         end = self._calls.get(call_id, len(self.texts))
-        firsts = self._firsts.items()
-        return {name: self.texts[number].source for name, number in firsts if number < end}
+        return {
+            name: self.texts[first].source for name, first in self._firsts.items() if first < end
+        }
 
     def label_before(self, call_id: str) -> Label:
         """Return the label of a text made in view of the same texts."""
@@ -217,20 +217,21 @@ class RecordedLabels:
 
 
 class SessionViews:
-    """The views of the latest sessions; the longest unused ones are evicted beyond the limits."""
+    """The views of the latest sessions; the oldest ones are evicted beyond the limits."""
 
     most_sessions, most_characters = 1_000, 50_000_000
 
     def __init__(self) -> None:
-        self._views: OrderedDict[str, SessionView] = OrderedDict()
+        self._views: dict[str, SessionView] = {}
         self._lock = threading.Lock()
 
     def get(self, session_id: str) -> SessionView | None:
         """Return the view of a session, None unless it is in memory."""
-        with self._lock:
-            if session_id in self._views:
-                self._views.move_to_end(session_id)
-            return self._views.get(session_id)
+        return self._views.get(session_id)
+
+    def drop(self, session_id: str) -> None:
+        """Remove the view of a session, to read it again."""
+        self._views.pop(session_id, None)
 
     def put_first(self, session_id: str, view: SessionView) -> SessionView:
         """Keep *view* unless there is one, of a thread that was faster; return the kept one."""
@@ -240,14 +241,9 @@ class SessionViews:
             while len(self._views) > 1 and (
                 len(self._views) > self.most_sessions or characters > self.most_characters
             ):
-                _, evicted = self._views.popitem(last=False)
+                evicted = self._views.pop(next(iter(self._views)))
                 characters -= evicted.characters
             return first
-
-    def drop(self, session_id: str) -> None:
-        """Remove the view of a session, to read it again."""
-        with self._lock:
-            self._views.pop(session_id, None)
 
 
 def _source_of(message: Message, label: Label) -> str:

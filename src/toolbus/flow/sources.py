@@ -15,6 +15,8 @@ from toolbus.flow.labels import PRIVATE, Label
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from toolbus.components.call_facts import CallEffects
     from toolbus.events.catalogue import Scope
 
@@ -25,8 +27,8 @@ DEPENDENCIES = frozenset(
 """Folders with files of strangers inside of a project."""
 
 _SHARED = frozenset({"/", "/tmp", "/var/tmp", "/home", "/Users", "/root"})  # noqa: S108 - none is used
-_MOST, _LONGEST = 100, 4_096
-_GAPS = dict.fromkeys(map(ord, "\"'`=;|&<>(){}[],\0"), " ")
+_LONGEST = 1_000
+"""Characters of a path."""
 
 
 class CallFolders(NamedTuple):
@@ -132,9 +134,7 @@ class ResultOrigin(NamedTuple):
         if effects.hosts and all(map(settings.trusts_host, effects.hosts)):
             return frozenset()
         folders = CallFolders.of(self.scope)
-        named = effects.writes or [word for word in self._words if "://" not in word]
-        # The folder of the call itself is no file.
-        return frozenset(map(folders.absolute, named)) - {"", folders.folder, folders.project}
+        return frozenset([folders.absolute(_root(path)) for path in effects.writes])
 
     def _is_trusted(self, settings: FlowSettings) -> bool:
         effects = self.effects
@@ -149,7 +149,7 @@ class ResultOrigin(NamedTuple):
         if not (files or effects.hosts) or ("network" in effects.does and not effects.hosts):
             return False
         # The lines of a search through a folder begin with the names of their files.
-        if self._reads_tree and any(f"{folder}/" in self.text for folder in DEPENDENCIES):
+        if any(path.endswith("/**") for path in effects.reads) and _names_dependency(self.text):
             return False
         folders = CallFolders.of(self.scope)
         return all(map(settings.trusts_host, effects.hosts)) and all(
@@ -157,39 +157,27 @@ class ResultOrigin(NamedTuple):
         )
 
     def _reads_download(self) -> bool:
-        folders = CallFolders.of(self.scope)
-        paths = {folders.absolute(_root(path)) for path in (*self._reads, *self._words)}
         return any(
             f"{path}/".startswith(f"{file}/") or f"{file}/".startswith(f"{path}/")
             for file in self.downloads
-            for path in paths - {""}
+            for path in self._reads(CallFolders.of(self.scope))
         )
 
     def _reads_private(self, settings: FlowSettings) -> bool:
         if not settings.private_paths:
             return False
-        names = [_root(pattern).rpartition("/")[2] for pattern in settings.private_paths]
-        if self._reads_tree and any(f"{name}/" in self.text for name in names):
-            return True
         folders = CallFolders.of(self.scope)
-        paths = map(folders.absolute, (*self._reads, *self._words))
-        return any(settings.is_private(path, folders) for path in paths)
+        return any(settings.is_private(path, folders) for path in self._reads(folders))
 
-    @property
-    def _reads(self) -> tuple[str, ...]:
-        return () if self.effects is None else self.effects.reads
+    def _reads(self, folders: CallFolders) -> list[str]:
+        """Return the absolute paths that the call reads; if unknown, each argument may be one."""
+        reads: Iterable[Any] = () if self.effects is None else self.effects.reads
+        texts = [each for each in reads or self.arguments.values() if isinstance(each, str)]
+        return [folders.absolute(_root(text)) for text in texts if len(text) < _LONGEST]
 
-    @property
-    def _reads_tree(self) -> bool:
-        return any(path.endswith("/**") for path in self._reads)
 
-    @property
-    def _words(self) -> list[str]:
-        """The words of the arguments that may be paths, at most a hundred."""
-        values = [each if isinstance(each, tuple) else (each,) for each in self.arguments.values()]
-        texts = [text[:_LONGEST] for each in values for text in each if isinstance(text, str)]
-        words = [word for text in texts for word in text.translate(_GAPS).split()]
-        return [*dict.fromkeys(texts + words)][:_MOST]
+def _names_dependency(text: str) -> bool:
+    return any(f"{folder}/" in text for folder in DEPENDENCIES)
 
 
 def _root(path: str) -> str:
