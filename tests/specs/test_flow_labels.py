@@ -625,7 +625,7 @@ async def test_another_process_s_messages_have_labels(stored):
 
 async def test_evicted_sessions_are_read_again(stored):
     flow = FlowGuard()
-    flow.views.most_sessions = 1
+    flow.most_characters = 1
     agent = Agent(
         ScriptedModel([calls("page"), "done", "done"]),
         tools=[page],

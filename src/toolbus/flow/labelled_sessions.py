@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.flow.labels import UNSEEN
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
-from toolbus.flow.session_views import NOTE, RecordedLabels, SessionView, SessionViews
+from toolbus.flow.session_views import NOTE, RecordedLabels, SessionView
 from toolbus.messages.records import ToolMessage
 from toolbus.tasks.loops import LoopLock
 
@@ -52,11 +53,18 @@ _UNANSWERED = {
 
 
 class LabelledSessions(AgentComponent):
-    """Labels the messages of all sessions by *settings*, and keeps the views of the latest ones."""
+    """Labels the messages of all sessions by *settings*, and keeps the views of the latest ones.
+
+    Views with more than *most_characters* together are evicted, and read again if need be.
+    """
+
+    most_characters = 50_000_000
 
     def __init__(self, settings: FlowSettings, *, enabled: bool | None = None) -> None:
         super().__init__(enabled=enabled)
-        self.settings, self.views, self._lock = settings, SessionViews(), LoopLock()
+        self.settings, self._opening = settings, LoopLock()
+        self.views: dict[str, SessionView] = {}
+        self._lock = threading.Lock()
 
     def subscribe(self, host: Host) -> None:
         """Label the messages on the bus of *host*, whatever the limits of `restrict`."""
@@ -76,18 +84,33 @@ class LabelledSessions(AgentComponent):
 
     def forget_session(self, session_id: str) -> None:
         """Forget the texts of a session: they are read again from the record."""
-        self.views.drop(session_id)
+        self.views.pop(session_id, None)
 
     async def view(self, scope: Scope, *, is_new: bool = False) -> SessionView:
         """Return the view of the session of *scope*; nothing was appended to one that *is_new*."""
-        view = self.views.get(scope.session_id)
+        view = self._latest(scope.session_id)
         if view is None:
-            async with self._lock.current():
-                view = self.views.get(scope.session_id)
+            async with self._opening.current():
+                view = self._latest(scope.session_id)
                 if view is None:
-                    opened = await self._opened(scope, is_new=is_new)
-                    # The lock is that of one loop, and threads may have loops of their own.
-                    view = self.views.put_first(scope.session_id, opened)
+                    view = self._keep(scope.session_id, await self._opened(scope, is_new=is_new))
+        return view
+
+    def _latest(self, session_id: str) -> SessionView | None:
+        """Return the view of a session, now the latest one; None unless it is in memory."""
+        with self._lock:
+            view = self.views.pop(session_id, None)
+            if view is not None:
+                self.views[session_id] = view
+        return view
+
+    def _keep(self, session_id: str, opened: SessionView) -> SessionView:
+        """Keep *opened* unless a thread was faster; return the view, and evict unused ones."""
+        with self._lock:
+            view = self.views.setdefault(session_id, opened)
+            characters = sum([each.characters for each in self.views.values()])
+            while characters > self.most_characters and len(self.views) > 1:
+                characters -= self.views.pop(next(iter(self.views))).characters
         return view
 
     async def label_message(self, ctx: EventContext[Message]) -> None:
@@ -218,7 +241,7 @@ class LabelledSessions(AgentComponent):
             *higher, agent_id = scope.lineage
             facts = {"agent_id": agent_id, "session_id": parent_id, "lineage": tuple(higher)}
             above = await self._opened(replace(scope, **facts, parent_session_id=""))
-            self.views.put_first(parent_id, above)
+            above = self._keep(parent_id, above)
         return above
 
     async def _add_recorded(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.flow.decoded_texts import readings_of
-from toolbus.flow.labels import UNSEEN, Label
+from toolbus.flow.labels import PRIVATE, UNSEEN, Label
 from toolbus.flow.quotes import find_quotes
 from toolbus.flow.sources import ResultOrigin
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toolbus.flow.session_views import SessionView
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import Message
+    from toolbus.tools.definitions import Tool
 
 _LONGEST = 50_000
 """The most characters that are searched for quotes."""
@@ -61,8 +62,8 @@ class MessageLabeller:
         if isinstance(message, AssistantMessage) and len(message.tool_calls) > 1:
             # Of parallel calls one may read the file that another one downloads.
             for call in message.tool_calls:
-                made = new._replace(effects=await self._effects_of(call, new))
-                self._note_downloads(self._origins(call, made), new.view)
+                effects = await self._effects_of(call, new)
+                self._origins(call, new._replace(effects=effects))
         return new
 
     def label(self, new: NextMessage) -> Label:
@@ -82,55 +83,54 @@ class MessageLabeller:
         call_id, name, view = message.tool_call_id, message.tool_name, new.view
         below = [view.below[call_id]] if call_id in view.below else []
         may_have_run = view.unanswered.get(call_id)
-        if may_have_run is None and self._delegates(name, new.scope):
+        tool = self._tool(name, new.scope)
+        if may_have_run is None and tool is not None and tool.delegates:
             label = Label(speaker="agent", name=name, is_trusted=True)
             return label.joined(below or [new.noted or UNSEEN])
         call = _answered_call(message) or ToolCall(id=call_id, name=name)
-        origins = self._origins(call, new)
-        if may_have_run is not False:
-            self._note_downloads(origins, view)
+        origins = [] if may_have_run is False else self._origins(call, new)
         response = message.tool_response
         if may_have_run is not None and (response is None or response.is_error):
             return SYSTEM.joined(below)
-        first, *others = [origin.label(self._settings) for origin in origins]
-        label = first.joined([*others, *below])
+        is_closed = bool(self._sources.pins) and self._is_closed(name, new)
+        is_private = any(origin.is_private(self._settings) for origin in origins)
+        label = Label(
+            speaker="tool",
+            name=name,
+            server=(self._host.tools.source_of(name) or "") if tool else "",
+            is_trusted=bool(origins)
+            and all(each.is_trusted(self._settings, is_closed=is_closed) for each in origins),
+            holds=frozenset({PRIVATE} if is_private else ()),
+        )
+        label = label.joined(below)
         if label.is_trusted and new.noted is None:
             encoded = [text for text in map(str, call.arguments.values()) if _is_encoded(text)]
             return _with_quotes(label, (*new.texts, *encoded), view)
         return label
 
-    def _delegates(self, tool_name: str, scope: Scope) -> bool:
-        # The host knows the sub-agents of its agent, but not the agents below them.
-        tool = None if scope.lineage else self._host.tools.get(tool_name)
-        return tool is not None and tool.delegates
-
-    def _note_downloads(self, origins: Sequence[ResultOrigin], view: SessionView) -> None:
-        for origin in origins:
-            view.root.downloads |= origin.downloaded(self._settings)
+    def _tool(self, name: str, scope: Scope) -> Tool | None:
+        # The host knows the tools of its agent, but not those of the agents below.
+        return None if scope.lineage else self._host.tools.get(name)
 
     def _origins(self, call: ToolCall, new: NextMessage) -> list[ResultOrigin]:
-        """Return the origin of the result of *call*, by each reading of its effects."""
-        name, scope, tools = call.name, new.scope, self._host.tools
-        origin = ResultOrigin(
-            name=name,
-            server="" if scope.lineage else tools.source_of(name) or "",
-            arguments=call.arguments,
-            scope=scope,
-            text=new.texts[0],
-            is_closed=bool(self._sources.pins) and self._is_closed(name, new),
-            downloads=new.view.root.downloads,
-        )
-        return [origin._replace(effects=effects) for effects in new.effects] or [origin]
+        """Return the origin of a result by each reading of its effects; note its downloads."""
+        root = new.view.root
+        effects: Sequence[CallEffects | None] = new.effects or [None]
+        origins = [
+            ResultOrigin(call, new.scope, new.texts[0], each, root.downloads) for each in effects
+        ]
+        root.downloads |= frozenset().union(*[each.downloaded(self._settings) for each in origins])
+        return origins
 
-    def _is_closed(self, tool_name: str, new: NextMessage) -> bool:
+    def _is_closed(self, name: str, new: NextMessage) -> bool:
         """Return whether the tool equals its pin, by which it reaches no open world."""
-        spec = self._spec(tool_name, new)
+        spec = self._spec(name, new)
         if spec is None or spec.annotations.get("openWorldHint") is not False:
             return False
         return any(pins.is_pinned(spec, new.scope) for pins in self._sources.pins)
 
-    def _spec(self, tool_name: str, new: NextMessage) -> ToolSpec | None:
-        tool = None if new.scope.lineage else self._host.tools.get(tool_name)
+    def _spec(self, name: str, new: NextMessage) -> ToolSpec | None:
+        tool = self._tool(name, new.scope)
         return new.tool if tool is None else tool.spec
 
     async def _effects_of(self, call: ToolCall, new: NextMessage) -> tuple[CallEffects, ...]:

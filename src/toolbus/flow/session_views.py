@@ -92,7 +92,7 @@ class SessionView:
         self.unanswered: dict[str, bool] = {}
         self.label = _MODEL
         """The label of a text that the session's model makes now."""
-        self.characters = 0
+        self.characters = 10_000  # What a view without texts takes.
         self._calls: dict[str, int] = {}
         self._by_id: dict[str, LabelledText] = {}
         self._firsts: dict[str, int] = {}
@@ -214,36 +214,6 @@ class RecordedLabels:
                     noted = read_label(entry.reason)
                     former = self.labels.get(record.subject, noted)
                     self.labels[record.subject] = noted.joined([former])
-
-
-class SessionViews:
-    """The views of the latest sessions; the oldest ones are evicted beyond the limits."""
-
-    most_sessions, most_characters = 1_000, 50_000_000
-
-    def __init__(self) -> None:
-        self._views: dict[str, SessionView] = {}
-        self._lock = threading.Lock()
-
-    def get(self, session_id: str) -> SessionView | None:
-        """Return the view of a session, None unless it is in memory."""
-        return self._views.get(session_id)
-
-    def drop(self, session_id: str) -> None:
-        """Remove the view of a session, to read it again."""
-        self._views.pop(session_id, None)
-
-    def put_first(self, session_id: str, view: SessionView) -> SessionView:
-        """Keep *view* unless there is one, of a thread that was faster; return the kept one."""
-        with self._lock:
-            first = self._views.setdefault(session_id, view)
-            characters = sum([each.characters for each in self._views.values()])
-            while len(self._views) > 1 and (
-                len(self._views) > self.most_sessions or characters > self.most_characters
-            ):
-                evicted = self._views.pop(next(iter(self._views)))
-                characters -= evicted.characters
-            return first
 
 
 def _source_of(message: Message, label: Label) -> str:

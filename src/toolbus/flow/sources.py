@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from toolbus.events.subjects import matches
-from toolbus.flow.labels import PRIVATE, Label
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from toolbus.components.call_facts import CallEffects
     from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import ToolCall
 
 DEPENDENCIES = frozenset(
     {"node_modules", ".venv", "venv", "site-packages", "dist-packages", "vendor", ".tox"}
@@ -100,48 +100,24 @@ class FlowSettings(Struct, frozen=True, kw_only=True):
 
 
 class ResultOrigin(NamedTuple):
-    """The origin of the result *text*: the tool *name* of *server* called with *arguments*.
+    """The origin of the result *text*: a *call* in *scope*, with *effects* if these are read.
 
-    *effects* are None if no component reads them. The tool *is_closed* if it equals its pin and
-    reaches no open world. *downloads* are the absolute paths of downloaded files.
+    *downloads* are the absolute paths of downloaded files.
     """
 
-    name: str
-    server: str
-    arguments: Mapping[str, Any]
+    call: ToolCall
     scope: Scope
     text: str = ""
     effects: CallEffects | None = None
-    is_closed: bool = False
     downloads: frozenset[str] = frozenset()
 
-    def label(self, settings: FlowSettings) -> Label:
-        """Return the label of the result by *settings*, without the texts in view."""
-        is_private = matches(settings.private_tools, self.name) or self._reads_private(settings)
-        return Label(
-            speaker="tool",
-            name=self.name,
-            server=self.server,
-            is_trusted=self._is_trusted(settings),
-            holds=frozenset({PRIVATE}) if is_private else frozenset(),
-        )
-
-    def downloaded(self, settings: FlowSettings) -> frozenset[str]:
-        """Return the absolute paths of files that the call may have downloaded from strangers."""
-        effects = self.effects
-        if effects is None or not {"network", "write"} <= effects.does:
-            return frozenset()
-        if effects.hosts and all(map(settings.trusts_host, effects.hosts)):
-            return frozenset()
-        folders = CallFolders.of(self.scope)
-        return frozenset([folders.absolute(_root(path)) for path in effects.writes])
-
-    def _is_trusted(self, settings: FlowSettings) -> bool:
-        effects = self.effects
+    def is_trusted(self, settings: FlowSettings, *, is_closed: bool) -> bool:
+        """Return whether the result is trusted; a tool that *is_closed* reaches no open world."""
         if self.downloads and self._reads_download():
             return False
-        if self.is_closed or matches(settings.trusted_tools, self.name):
+        if is_closed or matches(settings.trusted_tools, self.call.name):
             return True
+        effects = self.effects
         if effects is None or not effects.is_known or "run-code" in effects.does:
             return False
         files = (*effects.reads, *effects.writes)
@@ -156,6 +132,25 @@ class ResultOrigin(NamedTuple):
             settings.trusts_path(folders.absolute(_root(path)), folders) for path in files
         )
 
+    def is_private(self, settings: FlowSettings) -> bool:
+        """Return whether the result is private by *settings*."""
+        if not settings.private_paths:
+            return matches(settings.private_tools, self.call.name)
+        folders = CallFolders.of(self.scope)
+        return matches(settings.private_tools, self.call.name) or any(
+            settings.is_private(path, folders) for path in self._reads(folders)
+        )
+
+    def downloaded(self, settings: FlowSettings) -> frozenset[str]:
+        """Return the absolute paths of files that the call may have downloaded from strangers."""
+        effects = self.effects
+        if effects is None or not {"network", "write"} <= effects.does:
+            return frozenset()
+        if effects.hosts and all(map(settings.trusts_host, effects.hosts)):
+            return frozenset()
+        folders = CallFolders.of(self.scope)
+        return frozenset([folders.absolute(_root(path)) for path in effects.writes])
+
     def _reads_download(self) -> bool:
         return any(
             f"{path}/".startswith(f"{file}/") or f"{file}/".startswith(f"{path}/")
@@ -163,16 +158,10 @@ class ResultOrigin(NamedTuple):
             for path in self._reads(CallFolders.of(self.scope))
         )
 
-    def _reads_private(self, settings: FlowSettings) -> bool:
-        if not settings.private_paths:
-            return False
-        folders = CallFolders.of(self.scope)
-        return any(settings.is_private(path, folders) for path in self._reads(folders))
-
     def _reads(self, folders: CallFolders) -> list[str]:
         """Return the absolute paths that the call reads; if unknown, each argument may be one."""
         reads: Iterable[Any] = () if self.effects is None else self.effects.reads
-        texts = [each for each in reads or self.arguments.values() if isinstance(each, str)]
+        texts = [each for each in reads or self.call.arguments.values() if isinstance(each, str)]
         return [folders.absolute(_root(text)) for text in texts if len(text) < _LONGEST]
 
 
