@@ -88,24 +88,16 @@ class LabelledSessions(AgentComponent):
 
     async def view(self, scope: Scope, *, is_new: bool = False) -> SessionView:
         """Return the view of the session of *scope*; nothing was appended to one that *is_new*."""
-        view = self._latest(scope.session_id)
+        view = self.views.get(scope.session_id)
         if view is None:
             async with self._opening.current():
-                view = self._latest(scope.session_id)
+                view = self.views.get(scope.session_id)
                 if view is None:
                     view = self._keep(scope.session_id, await self._opened(scope, is_new=is_new))
         return view
 
-    def _latest(self, session_id: str) -> SessionView | None:
-        """Return the view of a session, now the latest one; None unless it is in memory."""
-        with self._lock:
-            view = self.views.pop(session_id, None)
-            if view is not None:
-                self.views[session_id] = view
-        return view
-
     def _keep(self, session_id: str, opened: SessionView) -> SessionView:
-        """Keep *opened* unless a thread was faster; return the view, and evict unused ones."""
+        """Keep *opened* unless a thread was faster; return the view, and evict the oldest."""
         with self._lock:
             view = self.views.setdefault(session_id, opened)
             characters = sum([each.characters for each in self.views.values()])
@@ -139,7 +131,7 @@ class LabelledSessions(AgentComponent):
         try:
             texts = texts_of(message)
             new = NextMessage(message, texts, view, scope, tool, noted)
-            label = self._labeller.label(await self._labeller.with_effects(new))
+            label = await self._labeller.label(new)
         except Exception as error:  # noqa: BLE001 - as said above
             logger.warning("message %r has no label: %s", message.id, type(error).__name__)
             label = UNSEEN

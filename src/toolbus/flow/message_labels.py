@@ -11,13 +11,14 @@ from toolbus.flow.decoded_texts import readings_of
 from toolbus.flow.labels import PRIVATE, UNSEEN, Label
 from toolbus.flow.quotes import find_quotes
 from toolbus.flow.sources import ResultOrigin
+from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.redaction.placeholders import kinds_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.components.call_facts import CallEffects, FactSources
+    from toolbus.components.call_facts import FactSources
     from toolbus.components.components import Host
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.flow.session_views import SessionView
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
     from toolbus.tools.definitions import Tool
 
+_PRIVATE, _NONE = frozenset({PRIVATE}), frozenset[str]()
 _LONGEST = 50_000
 """The most characters that are searched for quotes."""
 
@@ -35,8 +37,7 @@ SYSTEM = Label(speaker="system", is_trusted=True)
 class NextMessage(NamedTuple):
     """The next *message* in *view*, with its *texts* for the model, and the spec of its *tool*.
 
-    *effects* are those of the call of a result, one for each component that reads them. It has a
-    label already if it was *noted* in the ledger.
+    It has a label already if it was *noted* in the ledger.
     """
 
     message: Message
@@ -45,7 +46,6 @@ class NextMessage(NamedTuple):
     scope: Scope
     tool: ToolSpec | None = None
     noted: Label | None = None
-    effects: tuple[CallEffects, ...] = ()
 
 
 class MessageLabeller:
@@ -54,89 +54,71 @@ class MessageLabeller:
     def __init__(self, settings: FlowSettings, host: Host, sources: FactSources) -> None:
         self._settings, self._host, self._sources = settings, host, sources
 
-    async def with_effects(self, new: NextMessage) -> NextMessage:
-        """Return *new* with the effects of the call that it answers; note its own downloads."""
-        message = new.message
-        if isinstance(message, ToolMessage) and (call := _answered_call(message)):
-            return new._replace(effects=await self._effects_of(call, new))
-        if isinstance(message, AssistantMessage) and len(message.tool_calls) > 1:
-            # Of parallel calls one may read the file that another one downloads.
-            for call in message.tool_calls:
-                effects = await self._effects_of(call, new)
-                self._origins(call, new._replace(effects=effects))
-        return new
-
-    def label(self, new: NextMessage) -> Label:
+    async def label(self, new: NextMessage) -> Label:
         """Return the label of *new*, joined with the noted one; note the downloads of its call."""
-        if isinstance(new.message, AssistantMessage):
-            label = new.view.label
-        elif isinstance(new.message, ToolMessage):
-            label = self._of_result(new.message, new)
+        message = new.message
+        calls: Sequence[ToolCall] = ()
+        if isinstance(message, ToolMessage):
+            label = await self._of_result(message, new)
+        elif isinstance(message, AssistantMessage):
+            label, calls = new.view.label, message.tool_calls
         else:
             label = _of_prompt(new)
+        for call in calls if len(calls) > 1 else ():
+            # Of parallel calls one may read the file that another one downloads.
+            await self._origins(call, new)
         kinds = frozenset([kind for text in new.texts for kind, _ in kinds_in(text)])
         if not kinds <= label.holds:
             label = replace(label, holds=label.holds | kinds)
         return label if new.noted is None else label.joined([new.noted])
 
-    def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
+    async def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
         call_id, name, view = message.tool_call_id, message.tool_name, new.view
         below = [view.below[call_id]] if call_id in view.below else []
         may_have_run = view.unanswered.get(call_id)
-        tool = self._tool(name, new.scope)
+        tool, response = self._tool(name, new), message.tool_response
         if may_have_run is None and tool is not None and tool.delegates:
             label = Label(speaker="agent", name=name, is_trusted=True)
             return label.joined(below or [new.noted or UNSEEN])
-        call = _answered_call(message) or ToolCall(id=call_id, name=name)
-        origins = [] if may_have_run is False else self._origins(call, new)
-        response = message.tool_response
+        arguments = None if response is None else response.parameters
+        call, origins = ToolCall(id=call_id, name=name, arguments=arguments or EMPTY), []
+        if may_have_run is not False:
+            origins = await self._origins(call, new, is_recorded=arguments is not None)
         if may_have_run is not None and (response is None or response.is_error):
             return SYSTEM.joined(below)
-        is_closed = bool(self._sources.pins) and self._is_closed(name, new)
-        is_private = any(origin.is_private(self._settings) for origin in origins)
         label = Label(
             speaker="tool",
             name=name,
-            server=(self._host.tools.source_of(name) or "") if tool else "",
-            is_trusted=bool(origins)
-            and all(each.is_trusted(self._settings, is_closed=is_closed) for each in origins),
-            holds=frozenset({PRIVATE} if is_private else ()),
-        )
-        label = label.joined(below)
+            server="" if tool is None else self._host.tools.source_of(name) or "",
+            is_trusted=bool(origins) and all(each.is_trusted(self._settings) for each in origins),
+            holds=_PRIVATE if any(each.is_private(self._settings) for each in origins) else _NONE,
+        ).joined(below)
         if label.is_trusted and new.noted is None:
             encoded = [text for text in map(str, call.arguments.values()) if _is_encoded(text)]
             return _with_quotes(label, (*new.texts, *encoded), view)
         return label
 
-    def _tool(self, name: str, scope: Scope) -> Tool | None:
+    def _tool(self, name: str, new: NextMessage) -> Tool | None:
         # The host knows the tools of its agent, but not those of the agents below.
-        return None if scope.lineage else self._host.tools.get(name)
+        return None if new.scope.lineage else self._host.tools.get(name)
 
-    def _origins(self, call: ToolCall, new: NextMessage) -> list[ResultOrigin]:
+    async def _origins(
+        self, call: ToolCall, new: NextMessage, *, is_recorded: bool = True
+    ) -> list[ResultOrigin]:
         """Return the origin of a result by each reading of its effects; note its downloads."""
-        root = new.view.root
-        effects: Sequence[CallEffects | None] = new.effects or [None]
+        tool, scope, root = self._tool(call.name, new), new.scope, new.view.root
+        spec = new.tool if tool is None else tool.spec
+        is_closed = False
+        if spec is not None and spec.annotations.get("openWorldHint") is False:
+            is_closed = any(pins.is_pinned(spec, scope) for pins in self._sources.pins)
+        readers = self._sources.effects if is_recorded else ()
+        read = [await reader.effects_of(call, spec, scope) for reader in readers]
         origins = [
-            ResultOrigin(call, new.scope, new.texts[0], each, root.downloads) for each in effects
+            ResultOrigin(call, scope, new.texts[0], effects, root.downloads, is_closed=is_closed)
+            for effects in {*read} - {None} or {None}
         ]
         root.downloads |= frozenset().union(*[each.downloaded(self._settings) for each in origins])
         return origins
-
-    def _is_closed(self, name: str, new: NextMessage) -> bool:
-        """Return whether the tool equals its pin, by which it reaches no open world."""
-        spec = self._spec(name, new)
-        if spec is None or spec.annotations.get("openWorldHint") is not False:
-            return False
-        return any(pins.is_pinned(spec, new.scope) for pins in self._sources.pins)
-
-    def _spec(self, name: str, new: NextMessage) -> ToolSpec | None:
-        tool = self._tool(name, new.scope)
-        return new.tool if tool is None else tool.spec
-
-    async def _effects_of(self, call: ToolCall, new: NextMessage) -> tuple[CallEffects, ...]:
-        spec, readers = self._spec(call.name, new), self._sources.effects
-        read = [await reader.effects_of(call, spec, new.scope) for reader in readers]
-        return tuple([effects for effects in read if effects is not None])
 
 
 def _of_prompt(new: NextMessage) -> Label:
@@ -152,15 +134,6 @@ def _of_prompt(new: NextMessage) -> Label:
     if new.noted is None and (scope.turn or follows_result):
         return _with_quotes(label, new.texts, view)
     return label
-
-
-def _answered_call(message: ToolMessage) -> ToolCall | None:
-    """Return the call of a result as its tool got it, None if that is not recorded."""
-    response = message.tool_response
-    if response is None or response.parameters is None:
-        return None
-    call_id, name = message.tool_call_id, message.tool_name
-    return ToolCall(id=call_id, name=name, arguments=response.parameters)
 
 
 def _with_quotes(label: Label, texts: Sequence[str], view: SessionView) -> Label:

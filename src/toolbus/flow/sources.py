@@ -102,7 +102,8 @@ class FlowSettings(Struct, frozen=True, kw_only=True):
 class ResultOrigin(NamedTuple):
     """The origin of the result *text*: a *call* in *scope*, with *effects* if these are read.
 
-    *downloads* are the absolute paths of downloaded files.
+    *downloads* are the absolute paths of downloaded files. Its tool *is_closed* if it equals its
+    pin and reaches no open world.
     """
 
     call: ToolCall
@@ -110,12 +111,13 @@ class ResultOrigin(NamedTuple):
     text: str = ""
     effects: CallEffects | None = None
     downloads: frozenset[str] = frozenset()
+    is_closed: bool = False
 
-    def is_trusted(self, settings: FlowSettings, *, is_closed: bool) -> bool:
-        """Return whether the result is trusted; a tool that *is_closed* reaches no open world."""
+    def is_trusted(self, settings: FlowSettings) -> bool:
+        """Return whether the result is trusted by *settings*."""
         if self.downloads and self._reads_download():
             return False
-        if is_closed or matches(settings.trusted_tools, self.call.name):
+        if self.is_closed or matches(settings.trusted_tools, self.call.name):
             return True
         effects = self.effects
         if effects is None or not effects.is_known or "run-code" in effects.does:

@@ -126,7 +126,7 @@ class StoredSources:
             label = SYSTEM
         if label is None:
             new = NextMessage(message, texts_of(message), view, ledger.scope)
-            label = self._labeller.label(await self._labeller.with_effects(new))
+            label = await self._labeller.label(new)
         view.add(message, label, texts_of(message))
 
 
