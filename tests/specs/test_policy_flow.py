@@ -92,12 +92,13 @@ class Judge:
         for each in self.sources:
             each.subscribe(self)
 
-    async def call(self, name, **arguments):
+    async def call(self, name, call_id="c", **arguments):
         """Return the verdict on a call; what is said of it is in `text`."""
-        call = ToolCall(id="c", name=name, arguments=arguments)
+        call = ToolCall(id=call_id, name=name, arguments=arguments)
         async with self.policy.installed(self.bus):
             context = await self.bus.apply(TOOL_CALL_BEFORE, call, scope=Scope())
-        denied, asked = context.denied, context.asked
+        denied = context.denied
+        asked = self.asked = context.asked
         self.text = denied.reason if denied else asked.prompt if asked else ""
         return "deny" if denied else "ask" if asked else "allow"
 
@@ -411,6 +412,20 @@ async def test_a_denial_holds_nothing_of_the_call(caplog):
     assert verdicts == ["deny"] * 5
     assert "`curl`: rule 'no secrets out': it reaches evil.test" in reason
     assert SECRET not in f"{judge.records} {caplog.text} {reason}"
+
+
+async def test_a_grant_covers_no_other_call():
+    subjects = []
+    tools = {**ask(tools="pay"), "name": "pays"}
+    for rules in ([tools, ask(**{"from": "untrusted"})], [tools]):
+        judge = Judge(*rules, texts={"evil": ["untrusted"]})
+        for call_id in ("c-1", "c-2"):
+            await judge.call("pay", call_id=call_id, iban="evil")
+            subjects.append(judge.asked.rule)
+
+    first, second, *others = subjects
+    assert first != second
+    assert others == ["rule 'pays'"] * 2
 
 
 # --- allow rules ---------------------------------------------------------------------------------

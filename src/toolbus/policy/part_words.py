@@ -66,11 +66,11 @@ def values_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     """Return the words of *part* without arguments that are nothing but its recipients."""
     texts = words_of(part, reading)
     recipients = {word.text for word in part.recipients}
-    most = sum(map(len, recipients)) + _MOST_NAMES
+    longest = sum(map(len, recipients)) + _MOST_NAMES
     return {
         path: text
         for path, text in texts.items()
-        if len(text) > most or not {*split_recipients(text)} <= recipients
+        if len(text) > longest or not {*split_recipients(text)} <= recipients
     }
 
 
@@ -141,6 +141,8 @@ def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
 def may_only_read(part: CallPart, reading: CallReading) -> bool:
     """Return whether *part* sends at most its addresses: a GET without a body."""
     if not part.hosts or part.recipients or part.unknown:
+        return False
+    if any(word.pattern or not word.known for word in part.hosts):
         return False
     if part.is_tool:
         return _only_addresses(part, _argument_texts(reading.call.arguments))

@@ -183,13 +183,21 @@ def strictest(parts: Iterable[PartVerdict]) -> Default:
 
 
 def decided_part(part: CallPart, matched: tuple[RuleFinding, ...], default: Default) -> PartVerdict:
-    """Return the verdict on *part*: that of the strictest of the *matched* rules."""
+    """Return the verdict on *part*: that of the strictest of the *matched* rules.
+
+    Among equal ones a rule on the origin of words decides: a grant for another covers more calls.
+    """
     for status in _VERDICTS_BY_RANK:
-        for finding in matched:
-            if finding.status == status:
-                return PartVerdict(part, _VERDICTS[status], finding, matched)
+        findings = [finding for finding in matched if finding.status == status]
+        if findings:
+            finding = max(findings, key=_needs_origins)
+            return PartVerdict(part, _VERDICTS[status], finding, matched)
     decided = _by_default(part, default)
     return PartVerdict(part, _VERDICTS[decided.status], decided, matched)
+
+
+def _needs_origins(finding: RuleFinding) -> bool:
+    return finding.rule is not None and finding.rule.needs_origins
 
 
 def _by_default(part: CallPart, default: Default) -> RuleFinding:

@@ -61,10 +61,14 @@ def _path_warning(parts: Sequence[PartVerdict], path_warning: str) -> list[str]:
 
 def asking_rules(judgement: CallVerdict) -> str:
     """Return the distinct rules or defaults that require approval, one per line."""
-    return "\n".join(dict.fromkeys([_asking(each.decided) for each in judgement.decided]))
+    call_id = judgement.facts.call.id
+    return "\n".join(dict.fromkeys([_asking(each.decided, call_id) for each in judgement.decided]))
 
 
-def _asking(finding: RuleFinding) -> str:
+def _asking(finding: RuleFinding, call_id: str) -> str:
+    # A grant for a tool and a rule must not cover a later call with words of another stranger.
+    if finding.rule is not None and finding.rule.needs_origins:
+        return f"{decider(finding)} for call {call_id}"
     # An approval of the default must not cover an unknown part.
     return f"{decider(finding)}: unknown" if finding.key == "unknown" else decider(finding)
 
