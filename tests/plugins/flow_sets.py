@@ -56,18 +56,18 @@ read_file = { effects = ["read"] }
 list_files = { effects = ["read"] }
 delete_file = { effects = ["destroy"] }
 write_file = { effects = ["write"] }
-web_search = { effects = ["read", "network"] }
+web_search = { effects = ["read", "network"], urls = [] }
 web_fetch = { effects = ["read", "network"] }
 http_request = { effects = ["network"] }
 run_python = { effects = ["run-code"] }
-read_inbox = { effects = ["read", "network"] }
+read_inbox = { effects = ["read", "network"], urls = [] }
 send_email = { effects = ["message"] }
-slack_read = { effects = ["read", "network"] }
+slack_read = { effects = ["read", "network"], urls = [] }
 slack_post = { effects = ["message"] }
-issue_read = { effects = ["read", "network"] }
+issue_read = { effects = ["read", "network"], urls = [] }
 issue_comment = { effects = ["message"], public = true }
 issue_create = { effects = ["message"], public = true }
-calendar_read = { effects = ["read", "network"] }
+calendar_read = { effects = ["read", "network"], urls = [] }
 calendar_invite = { effects = ["message"] }
 crm_lookup = { effects = ["read"] }
 db_query = { effects = ["read"] }
