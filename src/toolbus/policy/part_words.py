@@ -25,6 +25,7 @@ _LEAST_DIGITS = 8
 # The scheme is read backwards: from each letter onwards it would be slow in long texts.
 _ADDRESS = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s<>\"'`|\\^{}()\[\]]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}\Z")
+_PLAIN_NAME = re.compile(r"[A-Za-z_-]{1,40}")
 _DOMAIN = re.compile(r"[^\s<>\"']*")
 _LOOPBACK = host_patterns(["loopback"])
 _USUAL_REMOTES = frozenset({"origin", "upstream"})
@@ -189,13 +190,12 @@ def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _members(path: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the members of *value*, in reverse, and the keys of a table inside, with paths."""
+    """Return the members of *value*, in reverse, and keys that are no plain names, with paths."""
     if not isinstance(value, Mapping):
         return [(path, each) for each in reversed(value)]
-    if not path:
-        return list(value.items())
-    keys = [(path, key) for key in value]
-    return [*keys, *[(f"{path}.{key}", each) for key, each in value.items()]]
+    keys = [(path, key) for key in value if path or not _PLAIN_NAME.fullmatch(key)]
+    start = f"{path}." if path else ""
+    return [*keys, *[(f"{start}{key}", each) for key, each in value.items()]]
 
 
 def _part_texts(part: CallPart) -> Iterator[str]:

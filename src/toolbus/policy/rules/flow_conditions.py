@@ -172,9 +172,8 @@ def _reaches_new(part: CallPart, reading: CallReading) -> MatchResult:
         elif facts is None:
             return _UNKNOWN
         elif not (place.address and facts.is_named(place.address)):
-            has_value = facts.carried(place.why).keys() - facts.carried("").keys()
-            why = "it reaches a new host" if has_value else place.why
-            return MatchResult("yes", why)
+            is_shown = not _carries_more(place.why, facts)
+            return MatchResult("yes", place.why if is_shown else "it reaches a new host")
     return MatchResult("maybe", doubt) if doubt else MatchResult("no", "it reaches no new host")
 
 
@@ -211,12 +210,22 @@ def on_origin(
             wanted = {label for glob, label in labels.items() if not glob or matches(glob, path)}
             for quote in reading.origins.quoted(text) if wanted else ():
                 if wanted & quote.labels:
-                    name = f"`{path}`" if path else "it"
+                    name = _show_argument(path, reading.origins)
                     return MatchResult("yes", f"{name} has words from {quote.source}")
         return MatchResult("no", "it has no words from such a text")
 
     written = tuple([" = ".join(filter(None, each)) for each in labels.items()])
     return PartCondition(key, written, _look_later, every=False, look=look)
+
+
+def _show_argument(path: str, facts: CallFacts) -> str:
+    """Return *path* for a reason, or "it" for a command and for names that carry values."""
+    return f"`{path}`" if path and not _carries_more(path, facts) else "it"
+
+
+def _carries_more(text: str, facts: CallFacts) -> bool:
+    """Return whether *text* carries values, other than those that every text of the call does."""
+    return not facts.carried(text).keys() <= facts.carried("").keys()
 
 
 def on_carried(kinds: tuple[str, ...]) -> PartCondition:
@@ -228,7 +237,7 @@ def on_carried(kinds: tuple[str, ...]) -> PartCondition:
         for path, text in values_of(part, reading).items():
             carried = reading.origins.carried(text)
             for kind in [kind for kind in kinds if kind in carried]:
-                name = f"`{path}`" if path else "it"
+                name = _show_argument(path, reading.origins)
                 origin = f" from {carried[kind]}" if carried[kind] else ""
                 return MatchResult("yes", f"{name} carries {_VALUES[kind]}{origin}")
         return MatchResult("no", "it carries no such value")
