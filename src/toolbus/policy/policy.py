@@ -96,6 +96,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_LONGEST_QUICK = 100_000
+"""Characters of arguments whose quotes of other texts are looked for in the event loop."""
 _USUAL = {"default": "ask", "project": FROM_FILE}
 """The non-empty settings of a policy that comes from a file."""
 
@@ -299,8 +301,9 @@ class Policy(AgentComponent):
                 for judge, reader, folder in zip(active.judges, readers, folders, strict=True)
             ]
 
-        # Starting shfmt or walking folders would block the event loop.
+        # Starting shfmt, walking folders or reading long texts would block the event loop.
         is_quick = all(reader.is_quick(call, tool) for reader in readers)
+        is_quick = is_quick and (origins is None or len(str(call.arguments)) < _LONGEST_QUICK)
         return examined() if is_quick else await asyncio.to_thread(examined)
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
