@@ -198,10 +198,11 @@ async def test_a_tool_without_an_address_is_new():
     verdicts = [
         await judge.call("translate", text="x"),
         await judge.call("search", query="x"),
+        await judge.line("gh issue comment 3 --body x"),
         await judge.call("comment", repo="ann/shop", text="x"),
     ]
 
-    assert verdicts == ["ask", "allow", "ask"]
+    assert verdicts == ["ask", "allow", "ask", "ask"]
     assert "anyone may read it" in judge.text
 
 
@@ -264,7 +265,7 @@ async def test_a_file_that_runs_later_executes():
             *("/x/.npmrc", "/x/AGENTS.md", "/x/.github/workflows/ci.yml", "/x/.vscode/tasks.json"),
         )
     ]
-    line = await judge.line("echo evil >> /x/.git/config")
+    line = await judge.lines("echo evil >> /x/.git/config", "git config core.hooksPath evil")
     allowed = [
         await judge.call("write_file", path="/x/.npmrc", content="fine"),
         await judge.call("write_file", path="/x/notes.md", content="evil"),
@@ -272,7 +273,7 @@ async def test_a_file_that_runs_later_executes():
     ]
 
     assert asked == ["ask"] * 7
-    assert line == "ask"
+    assert line == ["ask"] * 2
     assert allowed == ["allow"] * 3
 
 

@@ -112,7 +112,9 @@ def targets_of(part: CallPart, reading: CallReading) -> dict[str, str]:
 
 def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     """Yield the hosts and recipients of *part* but this machine; none if they are fixed."""
-    if part.reaches == "public":
+    if part.reaches == "public" or " ".join(part.action[:2]) in language_words(
+        "public", "commands"
+    ):
         yield Destination("", "anyone may read it")
     for word in part.hosts:
         yield from _hosts(word)

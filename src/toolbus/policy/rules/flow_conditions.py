@@ -37,6 +37,7 @@ from toolbus.policy.part_words import (
 from toolbus.policy.paths.file_access import touches
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.resolver import CallPlace, PathResolver
+from toolbus.policy.programs.program_files import language_words
 from toolbus.policy.rules.records import MatchResult, PartCondition
 from toolbus.policy.rules.tables import texts
 from toolbus.toml.values import MisfitError
@@ -115,6 +116,8 @@ def _serves(names: frozenset[str], part: CallPart, reading: CallReading) -> Matc
         resolver = reading.resolver if reading.folder else PathResolver(CallPlace("/"))
         files = [touches(use, _run_files(), resolver).answer for use in uses]
         answers += [MatchResult(answer, "it writes a file that is run later") for answer in files]
+        if " ".join(part.action[:2]) in language_words("settings", "commands"):
+            answers.append(MatchResult("yes", "it changes settings of programs"))
     return max(answers, key=lambda each: _RANKS[each.answer])
 
 
