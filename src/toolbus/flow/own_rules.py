@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 SINKS = ("network", "message", "execute", "destroy")
-_LEAVING = ("network", "message")
 _ADDRESS = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`|\\^{}()\[\]]+")
 _RECIPIENT = re.compile(
     r"(?i)(?:^|[^a-z])(?:to|b?cc|recipients?|e?mails?|attendees?|invitees?|guests?|channels?|repo"
@@ -34,28 +33,30 @@ _FILE = re.compile(r"(?i)(?:path|file|folder|dir|directory|filename|target)s?$")
 class FlowRule(NamedTuple):
     """A rule that denies, or asks about, calls of these *sinks* if all of its conditions hold.
 
-    *carries* has kinds of values, *in_view* labels that all were in view. *quotes* are the texts
-    of the call that may not quote an untrusted text: its "words" or its "targets".
+    *carries* has kinds of values, *in_view* labels that all were in view. *untrusted* are the
+    texts of the call that may not quote an untrusted text: its "words" or its "targets".
     """
 
     reason: str
     sinks: tuple[str, ...]
     carries: tuple[str, ...] = ()
-    quotes: str = ""
+    untrusted: str = ""
     in_view: tuple[str, ...] = ()
     new_host: bool = False
     denies: bool = False
 
 
-_TO_STRANGERS = "private values would go to an address that no person named"
+_VALUES, _LEAVING = ("card", "iban", PRIVATE), ("network", "message")
+_NEW = "secret or private values would go to an address that no person named"
+_SECRET = "a secret may leave, after a stranger's text was read"  # noqa: S105 - a reason
+_GIVEN = "a stranger's text names the address for private values"
 _BESIDE = "private texts may leave for an address that no person named"
-_RUNS = "it runs words of a text that a stranger may have written"
-_AIMS = "a text that a stranger may have written names the target"
 RULES = (
-    FlowRule("it carries a secret", ("execute", *_LEAVING), ("secret",), denies=True),
-    FlowRule(_TO_STRANGERS, _LEAVING, ("card", "iban", PRIVATE), new_host=True, denies=True),
-    FlowRule(_RUNS, ("execute",), quotes="words"),
-    FlowRule(_AIMS, ("destroy", "message"), quotes="targets"),
+    FlowRule(_NEW, _LEAVING, ("secret", *_VALUES), new_host=True, denies=True),
+    FlowRule(_SECRET, (*_LEAVING, "execute"), ("secret",), in_view=(UNTRUSTED,)),
+    FlowRule(_GIVEN, _LEAVING, _VALUES, "targets"),
+    FlowRule("a stranger's text names the target", ("destroy", "message"), (), "targets"),
+    FlowRule("it runs words of a stranger's text", ("execute",), (), "words"),
     FlowRule(_BESIDE, ("message",), in_view=(UNTRUSTED, PRIVATE), new_host=True),
 )
 
@@ -85,8 +86,8 @@ def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bo
         return False
     if rule.new_host and all(map(facts.is_named, _addresses(texts))):
         return False
-    quoting = _targets(texts) if rule.quotes == "targets" else [text for _, text in texts]
-    if rule.quotes and not any(_is_untrusted(text, facts) for text in quoting):
+    quoting = _targets(texts) if rule.untrusted == "targets" else [text for _, text in texts]
+    if rule.untrusted and not any(_is_untrusted(text, facts) for text in quoting):
         return False
     if not rule.carries:
         return True
