@@ -28,7 +28,7 @@ from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import FactSources
@@ -133,31 +133,20 @@ class FlowFacts:
         for labelled in self._sources:
             if labelled.label.names and not labelled.index.is_complete:
                 # The rest of it may hold any text.
-                yield _quoted("", labelled, labelled.label.names)
+                names = labelled.label.names
+                yield QuotedPiece("", labelled.source, names, labelled.message_id)
         for reading in readings_of(text):
             quotes = find_quotes(reading, indexes)
-            trusted = self._spans_of(quotes, _is_trusted)
-            plain = self._spans_of(quotes, _is_plain)
-            for quote in quotes:
-                labelled = self._source_of(quote)
-                labels = frozenset[str]() if plain.cover(quote) else labelled.label.names
+            pairs = [(quote, self._sources[quote.number]) for quote in quotes]
+            exact = [(quote, source) for quote, source in pairs if _says(source, quote.text)]
+            trusted = _Spans([quote for quote, source in exact if _is_trusted(source)])
+            plain = _Spans([quote for quote, source in exact if not source.label.names])
+            for quote, source in pairs:
+                labels = frozenset[str]() if plain.cover(quote) else source.label.names
                 if trusted.cover(quote) or self._named.are_named_files(_whole(quote, reading)):
                     labels -= _DOUBTS
                 if labels:
-                    yield _quoted(quote.text, labelled, labels)
-
-    def _spans_of(self, quotes: Iterable[Quote], holds: Callable[[LabelledText], bool]) -> _Spans:
-        """Return the spans of those *quotes* whose source *holds*, with addresses to the letter."""
-        return _Spans(
-            [
-                quote
-                for quote in quotes
-                if holds(source := self._source_of(quote)) and _says(source, quote.text)
-            ]
-        )
-
-    def _source_of(self, quote: Quote) -> LabelledText:
-        return self._sources[quote.number]
+                    yield QuotedPiece(quote.text, source.source, labels, source.message_id)
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
         # To write to a person is not to tell others the person's address.
@@ -190,10 +179,6 @@ class _Spans:
         return number >= 0 and quote.end <= self._ends[number]
 
 
-def _quoted(text: str, labelled: LabelledText, labels: frozenset[str]) -> QuotedPiece:
-    return QuotedPiece(text, labelled.source, labels, labelled.message_id)
-
-
 def _whole(quote: Quote, reading: str) -> str:
     """Return *quote* with the signs before it that begin a path."""
     start = quote.start
@@ -208,10 +193,6 @@ def _says(labelled: LabelledText, text: str) -> bool:
     Quotes ignore signs and take look-alikes for the same.
     """
     return labelled.addresses.issuperset(addresses_in(text))
-
-
-def _is_plain(labelled: LabelledText) -> bool:
-    return not labelled.label.names
 
 
 def _is_trusted(labelled: LabelledText) -> bool:
