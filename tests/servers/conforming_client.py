@@ -18,7 +18,7 @@ from pydantic import ValidationError
 SCENARIO = os.environ["MCP_CONFORMANCE_SCENARIO"]
 REVISION = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25")
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
-ARGUMENTS = {"add_numbers": {"a": 5, "b": 3}}
+ARGUMENTS = {"add_numbers": {"a": 5, "b": 3}, "valid_tool": {"region": "eu"}}
 
 
 async def elicited(_context, params) -> ElicitResult:

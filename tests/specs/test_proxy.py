@@ -418,6 +418,8 @@ async def test_arguments_are_checked_as_in_agents(proxied, policy):
             )
         ]
         converted = await _call(peer, 6, {"path": "a", "n": "7"})
+        null = await _call(peer, 7, {"path": "a", "n": None})
+        required = await _call(peer, 8, {"path": None})
 
     assert fitting == ('echo {"path": "a", "n": 1}', False)
     assert refused == [
@@ -427,7 +429,9 @@ async def test_arguments_are_checked_as_in_agents(proxied, policy):
         ("invalid arguments: unknown property `more` - at `$`", True),
     ]
     assert converted == ('echo {"path": "a", "n": 7}', False)
-    assert sum(b"tools/call" in line for line in peer.log()) == 2
+    assert null == ('echo {"path": "a", "n": null}', False)
+    assert required == ("invalid arguments: expected string, got null - at `$.path`", True)
+    assert sum(b"tools/call" in line for line in peer.log()) == 3
 
 
 async def test_a_handler_breaks_fitting_arguments(proxied, policy):

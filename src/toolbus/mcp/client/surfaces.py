@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import anyio
@@ -59,15 +60,8 @@ async def read_surface(
 
 async def _read(server: Server, prefix: str, mode: str) -> ServerSurface:
     raw: dict[str, dict[str, Any]] = {"tools": {}, "prompts": {}}
-
-    def note(result: Mapping[str, Any]) -> None:
-        for kind, items in raw.items():
-            listed = result.get(kind)
-            for item in listed if isinstance(listed, list) else ():
-                if isinstance(item, dict):
-                    items[str(item.get("name"))] = item
-
-    async with make_client(server.transport(lambda _: None, note), mode) as client:
+    transport = server.transport(lambda _: None, partial(_note_items, raw))
+    async with make_client(transport, mode) as client:
         can = client.server_capabilities
         # A server without both capabilities is still asked for tools, as an agent does.
         has_tools = can.tools is not None or can.prompts is None
@@ -79,6 +73,15 @@ async def _read(server: Server, prefix: str, mode: str) -> ServerSurface:
     specs = [_spec(tool, prefix, raw["tools"]) for tool in tools]
     listed = [{**raw["prompts"][each.name], "name": prefix + each.name} for each in prompts]
     return ServerSurface(server.label, instructions, tuple(specs), tuple(listed))
+
+
+def _note_items(raw: dict[str, dict[str, Any]], result: Mapping[str, Any]) -> None:
+    """Put the items of a list's *result* into *raw*, by kind and name, with all their members."""
+    for kind, items in raw.items():
+        listed = result.get(kind)
+        for item in listed if isinstance(listed, list) else ():
+            if isinstance(item, dict):
+                items[str(item.get("name"))] = item
 
 
 def _spec(tool: ListedTool, prefix: str, raw: Mapping[str, Any]) -> ToolSpec:

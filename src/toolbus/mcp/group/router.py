@@ -181,13 +181,18 @@ class Router:
         )
         pairs = zip(servers, lists, strict=True)
         listed = {each.name: items for each, items in pairs if items is not None}
-        if (key := URIS.get(method)) is not None:
-            self._listed[key] |= {
-                name: {address_key(str(item.get(key))) for item in items if isinstance(item, dict)}
-                for name, items in listed.items()
-            }
-            self._unlisted.discard(method)
-        return merged_list(method, listed.items(), partial(self._owner_in_list, key))
+        if method in URIS:
+            self._note_resources(method, listed)
+        return merged_list(method, listed.items(), partial(self._owner_in_list, URIS.get(method)))
+
+    def _note_resources(self, method: str, listed: Mapping[str, Sequence[Any]]) -> None:
+        """Remember the addresses of the resources or templates *listed* by the servers."""
+        key = URIS[method]
+        self._listed[key] |= {
+            name: {address_key(str(item.get(key))) for item in items if isinstance(item, dict)}
+            for name, items in listed.items()
+        }
+        self._unlisted.discard(method)
 
     async def _list_of(
         self, server: GroupedServer, method: str, member: str, meta: Params

@@ -49,8 +49,22 @@ class ServerTool(Tool):
         return partial(self.run, **values)
 
     def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
-        """Return *arguments*, and the problem if they do not fit the server's schema, or None."""
-        return {"arguments": arguments}, schemas.problem(self.spec.input_schema, arguments)
+        """Return *arguments*, and the problem if they do not fit the server's schema, or None.
+
+        For the check, null counts as a missing argument unless it is required: clients send it for
+        optional arguments, as in SEP-2243, and servers take it.
+        """
+        schema, values = self.spec.input_schema, {"arguments": arguments}
+        problem = schemas.problem(schema, arguments)
+        if problem is None or None not in arguments.values():
+            return values, problem
+        required = schema.get("required", ())
+        named = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None or name in required
+        }
+        return values, schemas.problem(schema, named)
 
 
 class ServerTools(Toolset):

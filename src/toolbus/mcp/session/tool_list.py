@@ -114,13 +114,10 @@ class ToolList:
     async def _relist(self, body: dict[str, Any], *, first: bool) -> Any:
         """Process one page of the list; return it as changed by handlers, or itself."""
         listed, final = body.get("tools"), not body.get("nextCursor")
-        tools = listed if isinstance(listed, list) else []
         if first:
             self.specs, self._advertised, self._hidden = {}, AdvertisedTools(()), {}
             self._clashing = set()
-        if clashing := self._clashes_in(tools):
-            tools = [tool for tool in tools if _member(tool, "name", str, "") not in clashing]
-            body = {**body, "tools": tools}
+        tools = self._without_clashes(listed if isinstance(listed, list) else [])
         server_specs = _specs_of(tools)
         self.specs |= {spec.name: _with_valid_schemas(spec) for spec in server_specs}
         own_specs = self._unlisted() if final else []
@@ -130,7 +127,7 @@ class ToolList:
             self._complete = self.listed = True
         after = () if context.denied else context.value
         self._note_hidden(before, after)
-        if after is before and not own_specs:
+        if after is before and not own_specs and not self._clashing:
             return body
         listed, unknown = _rebuild_list([*tools, *map(_listing_of, own_specs)], before, after)
         for name in unknown:
@@ -146,14 +143,14 @@ class ToolList:
             " disable the component, or name the server in a [[server]] table, as a prefix"
         )
 
-    def _clashes_in(self, tools: Iterable[Any]) -> set[str]:
-        """Note and return the names of *tools* that components have as well."""
+    def _without_clashes(self, tools: list[Any]) -> list[Any]:
+        """Return *tools* without those that components have as well, which are noted."""
         names = {name for tool in tools if (name := _member(tool, "name", str, ""))}
         clashing = {name for name in names if self._of_components.get(name) is not None}
         self._clashing |= clashing
         for name in sorted(clashing):
             logger.warning(self.clash(name))
-        return clashing
+        return [tool for tool in tools if _member(tool, "name", str, "") not in clashing]
 
     def _note_hidden(self, before: Sequence[ToolSpec], after: Iterable[ToolSpec]) -> None:
         """Remember hidden tools, except for tools with the same name, which are ambiguous."""

@@ -156,12 +156,8 @@ class FirstSight:
             for shape, excerpt, note in self._shapes(text, name, server):
                 firsts.setdefault((place, shape), (excerpt, note))
                 counts[place, shape] += 1
-        return tuple(
-            [
-                SuspiciousText(place, shape, excerpt, note, counts[place, shape] - 1)
-                for (place, shape), (excerpt, note) in islice(firsts.items(), MOST_WARNINGS)
-            ]
-        )
+        few = islice(firsts.items(), MOST_WARNINGS)
+        return tuple([SuspiciousText(*key, *first, counts[key] - 1) for key, first in few])
 
     def _shapes(self, text: str, name: str, server: str | None) -> Iterator[tuple[Shape, str, str]]:
         """Yield each shape in *text*, with its excerpt and a note."""
@@ -170,16 +166,19 @@ class FirstSight:
         if alike := [index for index in sorted(alike_places(text)) if text[index].isalnum()]:
             yield "look-alike", _excerpt(text, alike[0]), ""
         # A word that invisible characters divide is still read by a model.
-        visible = "".join([char for char in text if is_visible(char) or char in "\n\t"])
-        shown = normalize("NFKC", visible)
+        plain = normalize("NFKC", text)
+        shown = "".join([char for char in plain if is_visible(char) or char in "\n\t"])
         for shape, pattern in _PATTERNS.items():
             for match in pattern.finditer(shown):
                 yield shape, _excerpt(shown, match.start()), ""
+        yield from self._names(shown, name, server)
+
+    def _names(self, text: str, name: str, server: str | None) -> Iterator[tuple[Shape, str, str]]:
         ours = {name.casefold(), name.partition(SEPARATOR)[2].casefold(), (server or "").casefold()}
-        for match in _WORD.finditer(shown):
+        for match in _WORD.finditer(text):
             kind = self._kind_of(match[0].casefold(), server)
-            if kind and match[0].casefold() not in ours and _is_name(shown, match, kind):
-                yield kind, _excerpt(shown, match.start()), reveal(match[0][:_EXCERPT])
+            if kind and match[0].casefold() not in ours and _is_name(text, match, kind):
+                yield kind, _excerpt(text, match.start()), reveal(match[0][:_EXCERPT])
 
     def _kind_of(self, word: str, server: str | None) -> Literal["tool", "server"] | None:
         """Return whether *word* is the name of another server's or a host's tool, or a server's."""
@@ -195,8 +194,8 @@ def _is_name(text: str, word: re.Match[str], kind: str) -> bool:
         return True
     start, end = word.span()
     before, after = text[max(0, start - 12) : start].lower(), text[end : end + 12].lower()
-    is_near = after.lstrip().startswith(kind) or before.rstrip().endswith(kind)
-    return is_near or {before[-1:], after[:1]} <= _QUOTES
+    is_beside = after.lstrip().startswith(kind) or before.rstrip().endswith(kind)
+    return is_beside or {before[-1:], after[:1]} <= _QUOTES
 
 
 def _texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -165,15 +165,16 @@ class PinJudge:
         reason = f"tool {name!r} has changed since it was pinned"
         if former is None:
             taken = self._names.taken(spec.name, source)
-            reason = f"tool {name!r} is not pinned"
-            reason = f"{reason}, and {taken}" if taken else reason
-        server = self._server_of(spec.name) if source is None else source
+            reason = f"tool {name!r} is not pinned{', and ' if taken else ''}{taken}"
+        server = self._server_of(spec.name, source)
         warnings = self._sight.suspicious_texts(spec.name, item, server, former)
         rows = difference_rows(item_differences(former, item))
         return PinObjection(reason, (*[f"! {each}" for each in warnings], *rows), item.whole_digest)
 
-    def _server_of(self, name: str) -> str | None:
-        """Return the server of the tool *name*, from a proxy, if it can be known."""
+    def _server_of(self, name: str, source: str | None) -> str | None:
+        """Return the server of the tool *name* of *source*, also from a proxy, or None."""
+        if source is not None:
+            return source
         if len(self._unnamed) == 1:
             return next(iter(self._unnamed))
         prefix = name.partition(SEPARATOR)[0]
