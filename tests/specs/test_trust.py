@@ -774,16 +774,17 @@ async def test_servers_are_shown_before_they_start(place, trust):
         name = "wiki"
         url = "https://example.com/mcp"
         headers = {X-Key = "env:TOKEN"}
+        resources = ["wiki://*"]
         """,
     )
 
     shown, report = trust(), json.loads(trust("--json"))
 
     assert "  files: PATH=/tmp serve 'a b' '\N{REPLACEMENT CHARACTER}[2J'\n" in shown
-    assert "  wiki: https://example.com/mcp 'X-Key: env:TOKEN'\n" in shown
+    assert "  wiki: https://example.com/mcp 'X-Key: env:TOKEN' (claims 'wiki://*')\n" in shown
     assert report["servers"] == {
         "files": "PATH=/tmp serve 'a b' '\x1b[2J'",
-        "wiki": "https://example.com/mcp 'X-Key: env:TOKEN'",
+        "wiki": "https://example.com/mcp 'X-Key: env:TOKEN' (claims 'wiki://*')",
     }
 
 

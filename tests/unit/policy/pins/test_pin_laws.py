@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbus.components.listed_tools import MEMBERS, further_members
 from toolbus.errors import ConfigurationError
 from toolbus.events.call_values import ToolSpec
 from toolbus.policy import PinTools
@@ -91,6 +92,30 @@ def mutated(data, value):
     if isinstance(value, list | tuple):
         return [*value, None]
     return not value if isinstance(value, bool) else f"{value}"
+
+
+MEMBERS_OF_TOOLS = st.dictionaries(
+    st.sampled_from(["icons", "_meta", "execution", "later", "title", "annotations", "name"]),
+    JSON | st.dictionaries(st.sampled_from(["title", "badge", "readOnlyHint"]), JSON),
+)
+
+
+@given(MEMBERS_OF_TOOLS, st.data())
+def test_any_further_member_must_be_the_pinned_one(tool, data):
+    members = further_members(tool)
+    spec = ToolSpec(name="read", annotations={MEMBERS: members})
+    server = PinnedServer({"read": pin_tool(spec)})
+    pins = read_lock(LOCK, write_lock(ToolPins(servers={"a": server})))
+    judge = PinJudge(pins)
+    kept = {name: value for name, value in members.items() if data.draw(st.booleans())}
+    name = data.draw(st.sampled_from([*members, "other"]))
+    changed = {**members, name: ["changed", members.get(name)]}
+
+    for same in (members, kept, {}):
+        assert judge.judge_tool(ToolSpec(name="read", annotations={MEMBERS: same}), "a") is None
+    objection = judge.judge_tool(ToolSpec(name="read", annotations={MEMBERS: changed}), "a")
+    assert "has changed since it was pinned" in objection.question
+    assert judge.judge_tool(ToolSpec(name="read"), "a") is None
 
 
 @given(st.data(), TOOLS)
