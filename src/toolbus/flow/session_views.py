@@ -25,6 +25,8 @@ NOTE = "label"
 """The name of the ledger's note with a label."""
 
 _MODEL = Label(speaker="model", is_trusted=True)
+_DROPPED = QuoteIndex(())
+_DROPPED.is_complete = False
 
 
 class LabelledText(Struct, kw_only=True, eq=False):
@@ -65,6 +67,12 @@ class LabelledText(Struct, kw_only=True, eq=False):
             self._addresses = frozenset[str]().union(*map(addresses_in, self.texts))
         return self._addresses
 
+    def drop(self) -> int:
+        """Drop the texts, so that any call may quote them; return the number of characters."""
+        dropped, self.texts = sum(map(len, self.texts)), ()
+        self._index, self._secrets, self._addresses = _DROPPED, frozenset(), frozenset()
+        return dropped
+
 
 class RootFacts:
     """The facts that a session shares with the sessions of its sub-agents.
@@ -82,8 +90,11 @@ class SessionView:
 
     *task* is the label of the texts in view of the agent above; *below* has those of sub-agents,
     by the call that runs them. *unanswered* has the ids of calls whose tools did not make their
-    results, each with whether the tool may have run.
+    results, each with whether the tool may have run. Beyond *most_characters* the oldest texts are
+    dropped.
     """
+
+    most_characters = 16_000_000
 
     def __init__(self, root: RootFacts | None = None, task: Label | None = None) -> None:
         self.texts: list[LabelledText] = []
@@ -96,6 +107,7 @@ class SessionView:
         self._calls: dict[str, int] = {}
         self._by_id: dict[str, LabelledText] = {}
         self._firsts: dict[str, int] = {}
+        self._dropped = 0
         self._lock = threading.Lock()
 
     @property
@@ -175,6 +187,9 @@ class SessionView:
                 self.texts[self.texts.index(former)] = added
             self._by_id[added.message_id] = added
             self.characters += sum(map(len, added.texts))
+            while self.characters > self.most_characters and self._dropped < len(self.texts) - 1:
+                self.characters -= self.texts[self._dropped].drop()
+                self._dropped += 1
             self._note(len(self.texts) - 1 if former is None else 0)
 
     def _note(self, start: int) -> None:
