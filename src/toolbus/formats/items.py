@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 
 class SessionStart(NamedTuple):
-    """The start of a session; *folder* is its initial working folder, "" if unknown."""
+    """The start of a session; *folder* is its initial working folder, "" if unknown.
+
+    It *is_partial* if its host did not show all texts of its model.
+    """
 
     session: str
     folder: str = ""
+    is_partial: bool = False
 
 
 class MessageItem(NamedTuple):

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Protocol
 
 from toolbus.components.adapter_handlers import AdapterHandler
+from toolbus.components.call_facts import FactSources
 from toolbus.components.state import replay_place, temporary_place
 from toolbus.events.catalogue import CATALOGUE
 from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
@@ -103,8 +104,13 @@ class Replay:
                 await replayer.replay(sessions[item.session], item.message)
                 continue
             match item:
-                case SessionStart(session_id, folder):
+                case SessionStart(session_id, folder, is_partial):
                     sessions[session_id] = replayer.begin(session_id, folder or self._folder)
+                    if is_partial and self._target.bus.shared(FactSources).facts:
+                        # Its modules take time to import.
+                        from toolbus.replay.stored_sources import hide_texts  # noqa: PLC0415
+
+                        hide_texts(self._target.bus, session_id)
                 case SessionEnd(session_id):
                     self._end(session_id)
                 case Problem(line, reason):

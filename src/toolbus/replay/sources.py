@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from toolbus.store.store_reader import MessageRow
+    from toolbus.store.store_reader import MessageRow, StoreReader
 
 SQLITE = "sqlite"
 
 _MAGIC = b"SQLite format 3\0"
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3"})
-_BATCH, _BATCH_BYTES = 64, 2**20
+_BATCH, _BATCH_BYTES, _FIRST_BATCHES = 64, 2**20, 20
 _BUFFER = 2**18
 """The bytes of a file in one read; each read is a system call."""
 
@@ -181,13 +181,21 @@ def _read_database(source: Source, session_id: str | None) -> Generator[SourceBa
         total, done = sum([session.messages for session in sessions]), 0
         for session in sessions:
             folder = first_folder(reader, session.key)
-            yield SourceBatch(source, [SessionStart(session.id, folder)])
+            is_partial = _is_partial(reader, session.key)
+            yield SourceBatch(source, [SessionStart(session.id, folder, is_partial)])
             rows = reader.messages(session.key)
             while batch := list(islice(rows, _BATCH)):
                 done += len(batch)
                 items = [_item(session.id, row) for row in batch]
                 yield SourceBatch(source, items, min(1.0, done / total) if total else None)
             yield SourceBatch(source, [SessionEnd(session.id)])
+
+
+def _is_partial(reader: StoreReader, session: int) -> bool:
+    """Return whether a session has records, and none of a run: its host did not show all texts."""
+    batches = islice(reader.record_batches(session), _FIRST_BATCHES)
+    runs = [record.scope.run_id for batch in batches for record in batch.records]
+    return bool(runs) and not any(runs)
 
 
 def _item(session_id: str, row: MessageRow) -> Item:

@@ -48,6 +48,14 @@ def find_flow_guard(bus: EventBus) -> FlowGuard | None:
     return next((guard for guard in guards if guard.enabled), None)
 
 
+def hide_texts(bus: EventBus, session_id: str) -> None:
+    """Begin the view of a replayed session, of whose texts its host did not show all."""
+    if guard := find_flow_guard(bus):
+        view = SessionView()
+        view.add_unseen(HIDDEN_TEXTS)
+        guard.views.put_first(session_id, view)
+
+
 def read_sources(
     reader: SqlReader, match: Match, history: MessageHistory, guard: FlowGuard | None = None
 ) -> CallSources | None:

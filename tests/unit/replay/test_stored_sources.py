@@ -1,5 +1,6 @@
 """The sources of stored calls: of sub-agents, of hosts that hide texts, and of damaged sessions."""
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -8,6 +9,7 @@ import pytest
 from seen_sessions import in_a_thread
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage, tool
 from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.cli.command_line import main
 from toolbus.events import Scope
 from toolbus.flow import FlowGuard
 from toolbus.history.lookup import find_match
@@ -138,3 +140,18 @@ def test_a_page_does_not_search_a_long_call(path):
     ((title, *_),) = sections_in(path)
 
     assert title.startswith("too long for a page")
+
+
+def test_a_replay_of_a_partial_session_has_unknown_texts_in_view(path, tmp_path, capsys):
+    scope = Scope(session_id="s")
+    times = {"started_ns": 1, "duration_ns": 1}
+    record = DispatchRecord(
+        event="message:append:before", scope=scope, outcome="unchanged", original="", **times
+    )
+    store(path, session_of(arguments={"to": "x"}), [record])
+    (tmp_path / "flow.toml").write_text('[[component]]\nuse = "flow"\n')
+
+    assert main(["replay", path, "--labels", "--json", "--with", str(tmp_path / "flow.toml")]) == 0
+
+    rows = json.loads(capsys.readouterr().out)["labels"]
+    assert [row["is_known"] for row in rows if row["kind"] == "message"][:2] == [True, False]
