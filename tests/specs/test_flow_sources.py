@@ -265,7 +265,7 @@ def test_calls_show_the_labels_in_view(run):
     text = run("replay", "log.jsonl", "--labels", "--with", "all.toml")
 
     call = " ".join(text.partition("send_mail")[2].split())
-    assert "in view: untrusted, first the result of web_fetch" in call
+    assert "in view: untrusted (the result of web_fetch)" in call
     assert "body quotes the result of web_fetch" in call
     assert "denied by FlowGuard.judge: " in call
 

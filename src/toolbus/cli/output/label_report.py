@@ -100,7 +100,7 @@ class LabelCollector:
         facts = await self._source.facts_of(ctx)
         in_view, quotes = dict[str, str](), dict[str, str]()
         if facts is not None:
-            in_view = dict(facts.in_view)
+            in_view = dict(sorted(facts.in_view.items()))
             for path, text in joined_texts(ctx.value):
                 sources = [each.source for each in facts.quoted(text) if UNTRUSTED in each.labels]
                 if sources:
@@ -204,8 +204,9 @@ class LabelTextReport(TextReport):
             right=[Span(_short(row.id), "dim")],
             indent=1,
         )
-        for label, source in row.in_view.items():
-            self._screen.prose(f"in view: {label}, first {_short(source)}", indent=3)
+        if row.in_view:
+            labels = [f"{label} ({_short(source)})" for label, source in row.in_view.items()]
+            self._screen.prose(f"in view: {', '.join(labels)}", indent=3)
         for argument, source in row.quotes.items():
             self._screen.prose(f"{_short(argument)} quotes {_short(source)}", indent=3)
         if row.outcome:
