@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -38,8 +39,8 @@ _UNKNOWN_FOLDER = "not recorded"
 _DAMAGED = "a damaged message"
 
 
-_LONGEST_ON_PAGE, _PAGE_SHARE = 200_000, 10
-"""The most bytes of a call on a page, and the bytes for which a message of its session counts."""
+_LONGEST_CALL, _MOST_MESSAGES, _MOST_CHARACTERS = 200_000, 20_000, 5_000_000
+"""The most bytes of a call, messages of its session and characters in view of it, on a page."""
 
 
 def find_flow_guard(bus: EventBus) -> FlowGuard | None:
@@ -57,16 +58,21 @@ def hide_texts(bus: EventBus, session_id: str) -> None:
 
 
 def read_sources(
-    reader: SqlReader, match: Match, history: MessageHistory, guard: FlowGuard | None = None
+    reader: SqlReader,
+    match: Match,
+    history: MessageHistory,
+    guard: FlowGuard | None = None,
+    limit: float = inf,
 ) -> CallSources | None:
     """Return the sources of the call of *match*, None if its arguments are not stored.
 
-    Texts without a stored label get one by *guard*, or by the default settings.
+    Texts without a stored label get one by *guard*, or by the default settings. None as well if
+    there are more than *limit* characters in view.
     """
     call, row = stored_call(history), match.asking or match.row
     if call is None or row is None:
         return None
-    return asyncio.run(StoredSources(reader, guard).of_call(match.session, call, row.seq))
+    return asyncio.run(StoredSources(reader, guard, limit).of_call(match.session, call, row.seq))
 
 
 def stored_call(history: MessageHistory) -> ToolCall | None:
@@ -78,27 +84,31 @@ def labelled_sections(
     reader: SqlReader, match: Match, history: MessageHistory
 ) -> list[SourceSection]:
     """Return the sources of a call as sections, if texts in view of it have stored labels."""
-    call = stored_call(history)
-    if call and max(len(encode(call)), _PAGE_SHARE * match.session.messages) > _LONGEST_ON_PAGE:
-        return [("too long for a page: see `toolbus explain --sources`", "", ())]
-    sources = read_sources(reader, match, history)
-    if sources is None or sources.labelled_now == sources.texts:
+    call, sources = stored_call(history), None
+    if call is None:
         return []
-    return sections_of(sources)
+    if len(encode(call)) <= _LONGEST_CALL and match.session.messages <= _MOST_MESSAGES:
+        sources = read_sources(reader, match, history, limit=_MOST_CHARACTERS)
+    if sources is None:
+        return [("too long for a page: see `toolbus explain --sources`", "", ())]
+    return sections_of(sources) if sources.labelled_now < sources.texts else []
 
 
 class StoredSources:
-    """Reads the sources of calls in a store, with the settings of *guard* or the default ones."""
+    """Reads the sources of calls in a store, with the settings of *guard* or the default ones.
 
-    def __init__(self, reader: SqlReader, guard: FlowGuard | None) -> None:
-        self._reader = reader
+    They have at most *limit* characters in view.
+    """
+
+    def __init__(self, reader: SqlReader, guard: FlowGuard | None, limit: float) -> None:
+        self._reader, self._limit = reader, limit
         settings = FlowSettings() if guard is None else guard.settings
         host = (guard.host if guard else None) or ComponentHost()
         sources = host.bus.shared(FactSources)
         self._labeller = MessageLabeller(settings, host, sources)
         self._facts = CallFactMaker(settings, sources)
 
-    async def of_call(self, session: SessionRow, call: ToolCall, seq: int) -> CallSources:
+    async def of_call(self, session: SessionRow, call: ToolCall, seq: int) -> CallSources | None:
         """Return the sources of *call*, made in message number *seq* of *session*, or before it."""
         ledger = _StoredLedger(self._reader, session, seq)
         view = SessionView(await self._root_facts(ledger.scope.root_session_id))
@@ -108,6 +118,8 @@ class StoredSources:
                     view.add_unseen(HIDDEN_TEXTS)
                 break
             await self._add(row, view, ledger)
+            if view.characters > self._limit:
+                return None
         ctx = EventContext(TOOL_CALL_BEFORE, call, scope=ledger.scope)
         sources = sources_of(call, view.texts, await self._facts.facts(ctx, view))
         made_now = [each for each in view.texts if each.message_id not in ledger.labels]

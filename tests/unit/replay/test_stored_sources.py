@@ -155,3 +155,13 @@ def test_a_replay_of_a_partial_session_has_unknown_texts_in_view(path, tmp_path,
 
     rows = json.loads(capsys.readouterr().out)["labels"]
     assert [row["is_known"] for row in rows if row["kind"] == "message"][:2] == [True, False]
+
+
+def test_a_page_does_not_search_long_texts(path):
+    first, asked, answer, *others = session_of(arguments={"to": "x"})
+    long = ToolResponse("x " * 2_600_000, parameters={})
+    store(path, [first, asked, answer.with_tool_response(long), *others])
+
+    ((title, *_),) = sections_in(path)
+
+    assert title.startswith("too long for a page")
