@@ -232,9 +232,13 @@ async def test_only_calls_have_sources(run):
     unknown = await asyncio.to_thread(run, "explain", "agent.db", "--sources", "c-mial", code=2)
     both = await asyncio.to_thread(run, "explain", "agent.db", "m-3", "--sources", "c-mail", code=2)
 
+    words = ("explain", "agent.db", "--call", "c-mail", "--with", "flow.toml")
+    alone = await asyncio.to_thread(run, *words, code=2)
+
     assert "no call 'm-3'" in message
+    assert "`--with` is for `--sources`" in alone
     assert "c-mail" in unknown
-    assert "--sources" in both
+    assert "`--sources`" in both
 
 
 # --- recorded sessions get labels -----------------------------------------------------------------

@@ -85,6 +85,8 @@ def command() -> Command:
         address = store_address(store)
         if [message, call, parsed.sources].count(None) != 2:  # noqa: PLR2004 - of three
             raise UsageError("give one message id, or `--call` or `--sources` and the id of a call")
+        if parsed.target is not None and parsed.sources is None:
+            raise UsageError("`--with` is for `--sources`, whose labels may come from it")
         with open_reader(address) as reader:
             session = None if parsed.session is None else find_session(reader, parsed.session)
             if parsed.sources is not None:

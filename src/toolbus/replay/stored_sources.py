@@ -39,7 +39,7 @@ _UNKNOWN_FOLDER = "not recorded"
 _DAMAGED = "a damaged message"
 
 
-_LONGEST_CALL, _MOST_MESSAGES, _MOST_CHARACTERS = 200_000, 20_000, 5_000_000
+_LONGEST_CALL, _MOST_MESSAGES, _MOST_CHARACTERS = 200_000, 20_000, 2_000_000
 """The most bytes of a call, messages of its session and characters in view of it, on a page."""
 
 
