@@ -15,10 +15,11 @@ from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.flow.call_facts import CallFactMaker
 from toolbus.flow.flow_guard import FlowGuard
 from toolbus.flow.labelled_sessions import HIDDEN_TEXTS
+from toolbus.flow.labels import UNKNOWN, UNTRUSTED
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
-from toolbus.flow.session_views import RecordedLabels, RootFacts, SessionView
+from toolbus.flow.session_views import RecordedLabels, SessionView
 from toolbus.flow.sources import FlowSettings
-from toolbus.messages.records import ToolMessage, encode
+from toolbus.messages.records import AssistantMessage, ToolMessage, encode
 from toolbus.replay.call_sources import sections_of, sources_of
 
 if TYPE_CHECKING:
@@ -111,11 +112,11 @@ class StoredSources:
     async def of_call(self, session: SessionRow, call: ToolCall, seq: int) -> CallSources | None:
         """Return the sources of *call*, made in message number *seq* of *session*, or before it."""
         ledger = _StoredLedger(self._reader, session, seq)
-        view = SessionView(await self._root_facts(ledger.scope.root_session_id))
+        above = await self._whole_view(ledger.scope.root_session_id)
+        view = SessionView(above.root if above else None)
         for row in self._reader.messages(session.key):
             if row.seq >= seq:
-                if view.label.is_known and not ledger.is_view_known(row.id):
-                    view.add_unseen(HIDDEN_TEXTS)
+                _add_unstored(view, above, ledger.doubts_of(row))
                 break
             await self._add(row, view, ledger)
             if view.characters > self._limit:
@@ -125,15 +126,15 @@ class StoredSources:
         made_now = [each for each in view.texts if each.message_id not in ledger.labels]
         return replace(sources, labelled_now=len(made_now))
 
-    async def _root_facts(self, session_id: str) -> RootFacts | None:
-        """Return the facts of a whole root session: its person named the addresses for all."""
+    async def _whole_view(self, session_id: str) -> SessionView | None:
+        """Return the view of a whole root session: its person named addresses for those below."""
         session = self._reader.session(session_id) if session_id else None
         if session is None:
             return None
         view, ledger = SessionView(), _StoredLedger(self._reader, session, session.messages + 1)
         for row in self._reader.messages(session.key):
             await self._add(row, view, ledger)
-        return view.root
+        return view
 
     async def _add(self, row: MessageRow, view: SessionView, ledger: _StoredLedger) -> None:
         message, label = row.message, ledger.labels.get(row.id)
@@ -148,6 +149,17 @@ class StoredSources:
             new = NextMessage(message, texts_of(message), view, ledger.scope)
             label = await self._labeller.label(new)
         view.add(message, label, texts_of(message))
+
+
+def _add_unstored(view: SessionView, above: SessionView | None, doubts: frozenset[str]) -> None:
+    """Add texts that explain *doubts* about *view*: those of the session *above*, or unknown ones.
+
+    A host may not show the task of a sub-agent, which may have words of all that is above.
+    """
+    if above is not None and not doubts <= view.label.names:
+        view.include(above)
+    if not doubts <= view.label.names:
+        view.add_unseen(HIDDEN_TEXTS)
 
 
 class _StoredLedger(RecordedLabels):
@@ -168,11 +180,13 @@ class _StoredLedger(RecordedLabels):
             project=self._latest.project or folder,
         )
 
-    def is_view_known(self, message_id: str) -> bool:
-        """Return whether the model of the message had no texts in view but the stored ones."""
-        noted = self.labels.get(message_id)
+    def doubts_of(self, row: MessageRow) -> frozenset[str]:
+        """Return the doubts about all texts in view of the model that made the message *row*."""
+        noted = self.labels.get(row.id) if isinstance(row.message, AssistantMessage) else None
+        if noted is not None:
+            return noted.names & {UNTRUSTED, UNKNOWN}
         # A coding agent has no runs of ours, and does not show all its texts.
-        return noted.is_known if noted else self._are_in_runs != {False}
+        return frozenset({UNKNOWN} if self._are_in_runs == {False} else ())
 
     def _records(self, seq: int) -> Iterator[DispatchRecord]:
         for batch in self._reader.record_batches(self._session.key, 0, seq):

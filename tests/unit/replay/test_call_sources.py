@@ -6,7 +6,7 @@ from toolbus import ToolCall
 from toolbus.components.call_facts import QuotedPiece
 from toolbus.flow.labels import Label
 from toolbus.flow.session_views import LabelledText
-from toolbus.replay.call_sources import argument_texts, sections_of, sources_of
+from toolbus.replay.call_sources import argument_texts, joined_texts, sections_of, sources_of
 
 PAGE = Label(speaker="tool", name="web_fetch")
 PERSON = Label(speaker="person", is_trusted=True)
@@ -120,6 +120,13 @@ def test_placeholders_are_compared_with_those_in_view():
     ]
 
 
+def test_many_texts_are_searched_as_one():
+    texts = joined_texts(ToolCall(id="c", name="send", arguments={"body": ["text"] * 1_000}))
+
+    assert len(texts) == 201
+    assert texts[-1] == ("800 further texts", "\n".join(["text"] * 800))
+
+
 def test_long_lists_and_texts_are_cut():
     report = sources([text_in_view(text="x" * 10**6)], body=["stolen" * 10**5] * 300)
 
@@ -127,3 +134,15 @@ def test_long_lists_and_texts_are_cut():
     assert len(report.pieces) == 200
     assert report.pieces[0].text.endswith("… and 599,600 more characters")
     assert all(len(each.text) < 500 for each in report.in_view + report.pieces)
+
+
+def test_values_without_their_finders_are_said_not_to_be_searched():
+    class Bare(Facts):
+        def carried(self, text):
+            raise ImportError("finding values needs libraries; install toolbus[redact]")
+
+    report = sources_of(ToolCall(id="c", name="send", arguments={"to": "x"}), [], Bare())
+
+    assert entries_of(report)["values that it carries"] == [
+        ("not searched", "", "finding values needs libraries; install toolbus[redact]", "")
+    ]

@@ -8,7 +8,7 @@ import pytest
 
 from seen_sessions import in_a_thread
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage, tool
-from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.cli.command_line import main
 from toolbus.events import Scope
 from toolbus.flow import FlowGuard
@@ -165,3 +165,36 @@ def test_a_page_does_not_search_long_texts(path):
     ((title, *_),) = sections_in(path)
 
     assert title.startswith("too long for a page")
+
+
+def test_a_hidden_task_may_have_the_words_of_the_session_above(path):
+    def noted(session, subject, label, **scope):
+        entry = HandlerEntry(name="label", priority=0, kind="guard", status="ran", reason=label)
+        return DispatchRecord(
+            event="message:append:before",
+            scope=Scope(session_id=session, run_id="r", **scope),
+            subject=subject,
+            started_ns=1,
+            duration_ns=1,
+            outcome="unchanged",
+            original="",
+            entries=(entry,),
+        )
+
+    async def write():
+        above = session_of(arguments={"to": "x"})[2]
+        below = asking("b-1", "c-below", "send_mail", to="x")
+        records = [
+            noted("root", "m-3", "untrusted · tool web_fetch"),
+            noted("sub", "b-1", "untrusted · model", root_session_id="root", lineage=("a",)),
+        ]
+        async with SqliteStore(path) as opened:
+            asked = asking("m-2", "c-read", "web_fetch")
+            await opened.append("root", AppendRequest(message=asked))
+            await opened.append("root", AppendRequest(message=above, records=records[:1]))
+            await opened.append("sub", AppendRequest(message=below, records=records[1:]))
+
+    in_a_thread(write)
+
+    (known,) = sources_in(path, "c-below").in_view
+    assert (known.source, known.message) == ("the result of web_fetch", "m-3")
