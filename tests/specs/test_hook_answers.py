@@ -162,7 +162,7 @@ def test_a_fail_closed_answer_needs_no_payload():
                 assert stops(kind, value) or made.undelivered
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(data=st.data())
 def test_a_hostile_event_is_blocked(data, tmp_path_factory):
     host = data.draw(st.sampled_from(HOSTS))
@@ -194,7 +194,7 @@ def test_the_command_answers_hostile_events(tmp_path):
         )
         return HookAnswer(stdout=made.stdout, stderr=made.stderr, exit_code=made.returncode)
 
-    @settings(max_examples=200)
+    @settings(max_examples=3 * settings.default.max_examples)
     @given(data=st.data())
     def each(data):
         host = data.draw(st.sampled_from(HOSTS))

@@ -538,7 +538,7 @@ class SharedPolicy(Policy):
         return State(self.store, scope.session_id, self.name)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(limit=st.sampled_from(LIMITS), steps=st.lists(STEPS, max_size=14))
 def test_traces_agree_with_a_plain_count(limit, steps):
     asyncio.run(agrees(limit, steps))

@@ -295,7 +295,11 @@ def bash_words(text):
 
 
 @pytest.mark.full
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=5 * settings.default.max_examples,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(st.lists(PIECES, min_size=1, max_size=7).map("".join))
 def test_words_agree_with_bash(text):
     reading = read_command(f"x='p  q'; y=; z=r; w=(s 't u'); printf '%s\\0' {text}")

@@ -272,7 +272,7 @@ def seqs_of(part):
     return shown + [call.answer.seq for call in calls if call.answer is not None]
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(appends(), st.integers(1, 8))
 def test_any_session_shows_each_message_once(tmp_path_factory, made, limit):
     path = tmp_path_factory.mktemp("any") / "s.db"

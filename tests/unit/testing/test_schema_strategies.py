@@ -149,7 +149,7 @@ def test_nothing_fits_what_is_false():
         {"type": "integer", "minimum": 2, "maximum": 1},
     ):
         with pytest.raises(Unsatisfiable):
-            find(values_for(schema), lambda _: True)
+            find(values_for(schema), lambda _: True, settings=settings.default)
 
 
 def test_what_is_drawn_is_small_when_it_can_be():

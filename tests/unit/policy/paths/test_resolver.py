@@ -33,7 +33,10 @@ ENDS = st.sampled_from(["", ".env", "env", "gone", "x", "new"])
 
 
 @given(parts=st.lists(PARTS, max_size=10), end=ENDS)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=5 * settings.default.max_examples,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_a_path_leads_where_realpath_says(tangle, parts, end):
     path = "/".join([str(tangle), *parts, end])
 
@@ -41,7 +44,10 @@ def test_a_path_leads_where_realpath_says(tangle, parts, end):
 
 
 @given(parts=st.lists(PARTS, max_size=8), end=ENDS)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=5 * settings.default.max_examples,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_no_spelling_hides_a_file_that_a_rule_names(tangle, parts, end):
     path = "/".join([*parts, end]) or "."
     real = os.path.realpath(tangle / path)

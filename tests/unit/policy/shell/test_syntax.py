@@ -11,7 +11,7 @@ WORDS = """a -b --c=d e=f 1 2 in do if time let { } ! [ ] ]] . : / % @ + , - = -
     a=b a[1]=2 function select 1. a/b a:b ~ é x-y_z"""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=4).map(" ".join))
 def test_plain_words_are_read_as_shfmt_reads_them(text):
     quick = _read(text, ".")
