@@ -149,7 +149,7 @@ def _with_quotes(label: Label, texts: Sequence[str], view: SessionView) -> Label
     joined = [text.label for text in doubtful if not text.index.is_complete]
     for text in texts:
         quotes = find_quotes(text, [each.index for each in doubtful])
-        known = find_quotes(text, others) if quotes else []
+        known = find_quotes(text, others, exactly=True) if quotes else []
         joined += [
             doubtful[quote.number].label
             for quote in quotes
