@@ -14,7 +14,7 @@ from toolbus.flow.carried_values import (
     kinds_of_placeholders,
     kinds_of_values,
 )
-from toolbus.flow.decoded_texts import readings_of
+from toolbus.flow.decoded_texts import read_argument, readings_of
 from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
 from toolbus.flow.named_addresses import (
     NamedAddresses,
@@ -130,12 +130,14 @@ class FlowFacts:
         if not self.in_view:
             return
         indexes = [labelled.index for labelled in self._sources]
+        argument = read_argument([text])
         for labelled in self._sources:
-            if labelled.label.names and not labelled.index.is_complete:
-                # The rest of it may hold any text.
+            is_complete = argument.is_complete and labelled.index.is_complete
+            if labelled.label.names and not is_complete:
+                # The rest of either may hold any text.
                 names = labelled.label.names
                 yield QuotedPiece("", labelled.source, names, labelled.message_id)
-        for reading in readings_of(text):
+        for reading in argument.texts:
             quotes = find_quotes(reading, indexes)
             pairs = [(quote, self._sources[quote.number]) for quote in quotes]
             exact = [(quote, source) for quote, source in pairs if _says(source, quote.text)]
