@@ -230,7 +230,7 @@ class LabelledSessions(AgentComponent):
         parent_id = scope.parent_session_id
         above = self.views.get(parent_id) if parent_id else None
         if above is None and parent_id and not scope.parent_call_id:
-            *higher, agent_id = scope.lineage
+            *higher, agent_id = scope.lineage or ("",)
             facts = {"agent_id": agent_id, "session_id": parent_id, "lineage": tuple(higher)}
             above = await self._opened(replace(scope, **facts, parent_session_id=""))
             above = self._keep(parent_id, above)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.flow.decoded_texts import readings_of
 from toolbus.flow.labels import PRIVATE, UNSEEN, Label
 from toolbus.flow.quotes import find_quotes
 from toolbus.flow.sources import ResultOrigin
@@ -94,8 +92,7 @@ class MessageLabeller:
             holds=_PRIVATE if any(each.is_private(self._settings) for each in origins) else _NONE,
         ).joined(below)
         if label.is_trusted and new.noted is None:
-            encoded = [text for text in map(str, call.arguments.values()) if _is_encoded(text)]
-            return _with_quotes(label, (*new.texts, *encoded), view)
+            return _with_quotes(label, new.texts, view)
         return label
 
     def _tool(self, name: str, new: NextMessage) -> Tool | None:
@@ -145,7 +142,7 @@ def _with_quotes(label: Label, texts: Sequence[str], view: SessionView) -> Label
     doubtful = view.doubts(label)
     if not doubtful or sum(map(len, texts)) > _LONGEST:
         return label.joined([text.label for text in doubtful])
-    others = [text.index for text in view.sources if text not in doubtful]
+    others = [text.index for text in view.sources if label.joined([text.label]) is label]
     joined = [text.label for text in doubtful if not text.index.is_complete]
     for text in texts:
         quotes = find_quotes(text, [each.index for each in doubtful])
@@ -182,8 +179,3 @@ def _strings(value: Any) -> Iterator[str]:
             for name, item in value.items():
                 yield name
                 yield from _strings(item)
-
-
-def _is_encoded(text: str) -> bool:
-    """Return whether *text* has a decoded reading."""
-    return len([*islice(readings_of(text), 2)]) > 1
