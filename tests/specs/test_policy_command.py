@@ -663,7 +663,7 @@ def test_the_starting_policy_is_written_once(run, tmp_path):
     before = path.read_bytes()
 
     assert code == 0
-    assert 'use = "policy"' in out
+    assert out.index('use = "flow"') < out.index('use = "policy"')
     assert run("check", "policy.toml")[:2] == (
         0,
         f"✓ {before.count(b'[[rule]]')} rules, no problems\n",

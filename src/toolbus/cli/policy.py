@@ -69,6 +69,9 @@ calls of the session, in order, and the policy must allow each:
   verdict = "deny"
   after = ["pytest", { tool = "pay", outcome = "error", seconds_ago = 60 }]
 
+For rules on the origin of words a call also has `in_view` and `carries`, tables
+of words by label and by kind of value, and `named`, a list of addresses.
+
 A policy judges calls; it is not a sandbox. See `toolbus guide policy`.
 
 exit codes: 0 no problems; 1 problems, or another verdict; 2 usage error, or a
@@ -193,7 +196,9 @@ def _init(parsed: argparse.Namespace, output: Output) -> int:
     screen = open_screen(output)
     screen.whole(f"{file} is written; read it, then name it in {named_in}:")
     settings = f'settings = {{ file = "{name}" }}'
-    for line in ("", "[[component]]", 'use = "policy"', settings):
+    component = "[[component]]"
+    # Its rules on the origin of words ask about more calls without `flow`.
+    for line in ("", component, 'use = "flow"', "", component, 'use = "policy"', settings):
         screen.whole(line, indent=2 if line else 0)
     return 0
 
