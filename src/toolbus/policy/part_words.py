@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.policy.commands import CHANGES, ONLY_READS, Word
@@ -14,6 +14,7 @@ from toolbus.policy.programs.program_files import language_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.components.call_facts import CallFacts
     from toolbus.policy.commands import Command
     from toolbus.policy.facts import CallPart, CallReading
 
@@ -35,8 +36,9 @@ _FETCHERS = frozenset({"curl", "wget"})
 _READING_METHODS = frozenset({"GET", "HEAD"})
 _INSTALLS = frozenset({"install", "i", "add", "get", "require"})
 """Commands whose other words are packages, if they run code."""
-_LISTS = (".txt", ".toml", ".lock", ".json", ".yml", ".yaml")
-"""The ends of files that list packages."""
+_INSTALLATION = frozenset({"network", "run-code"})
+_LISTS = frozenset({"-r", "--requirement", "-c", "--constraint"})
+"""Options before files that list packages."""
 _VERSION = re.compile(r"(?<=.)@|[=<>~!^\[]")
 
 
@@ -63,40 +65,36 @@ def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     return {"": "\n".join([text for each in parts for text in _part_texts(each)])}
 
 
-def values_of(part: CallPart, reading: CallReading) -> dict[str, str]:
-    """Return the words of *part* without arguments that are nothing but its recipients."""
-    texts = words_of(part, reading)
+def is_recipient(text: str, part: CallPart) -> bool:
+    """Return whether *text* is nothing but recipients of *part*."""
     recipients = {word.text for word in part.recipients}
-    longest = sum(map(len, recipients)) + _MOST_NAMES
-    return {
-        path: text
-        for path, text in texts.items()
-        if len(text) > longest or not {*split_recipients(text)} <= recipients
-    }
+    is_short = len(text) <= sum(map(len, recipients)) + _MOST_NAMES
+    return is_short and {*split_recipients(text)} <= recipients
 
 
 def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     """Return the words of *part* that may tell a program what to do.
 
     These are not the settings of its environment, and of an installation only its packages and
-    hosts, but none that a person named.
+    addresses, but none that a person named.
     """
     if part.is_tool or part.command is None or _is_open(part):
         return words_of(part, reading)
     texts = [word.text for word in (part.command.program, *part.command.words)]
-    if _INSTALLS.issuperset(part.action[-1:]) and reading.origins is not None:
-        facts, hosts = reading.origins, [word.text for word in part.hosts]
-        others = {part.command.program.text, *part.action}
-        packages = [
-            text
-            for text in texts
-            if text not in others and text[:1] != "-" and not text.endswith(_LISTS)
-        ]
-        texts = [
-            *hosts,
-            *[text for text in packages if not facts.is_named(_VERSION.split(text)[0])],
-        ]
+    is_install = part.effects >= _INSTALLATION and _INSTALLS.issuperset(part.action[1:][-1:])
+    if is_install and not part.unknown and reading.origins is not None:
+        texts = list(_packages(part, texts, reading.origins))
     return {"": "\n".join([" ".join(texts), part.command.stdin or ""])}
+
+
+def _packages(part: CallPart, texts: list[str], facts: CallFacts) -> Iterator[str]:
+    """Yield the packages and addresses in *texts*, the words of an installation."""
+    for option, text in pairwise(texts):
+        is_address = "/" in text or text[:1] != "-"
+        is_list = option in _LISTS and "://" not in text
+        is_named = text in part.action or facts.is_named(_VERSION.split(text)[0])
+        if is_address and not is_list and not is_named:
+            yield text
 
 
 def targets_of(part: CallPart, reading: CallReading) -> dict[str, str]:

@@ -30,9 +30,10 @@ from toolbus.policy.commands import CHANGES
 from toolbus.policy.part_words import (
     destinations,
     instructions_of,
+    is_recipient,
     may_only_read,
     targets_of,
-    values_of,
+    words_of,
 )
 from toolbus.policy.paths.file_access import touches
 from toolbus.policy.paths.path_patterns import path_patterns
@@ -237,8 +238,12 @@ def on_carried(kinds: tuple[str, ...]) -> PartCondition:
     def look(part: CallPart, reading: CallReading) -> MatchResult:
         if reading.origins is None:
             return _UNKNOWN
-        for path, text in values_of(part, reading).items():
+        for path, text in words_of(part, reading).items():
             carried = reading.origins.carried(text)
+            # An account that is paid, or an address that is written to, is no value.
+            addresses = {"email"} if "@" in text else {"iban", "phone"}
+            if is_recipient(text, part):
+                carried = {kind: carried[kind] for kind in carried.keys() - addresses}
             for kind in [kind for kind in kinds if kind in carried]:
                 name = _show_argument(path, reading.origins)
                 origin = f" from {carried[kind]}" if carried[kind] else ""
