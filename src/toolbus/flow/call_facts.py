@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -22,7 +23,7 @@ from toolbus.flow.named_addresses import (
     are_recipients,
     recipient_of,
 )
-from toolbus.flow.quotes import find_quotes
+from toolbus.flow.quotes import find_quotes, joined_spans
 from toolbus.flow.sources import CallFolders
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import encode
@@ -87,8 +88,6 @@ class FlowFacts:
         always: Mapping[str, str] = EMPTY,
     ) -> None:
         self._view, self._named, self._always, self.in_view = view, named, always, in_view
-        self._quoted: dict[str, tuple[QuotedPiece, ...]] = {}
-        self._carried: dict[str, dict[str, str]] = {}
 
     @cached_property
     def _sources(self) -> list[LabelledText]:
@@ -100,19 +99,11 @@ class FlowFacts:
         A piece that a trusted text says as well is not untrusted; and one that a text without any
         label says, such as a person's, is left out.
         """
-        if text not in self._quoted:
-            pieces = dict.fromkeys(self._pieces_of(text))
-            self._quoted[text] = tuple(pieces)
-        return self._quoted[text]
+        return [*dict.fromkeys(self._pieces_of(text))]
 
     def carried(self, text: str) -> Mapping[str, str]:
         """Return the kinds of values in *text*, in any reading, with their origins."""
-        if text not in self._carried:
-            kinds = dict(self._always)
-            for kind, origin in self._kinds_in(text):
-                kinds.setdefault(kind, origin)
-            self._carried[text] = kinds
-        return self._carried[text]
+        return {**dict(reversed([*self._kinds_in(text)])), **self._always}
 
     def is_named(self, address: str) -> bool:
         """Return whether a person or a setting named *address*.
@@ -123,8 +114,11 @@ class FlowFacts:
         if self._named.is_named(address):
             return True
         recipient = recipient_of(address)
-        trusted = [each for each in self._sources if recipient and _is_trusted(each)]
-        return any(recipient in each.addresses for each in trusted)
+        return any(
+            recipient in source.addresses
+            for source in self._sources
+            if recipient and source.label.names.isdisjoint(_DOUBTS)
+        )
 
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:
@@ -140,14 +134,13 @@ class FlowFacts:
         for reading in argument.texts:
             quotes = find_quotes(reading, indexes)
             pairs = [(quote, self._sources[quote.number]) for quote in quotes]
-            exact = [(quote, source) for quote, source in pairs if _says(source, quote.text)]
-            trusted = _Spans([quote for quote, source in exact if _is_trusted(source)])
-            plain = _Spans([quote for quote, source in exact if not source.label.names])
+            trusted = _spans(pairs, _DOUBTS)
+            public = _spans(pairs, _DOUBTS | {PRIVATE})
             for quote, source in pairs:
-                labels = frozenset[str]() if plain.cover(quote) else source.label.names
-                if trusted.cover(quote) or self._named.are_named_files(_whole(quote, reading)):
+                labels = source.label.names
+                if _covers(trusted, quote) or self._named.are_named_files(_whole(quote, reading)):
                     labels -= _DOUBTS
-                if labels:
+                if labels and not _covers(public, quote):
                     yield QuotedPiece(quote.text, source.source, labels, source.message_id)
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
@@ -162,23 +155,10 @@ class FlowFacts:
                     yield SECRET, labelled.source
 
 
-class _Spans:
-    """The spans of *quotes* in one reading, joined where they overlap."""
-
-    def __init__(self, quotes: Iterable[Quote]) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for start, end in sorted([(quote.start, quote.end) for quote in quotes]):
-            if self._ends and start <= self._ends[-1]:
-                self._ends[-1] = max(self._ends[-1], end)
-            else:
-                self._starts.append(start)
-                self._ends.append(end)
-
-    def cover(self, quote: Quote) -> bool:
-        """Return whether all of *quote* is in one of the spans."""
-        number = bisect_right(self._starts, quote.start) - 1
-        return number >= 0 and quote.end <= self._ends[number]
+def _covers(spans: Sequence[tuple[int, int]], quote: Quote) -> bool:
+    """Return whether all of *quote* is in one of *spans*, which are in order."""
+    number = bisect_right(spans, quote.start, key=itemgetter(0)) - 1
+    return number >= 0 and quote.end <= spans[number][1]
 
 
 def _whole(quote: Quote, reading: str) -> str:
@@ -189,13 +169,20 @@ def _whole(quote: Quote, reading: str) -> str:
     return reading[start : quote.end]
 
 
-def _says(labelled: LabelledText, text: str) -> bool:
-    """Return whether *labelled* has the addresses in *text* letter by letter.
+def _spans(
+    pairs: Iterable[tuple[Quote, LabelledText]], without: frozenset[str]
+) -> list[tuple[int, int]]:
+    """Return the spans of quotes from sources *without* these labels, with exact addresses.
 
-    Quotes ignore signs and take look-alikes for the same.
+    Quotes ignore signs, and take look-alikes for the same.
     """
-    return labelled.addresses.issuperset(addresses_in(text))
-
-
-def _is_trusted(labelled: LabelledText) -> bool:
-    return labelled.label.names.isdisjoint(_DOUBTS)
+    return [
+        *joined_spans(
+            [
+                (quote.start, quote.end)
+                for quote, source in pairs
+                if source.label.names.isdisjoint(without)
+                and source.addresses.issuperset(addresses_in(quote.text))
+            ]
+        )
+    ]

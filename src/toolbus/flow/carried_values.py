@@ -8,29 +8,20 @@ from __future__ import annotations
 
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toolbus.redaction.limits import ScanLimits, UnexaminedError, at_once
 from toolbus.redaction.placeholders import kinds_in, without_placeholders
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 SECRET = "secret"  # noqa: S105 - a kind
 _PERSONAL = ("card", "email", "iban", "national-id", "phone")
 _LIMITS = ScanLimits(8_000_000, 5.0)
 _PIECE, _MOST_SECRETS = 12, 1_000
 """Characters of a piece of a secret, and secrets of one text."""
-
-
-class Finders(NamedTuple):
-    """The finders of redaction: *places* of secrets, their *judge*, and a *detector* of data."""
-
-    places: Callable[..., Any]
-    judge: Callable[[], Any]
-    detector: Any
-    appraisal: Callable[[ScanLimits], Any]
 
 
 def kinds_of_placeholders(text: str) -> Iterator[tuple[str, str]]:
@@ -42,11 +33,11 @@ def kinds_of_placeholders(text: str) -> Iterator[tuple[str, str]]:
 def kinds_of_values(text: str) -> Iterator[tuple[str, str]]:
     """Yield the kinds of values in *text*, each with its origin in words."""
     yield from kinds_of_placeholders(text)
-    rest, finders = without_placeholders(text), load_finders()
+    rest, (_, _, detector, appraisal) = without_placeholders(text), load_finders()
     for _, rule in islice(secrets_in(rest), 1):
         yield SECRET, f"a value that looks like {rule}"
     try:
-        matches = at_once(finders.detector.find(rest, finders.appraisal(_LIMITS)))
+        matches = at_once(detector.find(rest, appraisal(_LIMITS)))
     except UnexaminedError:
         yield from [(kind, "a text that could not be searched") for kind in _PERSONAL]
     else:
@@ -55,10 +46,10 @@ def kinds_of_values(text: str) -> Iterator[tuple[str, str]]:
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:
     """Yield the secrets in *text*, each with the name of its rule."""
-    finders, judge = load_finders(), None
-    for place in finders.places(text.encode(errors="replace"), None):
+    (places, judges, _, _), judge = load_finders(), None
+    for place in places(text.encode(errors="replace"), None):
         if place is not None:
-            judge = judge or finders.judge()
+            judge = judge or judges()
             if judge.is_likely(place.value, place.data, place.hit):
                 yield place.value, place.hit.rule.name
 
@@ -80,8 +71,11 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 @cache
-def load_finders() -> Finders:
-    """Return the finders. Raises `ImportError` without the extras that they need."""
+def load_finders() -> tuple[Any, Any, Any, Any]:
+    """Return the search for secrets, their judge, the detector of personal data, and its budget.
+
+    Raises `ImportError` without the extras that they need.
+    """
     try:
         # These modules need the extras `redact` and `personal`.
         from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
@@ -95,4 +89,4 @@ def load_finders() -> Finders:
         msg = needs_extra("finding values in calls needs libraries", extra)
         raise ImportError(msg, name=error.name) from error
     search = partial(places, engine_for(choose((), (), {})).find)
-    return Finders(search, Judge, Detector(_PERSONAL, None, ()), Appraisal)
+    return search, Judge, Detector(_PERSONAL, None, ()), Appraisal

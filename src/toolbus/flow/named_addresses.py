@@ -1,8 +1,8 @@
 """Addresses that a person named in a session: hosts, recipients, channels, repositories, accounts.
 
 A host in a person's message names itself and the hosts below it. A URL does not name the mailboxes
-of its host, nor an e-mail address other mailboxes of its domain; a domain alone does. An address
-that programs may read in two ways is never named.
+of its host, nor a mailbox the others of its domain; a domain alone does. An address that programs
+may read in two ways is never named.
 
 **Limits.** A name such as "Bob" names no address: a stranger's mail can call itself Bob. A domain
 that many people share, such as `github.io`, names all of them if a person writes it alone. A text
@@ -17,26 +17,23 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from unicodedata import is_normalized
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}")
 _LONGEST = 2_048
-_URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}")
 _WORD = re.compile(r"[^\s<>()\[\]{}\"'`,;|\u2018-\u201f\xab\xbb]{1,2048}")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://")
-_EMAIL = re.compile(r"[A-Za-z0-9.!#$%&*+/=?^_{|}~-]{1,64}@([^@\s:/?#\[\]]{1,253})")
+_EMAIL = re.compile(r"[a-z0-9.!#$%&*+/=?^_{|}~-]{1,64}@([^@\s:/?#\[\]]{1,253})")
 _SHOWN = re.compile(r"[^<>@]{0,200}<([^<>]{1,400})>")
-_COPIED = re.compile(r"[A-Za-z0-9._-]{1,64}@([^@\s:/?#\[\]]{1,253}):[^@\\]*")
-_PLACE = re.compile(r"(?:[^@/?#\\]{0,200}@)?(\[[0-9A-Fa-f:.]+\]|[^@:\[\]]{1,253})(?::[0-9]{0,5})?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _ACCOUNT = re.compile(r"(?<![A-Z0-9])[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}(?![A-Z0-9])")
+_DOTTED = re.compile(r"(?<![\w+-])[\w+-]++(?:[@.][\w+-]++)+")
 _PLAIN = re.compile(r"[#@]?[\w-]+(?:/[\w.-]+)*(?::[0-9]{1,5})?")
 """A channel, a repository or another name whose first part is not a domain."""
 
-_DOTTED = re.compile(r"(?<![\w+-])[\w+-]++(?:[@.][\w+-]++)+")
-_GAPS = str.maketrans("", "", " -")
 _FILE_ENDINGS = frozenset(["cs", "md", "mov", "pl", "ps", "py", "rs", "sh", "so", "tf", "zip"])
 """Top-level domains that are also endings of files: `deploy.sh` in a message names a file."""
 
@@ -60,14 +57,9 @@ class NamedAddresses:
         """Add the addresses in *texts*, all that persons wrote, but for those read before."""
         for text in texts[len(self._texts) :]:
             self._texts.append(text.upper())
-            self._read_text(text)
-
-    def _read_text(self, text: str) -> None:
-        for url in _URL.findall(text):
-            self._hosts.add(host_of(url.rstrip(".,;:!?)]}")))
-        for word in _WORD.findall(_URL.sub(" ", text)):
-            self._add_word(word.rstrip(".:!?").lower())
-        self._hosts.discard("")
+            self._hosts.update([host_of(url.rstrip(".,;:!?)]}")) for url in URL.findall(text)])
+            for word in _WORD.findall(URL.sub(" ", text)):
+                self._add_word(word.rstrip(".:!?").lower())
 
     def is_named(self, address: str) -> bool:
         """Return whether a person named *address*: a URL, host, recipient, account or channel."""
@@ -77,11 +69,11 @@ class NamedAddresses:
         if shown := _SHOWN.fullmatch(address):
             address = shown[1].strip()
         if email := _EMAIL.fullmatch(address):
-            domain = canonical_host(email[1])
+            domain = host_of(email[1])
             return address in self._words or self._covers(domain, self._domains)
-        account = address.upper().translate(_GAPS)
-        if _ACCOUNT.fullmatch(account):
-            return self._is_named_account(account)
+        if account := recipient_of(address):
+            alone = re.compile(rf"(?<![A-Z0-9]){'[ -]?'.join(account)}(?![A-Z0-9])")
+            return any(alone.search(text) is not None for text in self._texts)
         if not _PLAIN.fullmatch(address):
             return self._covers(host_of(address), self._hosts)
         return address in self._words or self._is_trusted(address)
@@ -98,8 +90,7 @@ class NamedAddresses:
         )
 
     def _add_word(self, word: str) -> None:
-        if word.startswith("mailto:"):
-            word = word.removeprefix("mailto:").partition("?")[0]
+        word = word.removeprefix("mailto:")
         self._words.update([word, word.lstrip("#@"), word.rstrip("/")])
         host = "" if "@" in word else host_of(word)
         if "." in host and ("/" in word or host.rpartition(".")[2] not in _FILE_ENDINGS):
@@ -108,37 +99,48 @@ class NamedAddresses:
                 self._domains.add(host)
 
     def _covers(self, host: str, named: Collection[str]) -> bool:
-        return bool(host) and (self._is_trusted(host) or _is_below(host, named))
+        """Return whether *host* is trusted or *named*, or is below a *named* domain."""
+        if not host or host in named or self._is_trusted(host):
+            return bool(host)
+        labels = host.split(".")
+        is_number = ":" in host or _NUMBER.fullmatch(labels[-1])
+        above = [".".join(labels[start:]) for start in range(1, len(labels) - 1)]
+        return not is_number and any(
+            domain in named and not _SUFFIX.fullmatch(domain) for domain in above
+        )
 
     def _is_trusted(self, name: str) -> bool:
         return any(fnmatchcase(name, glob) for glob in self._trusted)
 
-    def _is_named_account(self, account: str) -> bool:
-        written = "[ -]?".join(account)
-        pattern = re.compile(rf"(?<![A-Z0-9]){written}(?![A-Z0-9])")
-        return any(pattern.search(text) is not None for text in self._texts)
-
 
 @lru_cache(maxsize=1024)
 def host_of(address: str) -> str:
-    """Return the host of *address*, a URL, `host`, `host:port` or `user@host:path`.
+    """Return the host of *address*, a URL or `host:port`, in small letters.
 
-    Returns "" for an address that has no host, or that programs may read in two ways.
+    Returns "" for an address that has no host, or that programs may read in two ways: a number such
+    as `0x7f.1` may be an IP address, and some parsers take a backslash for a slash.
     """
-    if scheme := _SCHEME.match(address):
-        rest = address[scheme.end() :]
-    elif copied := _COPIED.fullmatch(address):
-        return canonical_host(copied[1])
-    elif "@" in address:
+    if "\\" in address or not address.isprintable():
         return ""
-    else:
-        rest = address.removeprefix("//")
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    # URL parsers take a backslash for a slash or for a part of the host.
-    if "\\" in rest or not authority.isprintable() or " " in authority:
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address.removeprefix('//')}")
+        name, _ = (parts.hostname or "").removesuffix("."), parts.port
+        labels = name.split(".")
+        if ":" in name or _NUMBER.fullmatch(labels[-1]):
+            number = ip_address(name)
+            return str(getattr(number, "ipv4_mapped", None) or number)
+    except ValueError:
         return ""
-    place = _PLACE.fullmatch(authority)
-    return canonical_host(place[1]) if place else ""
+    is_clear = parts.netloc.count("@") <= 1 and all(map(_is_label, labels))
+    return name if is_clear else ""
+
+
+def _is_label(label: str) -> bool:
+    if label.isascii():
+        return _LABEL.fullmatch(label) is not None
+    # Programs differ in how they encode such a name, so it is compared as it is written. A letter
+    # that another form replaces may become a slash or a dot on the way to the DNS.
+    return label.replace("-", "a").isalnum() and is_normalized("NFKC", label)
 
 
 def addresses_in(text: str) -> Iterator[str]:
@@ -149,7 +151,7 @@ def addresses_in(text: str) -> Iterator[str]:
 
 def recipient_of(text: str) -> str:
     """Return the mailbox or account that is all of *text*, as `addresses_in` has it; else ""."""
-    account = text.strip().upper().translate(_GAPS)
+    account = re.sub("[ -]", "", text.upper())
     mailbox = text.strip().lower()
     if _ACCOUNT.fullmatch(account):
         return account
@@ -159,43 +161,3 @@ def recipient_of(text: str) -> str:
 def are_recipients(text: str) -> bool:
     """Return whether *text* has mailboxes or accounts, and nothing else."""
     return all(map(recipient_of, re.split(r"[,;]", text)))
-
-
-def canonical_host(name: str) -> str:
-    """Return *name* in lower case without a dot at its end, "" if it is not a plain host name.
-
-    A number such as `0x7f.1`, which some programs read as an address, is none. A name outside
-    ASCII is compared as it is written: programs differ in how they encode it.
-    """
-    if name.startswith("["):
-        return _address(name[1:-1])
-    name = name.lower().removesuffix(".")
-    labels = name.split(".")
-    if _NUMBER.fullmatch(labels[-1]):
-        return _address(name)
-    return name if len(name) <= 253 and all(map(_is_label, labels)) else ""  # noqa: PLR2004
-
-
-def _is_label(label: str) -> bool:
-    if label.isascii():
-        return _LABEL.fullmatch(label) is not None
-    # A letter that another form replaces may become a slash or a dot on the way to the DNS.
-    return label.replace("-", "a").isalnum() and is_normalized("NFKC", label)
-
-
-def _address(text: str) -> str:
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return ""
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)
-
-
-def _is_below(host: str, named: Collection[str]) -> bool:
-    """Return whether *host* or a domain above it is *named*; a suffix names no host below it."""
-    if host in named or ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2]):
-        return host in named
-    labels = host.split(".")
-    domains = [".".join(labels[start:]) for start in range(1, len(labels) - 1)]
-    return any(domain in named and not _SUFFIX.fullmatch(domain) for domain in domains)

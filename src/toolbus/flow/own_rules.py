@@ -14,6 +14,7 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask, Deny
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNTRUSTED
+from toolbus.flow.named_addresses import URL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 SINKS = ("network", "message", "execute", "destroy")
-_ADDRESS = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`|\\^{}()\[\]]+")
-_RECIPIENT = re.compile(
-    r"(?i)(?:^|[^a-z])(?:to|b?cc|recipients?|e?mails?|attendees?|invitees?|guests?|channels?|repo"
-    r"|repository|iban|account|payee|wallet|phone|ur[il]s?|hosts?|hostname|endpoint|domains?)$"
+_RECIPIENTS = frozenset(
+    {"to", "cc", "bcc", "recipient", "recipients", "email", "emails", "attendees", "invitees"}
+    | {"guests", "channel", "channels", "repo", "repository", "iban", "account", "payee", "wallet"}
+    | {"phone", "url", "urls", "uri", "host", "hosts", "hostname", "endpoint", "domain", "domains"}
 )
-_FILE = re.compile(r"(?i)(?:path|file|folder|dir|directory|filename|target)s?$")
+_FILES = frozenset({"path", "paths", "file", "files", "filename", "folder", "dir", "target"})
+_FINAL_WORD = re.compile(r"[A-Za-z]?[a-z]*$")
 
 
 class FlowRule(NamedTuple):
@@ -63,18 +65,19 @@ RULES = (
 
 def check_sinks(sinks: Mapping[str, str]) -> None:
     """Raise `RegistrationError` unless *sinks* maps globs of tools to sinks."""
-    for pattern, sink in sinks.items():
+    for sink in sinks.values():
         if sink not in SINKS:
-            reason = f"{pattern!r}: expected one of {', '.join(SINKS)}, got {sink!r}"
+            reason = f"expected one of {', '.join(SINKS)}, got {sink!r}"
             raise RegistrationError("sinks", reason)
 
 
 def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Deny | Ask | None:
     """Return the verdict on *call* by the *sinks* of tools; None if no rule forbids it."""
     reached = {sink for pattern, sink in sinks.items() if matches(pattern, call.name)}
-    rules = [rule for rule in RULES if reached.intersection(rule.sinks)]
     texts = list(_texts(call.arguments))
-    broken = [rule for rule in rules if _holds(rule, texts, facts)]
+    broken = [
+        rule for rule in RULES if reached.intersection(rule.sinks) and _holds(rule, texts, facts)
+    ]
     if not broken:
         return None
     reasons = "; ".join([rule.reason for rule in broken])
@@ -86,31 +89,31 @@ def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bo
         return False
     if rule.new_host and all(map(facts.is_named, _addresses(texts))):
         return False
-    quoting = _targets(texts) if rule.untrusted == "targets" else [text for _, text in texts]
+    words = [text for _, text in texts]
+    targets = [text for name, text in texts if _ends_in(name, _RECIPIENTS | _FILES)]
+    quoting = targets if targets and rule.untrusted == "targets" else words
     if rule.untrusted and not any(_is_untrusted(text, facts) for text in quoting):
         return False
-    if not rule.carries:
-        return True
-    return any(kind in facts.carried(text) for _, text in texts for kind in rule.carries)
+    kinds = frozenset(rule.carries)
+    return not kinds or any(kinds & facts.carried(text).keys() for text in words)
 
 
 def _is_untrusted(text: str, facts: CallFacts) -> bool:
     return any(UNTRUSTED in quoted.labels for quoted in facts.quoted(text))
 
 
-def _targets(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the recipients, hosts and files among *texts*, all of these if there are none."""
-    targets = [text for name, text in texts if _RECIPIENT.search(name) or _FILE.search(name)]
-    return targets or [text for _, text in texts]
+def _ends_in(name: str, words: frozenset[str]) -> bool:
+    match = _FINAL_WORD.search(name)
+    return match is not None and match[0].lower() in words
 
 
 def _addresses(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the addresses in *texts*: whole arguments that name one, and URLs inside of texts."""
     for name, text in texts:
-        if _RECIPIENT.search(name):
+        if _ends_in(name, _RECIPIENTS):
             yield from filter(None, map(str.strip, re.split(r"[,;\n]", text)))
         else:
-            yield from [match[0] for match in _ADDRESS.finditer(text)]
+            yield from [match[0] for match in URL.finditer(text)]
 
 
 def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

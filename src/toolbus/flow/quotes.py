@@ -70,13 +70,13 @@ def find_quotes(text: str, indexes: Sequence[QuoteIndex], *, exactly: bool = Fal
     digests, quotes = frozenset(spans), []
     for number, index in enumerate(indexes):
         held = index.held(digests, exactly=exactly)
-        for begin, stop in _joined([span for digest in held for span in spans[digest]]):
+        for begin, stop in joined_spans([span for digest in held for span in spans[digest]]):
             start, end = plain.span(begin, stop)
             quotes.append(Quote(text[start:end], start, end, number))
     return quotes
 
 
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return *spans* in order, with overlapping ones joined."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
