@@ -29,7 +29,7 @@ from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import FactSources
@@ -132,16 +132,26 @@ class FlowFacts:
                 names = labelled.label.names
                 yield QuotedPiece("", labelled.source, names, labelled.message_id)
         for reading in argument.texts:
-            quotes = find_quotes(reading, indexes)
-            pairs = [(quote, self._sources[quote.number]) for quote in quotes]
-            trusted = _spans(pairs, _DOUBTS)
-            public = _spans(pairs, _DOUBTS | {PRIVATE})
-            for quote, source in pairs:
+            trusted = self._exact_spans(reading, _DOUBTS)
+            public = self._exact_spans(reading, _DOUBTS | {PRIVATE})
+            for quote in find_quotes(reading, indexes):
+                source = self._sources[quote.number]
                 labels = source.label.names
                 if _covers(trusted, quote) or self._named.are_named_files(_whole(quote, reading)):
                     labels -= _DOUBTS
                 if labels and not _covers(public, quote):
                     yield QuotedPiece(quote.text, source.source, labels, source.message_id)
+
+    def _exact_spans(self, reading: str, without: frozenset[str]) -> list[tuple[int, int]]:
+        """Return the spans of exact quotes from sources *without* these labels, in order."""
+        sources = [each for each in self._sources if each.label.names.isdisjoint(without)]
+        # Signs between words do not count in a quote, and they make another address.
+        spans = [
+            (quote.start, quote.end)
+            for quote in find_quotes(reading, [each.index for each in sources], exactly=True)
+            if sources[quote.number].addresses.issuperset(addresses_in(quote.text))
+        ]
+        return [*joined_spans(spans)]
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
         # To write to a person is not to tell others the person's address.
@@ -167,22 +177,3 @@ def _whole(quote: Quote, reading: str) -> str:
     while start and reading[start - 1] in "/~":
         start -= 1
     return reading[start : quote.end]
-
-
-def _spans(
-    pairs: Iterable[tuple[Quote, LabelledText]], without: frozenset[str]
-) -> list[tuple[int, int]]:
-    """Return the spans of quotes from sources *without* these labels, with exact addresses.
-
-    Quotes ignore signs, and take look-alikes for the same.
-    """
-    return [
-        *joined_spans(
-            [
-                (quote.start, quote.end)
-                for quote, source in pairs
-                if source.label.names.isdisjoint(without)
-                and source.addresses.issuperset(addresses_in(quote.text))
-            ]
-        )
-    ]
