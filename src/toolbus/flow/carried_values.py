@@ -84,9 +84,7 @@ def load_finders() -> tuple[Any, Any, Any, Any]:
         from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
         from toolbus.redaction.secrets.rules import choose  # noqa: PLC0415
     except ImportError as error:
-        personal = {"phonenumbers", "publicsuffixlist", "stdnum"}
-        extra = "personal" if error.name in personal else "redact"
-        msg = needs_extra("finding values in calls needs libraries", extra)
+        msg = needs_extra("finding values in calls needs libraries", "redact,personal")
         raise ImportError(msg, name=error.name) from error
     search = partial(places, engine_for(choose((), (), {})).find)
     return search, Judge, Detector(_PERSONAL, None, ()), Appraisal

@@ -92,14 +92,11 @@ def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bo
     words = [text for _, text in texts]
     targets = [text for name, text in texts if _ends_in(name, _RECIPIENTS | _FILES)]
     quoting = targets if targets and rule.untrusted == "targets" else words
-    if rule.untrusted and not any(_is_untrusted(text, facts) for text in quoting):
+    pieces = [quoted for text in quoting for quoted in facts.quoted(text) if rule.untrusted]
+    if rule.untrusted and not any(UNTRUSTED in quoted.labels for quoted in pieces):
         return False
     kinds = frozenset(rule.carries)
     return not kinds or any(kinds & facts.carried(text).keys() for text in words)
-
-
-def _is_untrusted(text: str, facts: CallFacts) -> bool:
-    return any(UNTRUSTED in quoted.labels for quoted in facts.quoted(text))
 
 
 def _ends_in(name: str, words: frozenset[str]) -> bool:
@@ -127,5 +124,5 @@ def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _texts(item, name)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, int):
         yield name, str(value)
