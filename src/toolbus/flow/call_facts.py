@@ -151,7 +151,7 @@ class FlowFacts:
             for quote in find_quotes(reading, [each.index for each in sources], exactly=True)
             if sources[quote.number].addresses.issuperset(addresses_in(quote.text))
         ]
-        return [*joined_spans(spans)]
+        return joined_spans(spans)
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
         # To write to a person is not to tell others the person's address.
