@@ -6,7 +6,7 @@ regular expression of Python, and a `$ref` points to a schema in the same docume
 
 A schema may come from a hostile server, so the work of a check is bounded. A pattern that might
 backtrack for long is not checked: a repeated group with another repeat or an alternative, a
-reference back to a group, or too many repeats for the length of the text.
+reference back to a group, the flag x, 1,000 characters, or too many repeats for a long text.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ _MOST_STEPS = 10_000_000
 # Parts of a pattern: an escape or class, a repeat of a group, all repeats, those that may vary.
 _ATOM, _REPEATED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL), re.compile(r"\)[*+{]")
 _REPEAT, _VARYING = re.compile(r"[*+{]|(?<!\()\?"), re.compile(r"[*+]|\{\d*,")
-_BACK = re.compile(r"\\[1-9]|\(\?P=")
+# References back, and the flag for spaces and comments, which would hide the parts above.
+_OPAQUE = re.compile(r"\\[1-9]|\(\?P=|\(\?[a-z]*x|.{1001}", re.DOTALL)
 
 
 class _Misfit(Struct, frozen=True):
@@ -106,9 +107,11 @@ def _check(schema: Any, value: Any, spot: _Spot, *step: str | int) -> _Misfit | 
 
 def _may_match(pattern: str, text: str, spot: _Spot) -> bool:
     """Return whether *text* has a match of *pattern*, or True if the search might take long."""
+    if _OPAQUE.search(pattern):
+        return True
     plain = _ATOM.sub("a", pattern)
     repeats, bars = len(_REPEAT.findall(plain)), plain.count("|")
-    if _BACK.search(pattern) or (_REPEATED.search(plain) and (repeats > 1 or bars)):
+    if _REPEATED.search(plain) and (repeats > 1 or bars):
         return True
     varying = len(_VARYING.findall(plain))
     starts = not plain.startswith("^")

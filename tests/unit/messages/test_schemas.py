@@ -304,6 +304,10 @@ def test_a_large_alternative_costs_no_more_than_the_value():
         "a*" * 12 + "b",
         "a?" * 40 + "a" * 40 + "b",
         r"^[)](a+)+[(]$",
+        r"(?x) ^ ( a + ) + $",
+        r"(?ix:(a+) +)$",
+        "(?x)#" + "[" * 100_000,
+        "(a+)" * 300 + "+$",
         r"\\(a+)+$",
     ],
 )
