@@ -210,32 +210,66 @@ async def test_the_proxy_tells_where_words_came_from():
     assert "unknown" in facts["in_view"]
 
 
+class Conversation:
+    """A conversation in a framework, in a process with a bridge of its own."""
+
+    def __init__(self, folder, key):
+        self._key, self._numbers = key, iter(range(1000))
+        components = [FlowGuard(), TellingJudge()]
+        self.host = BridgeHost("langchain", components, store=folder / "store.db")
+        self.session = self.host.session("conversation")
+
+    async def call(self, name, text, run=None):
+        async def fetch(_):
+            return ToolResponse.from_text(f"{PAGE} See reports/summer-2026.csv.")
+
+        number = f"{self._key}-{next(self._numbers)}"
+        call = ToolCall(id=number, name=name, arguments={"text": text})
+        spec = ToolSpec(name=name, input_schema={"type": "object"})
+        end = await self.session.call(call, spec, run or fetch)
+        return json.loads(end.response.text) if name == "send" else end.response
+
+
 async def test_a_bridge_tells_where_words_came_from(tmp_path):
-    async def fetch(_):
-        return ToolResponse.from_text(f"{PAGE} See reports/summer-2026.csv.")
+    text = f"reports/summer-2026.csv: {WORDS}"
+    before = Conversation(tmp_path, "a")
 
-    async def talk(key, *calls, prompt=""):
-        host = BridgeHost("langchain", [FlowGuard(), TellingJudge()], store=tmp_path / "store.db")
-        session = host.session("conversation")
-        if prompt:
-            await session.begin(prompt)
-        for number, (name, text) in enumerate(calls):
-            call = ToolCall(id=f"{key}-{number}", name=name, arguments={"text": text})
-            spec = ToolSpec(name=name, input_schema={"type": "object"})
-            end = await session.call(call, spec, fetch)
-        await host.aclose()
-        return json.loads(end.response.text)
-
-    send = ("send", f"reports/summer-2026.csv: {WORDS}")
-
-    first = await talk("a", ("fetch", ""), send, prompt="copy reports/summer-2026.csv, please")
-    again = await talk("b", send)
+    await before.session.begin("copy reports/summer-2026.csv, please")
+    await before.call("fetch", "")
+    first = await before.call("send", text)
+    await before.host.aclose()
+    later = Conversation(tmp_path, "b")
+    again = await later.call("send", text)
+    await later.host.aclose()
 
     for facts in (first, again):
-        texts = [text for _, text in facts["untrusted"]]
         assert quotes_page(facts, "the result of fetch")
-        assert not any("summer" in text for text in texts)
+        assert not any("summer" in text for _, text in facts["untrusted"])
         assert "unknown" in facts["in_view"]
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_two_processes_share_one_conversation(tmp_path, is_slow):
+    first, second = Conversation(tmp_path, "a"), Conversation(tmp_path, "b")
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def fetch(_):
+        begun.set()
+        await goes_on.wait()
+        return ToolResponse.from_text(PAGE)
+
+    before = await first.call("send", WORDS)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(second.call("fetch", "", fetch))
+        await begun.wait()
+        meanwhile = await first.call("send", WORDS) if is_slow else before
+        goes_on.set()
+    after = await first.call("send", WORDS)
+    await first.host.aclose()
+    await second.host.aclose()
+
+    assert before["untrusted"] == meanwhile["untrusted"] == []
+    assert quotes_page(after, "the result of fetch")
 
 
 def test_handlers_of_flow_are_listed(tmp_path, capsys):

@@ -16,7 +16,7 @@ from toolbus.bridges.frameworks import WAYS_ROUND, framework
 from toolbus.bridges.session import BridgeSession
 from toolbus.bus.bus import EventBus
 from toolbus.components.adapter_handlers import AdapterHandler, owner_of
-from toolbus.components.call_facts import CallFactSource
+from toolbus.components.call_facts import CallFactSource, SessionKeeper
 from toolbus.components.needs import needs_of
 from toolbus.components.participants import Participant
 from toolbus.errors import RegistrationError
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 _MAX_SESSIONS = 256
 """The most sessions that stay open; the one that was used longest ago is closed first."""
+
+_STATE = "toolbus-bridge"
+"""The name of a session's state; states of components are named by classes."""
 
 _MAX_ID = 300
 """The most characters of a session's id."""
@@ -95,10 +98,13 @@ class BridgeHost(Participant):
         self.gate = self._gate(approver)
         self._sessions: OrderedDict[tuple[str, ...], BridgeSession] = OrderedDict()
         self._lock = threading.Lock()
-        self._session_id = session_id or new_id()
+        self._session_id, self.id = session_id or new_id(), new_id()
         self._installing = threading.Lock()
         self._is_closed = self._has_left = False
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id=agent_id), components)
+        # Without a store no other process has the sessions.
+        sharing = () if self.store is None else self.components
+        self._keepers = [each for each in sharing if isinstance(each, SessionKeeper)]
         try:
             self._check_needs(partial=partial)
         except BaseException:
@@ -205,6 +211,18 @@ class BridgeHost(Participant):
             await self.bus.aclose()
         if self.store is not None and self._owns_store:
             await self.store.close()
+
+    async def claim(self, scope: Scope) -> None:
+        """Have components read the session of *scope* again if another process used it meanwhile.
+
+        The session's state names the host that used it last.
+        """
+        if self._keepers:
+            state = self.state(_STATE, scope)
+            if await state.read() != self.id:
+                for keeper in self._keepers:
+                    keeper.forget_session(scope.session_id)
+                await state.update(lambda _: self.id)
 
     def discard_session(self, session_id: str) -> None:
         """Free the memory that components keep for an ended session."""

@@ -103,6 +103,7 @@ class BridgeSession:
         Raises `PromptDenied`.
         """
         await self._open_host()
+        await self._claim()
         self._paused.begin_run()
         prompt = replace_surrogates(prompt)
         bus, scope = self.host.bus, replace(self.scope, run_id=new_id())
@@ -213,6 +214,7 @@ class BridgeSession:
         may_pause = (ask is not None or bool(passes)) and all(
             each.call.id != call.id for each in tuple(self._running)
         )
+        await self._claim()
         self._running.add(bridged)
         try:
             if may_pause:
@@ -221,6 +223,7 @@ class BridgeSession:
                 end = await self._run_to_end(bridged, self._log.call_record(), self.host.gate)
         finally:
             self._running.discard(bridged)
+        await self._claim()  # Its result was written after that of another process, perhaps.
         if bridged.pause is not None:
             raise bridged.pause
         return end
@@ -319,6 +322,11 @@ class BridgeSession:
         if cancelled is not None:
             raise cancelled
         return bridged.task.result()
+
+    async def _claim(self) -> None:
+        # The result of a running call may be in memory only.
+        if not self._running:
+            await self.host.claim(self.scope)
 
     async def _answer(
         self, record: CallRecord, message: Message, scope: Scope, tool: ToolSpec | None
