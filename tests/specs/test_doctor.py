@@ -436,6 +436,7 @@ def test_unseen_texts_are_named_for_flow(patient):
     assert "provider's own tools" in starts[2]
     assert "answers of the clients" in starts[3]
     assert text.count("they are unknown, which counts as untrusted") == 4
+    assert "model:call:before" not in text
 
 
 def test_an_unusable_key_is_reported(patient):

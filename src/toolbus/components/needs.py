@@ -51,12 +51,11 @@ def needs_of(bus: EventBus, component: AgentComponent) -> Iterator[tuple[Event, 
 
     Its tools count as handlers of `TOOLS_PROVIDE`.
     """
+    tells_facts = isinstance(component, CallFactSource)
     for event in CATALOGUE:
         for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
             if owner_of(function) is component and not _is_idle(function):
-                only_reads = event is MESSAGE_APPEND_BEFORE and isinstance(
-                    component, CallFactSource
-                )
+                only_reads = event is not TOOL_CALL_BEFORE and tells_facts
                 yield event, () if only_reads else _needs(event, info, function)
     if any(True for _ in tools_of(component)):
         yield TOOLS_PROVIDE, ("add_tools",)

@@ -27,6 +27,9 @@ class AnyMessage(AgentComponent):
 
 
 class FactTeller(AnyMessage):
+    @on(events.MODEL_CALL_BEFORE)
+    def read_request(self, ctx): ...
+
     async def facts_of(self, ctx): ...
 
 

@@ -17,9 +17,10 @@ from toolbus.events.catalogue import (
 from toolbus.hosts.dialects.hook_events import Ability  # A type of records' fields.
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from toolbus.config.targets import LoadedTarget
+    from toolbus.events.catalogue import Event
     from toolbus.hosts.dialects.host_dialect import DialectFacts
 
 _UNHEARD = (MODEL_CALL_BEFORE, MODEL_CALL_ERROR, MODEL_CALL_DELTA, TOOL_CALL_ERROR)
@@ -72,6 +73,8 @@ def component_deliveries(
     abilities, deliveries = facts.abilities, []
     for configured in loaded.configuration.configured:
         handled = [*needs_of(loaded.bus, configured.component)]
+        # Such a component reads the events of an agent only where its host shows all texts.
+        tells_facts = isinstance(configured.component, CallFactSource)
         needs = {ability for _, needed in handled for ability in needed}
         by_delivery = {
             delivery: tuple(
@@ -86,15 +89,15 @@ def component_deliveries(
                 mcp_only=by_delivery["mcp"],
                 commands_only=by_delivery["commands"],
                 undelivered=by_delivery["no"],
-                unheard=tuple(sorted({event.name for event, _ in handled if event in _UNHEARD})),
-                unseen=(
-                    describe_unseen(_unseen_texts(facts))
-                    if isinstance(configured.component, CallFactSource)
-                    else ""
-                ),
+                unheard=() if tells_facts else _unheard([event for event, _ in handled]),
+                unseen=describe_unseen(_unseen_texts(facts)) if tells_facts else "",
             )
         )
     return tuple(deliveries)
+
+
+def _unheard(events: Sequence[Event]) -> tuple[str, ...]:
+    return tuple(sorted({event.name for event in events if event in _UNHEARD}))
 
 
 def _unseen_texts(facts: DialectFacts) -> str:
