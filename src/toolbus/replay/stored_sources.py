@@ -55,7 +55,7 @@ def hide_texts(bus: EventBus, session_id: str) -> None:
     if guard := find_flow_guard(bus):
         view = SessionView()
         view.add_unseen(HIDDEN_TEXTS)
-        guard.views.put_first(session_id, view)
+        guard.views[session_id] = view
 
 
 def read_sources(
