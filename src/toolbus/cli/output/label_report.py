@@ -189,7 +189,8 @@ class LabelTextReport(TextReport):
 
     def _write_message(self, row: LabelledMessage) -> None:
         trust = "trusted" if row.is_trusted else "untrusted" if row.is_known else "unknown"
-        who = f"{row.speaker} {row.name}".rstrip()
+        server = f" of {row.server}" if row.server else ""
+        who = f"{row.speaker} {row.name}{server}".rstrip()
         self._screen.line(
             Span(f"{trust:<10}", "good" if row.is_trusted else "asked"),
             f"{_short(who):<{_WHO}}  {', '.join(row.holds)}",
