@@ -179,6 +179,7 @@ def test_a_burst_becomes_a_link(address):
             assert read_to(events, 1002) == list(range(3, 1003))
 
 
+@pytest.mark.full
 def test_a_slow_reader_gets_the_latest_messages(address):
     with running_ui(address) as ui, events_of(ui, "/events?session=s&after=2") as events:
         next(events)
