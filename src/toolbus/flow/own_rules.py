@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import Ask, Deny
+from toolbus.events.catalogue import Ask
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNTRUSTED
 from toolbus.flow.named_addresses import URL
@@ -33,7 +33,7 @@ _FINAL_WORD = re.compile(r"[A-Za-z]?[a-z]*$")
 
 
 class FlowRule(NamedTuple):
-    """A rule that denies, or asks about, calls of these *sinks* if all of its conditions hold.
+    """A rule that asks about calls of these *sinks* if all of its conditions hold.
 
     *carries* has kinds of values, *in_view* labels that all were in view. *untrusted* are the
     texts of the call that may not quote an untrusted text: its "words" or its "targets".
@@ -45,18 +45,15 @@ class FlowRule(NamedTuple):
     untrusted: str = ""
     in_view: tuple[str, ...] = ()
     new_host: bool = False
-    denies: bool = False
 
 
-_VALUES, _LEAVING = ("card", "iban", PRIVATE), ("network", "message")
+_LEAVING = ("network", "message")
 _NEW = "secret or private values would go to an address that no person named"
 _SECRET = "a secret may leave, after a stranger's text was read"  # noqa: S105 - a reason
-_GIVEN = "a stranger's text names the address for private values"
 _BESIDE = "private texts may leave for an address that no person named"
 RULES = (
-    FlowRule(_NEW, _LEAVING, ("secret", *_VALUES), new_host=True, denies=True),
+    FlowRule(_NEW, _LEAVING, ("secret", "card", "iban", PRIVATE), new_host=True),
     FlowRule(_SECRET, (*_LEAVING, "execute"), ("secret",), in_view=(UNTRUSTED,)),
-    FlowRule(_GIVEN, _LEAVING, _VALUES, "targets"),
     FlowRule("a stranger's text names the target", ("destroy", "message"), (), "targets"),
     FlowRule("it runs words of a stranger's text", ("execute",), (), "words"),
     FlowRule(_BESIDE, ("message",), in_view=(UNTRUSTED, PRIVATE), new_host=True),
@@ -71,17 +68,14 @@ def check_sinks(sinks: Mapping[str, str]) -> None:
             raise RegistrationError("sinks", reason)
 
 
-def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Deny | Ask | None:
+def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Ask | None:
     """Return the verdict on *call* by the *sinks* of tools; None if no rule forbids it."""
     reached = {sink for pattern, sink in sinks.items() if matches(pattern, call.name)}
     texts = list(_texts(call.arguments))
     broken = [
         rule for rule in RULES if reached.intersection(rule.sinks) and _holds(rule, texts, facts)
     ]
-    if not broken:
-        return None
-    reasons = "; ".join([rule.reason for rule in broken])
-    return Deny(reasons) if any(rule.denies for rule in broken) else Ask(reasons)
+    return Ask("; ".join([rule.reason for rule in broken])) if broken else None
 
 
 def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bool:
