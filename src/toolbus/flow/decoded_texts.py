@@ -21,8 +21,9 @@ from toolbus.redaction.views import decoded, other_views
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-# Readings of an argument have together at most 8 times its characters and 65,536.
-_DEPTH, _MOST, _TIMES, _LONGEST_LETTERS = 3, 65_536, 8, 23
+LARGEST = 4_000_000
+"""Characters that all readings of a message or of an argument have together: a second's search."""
+_DEPTH, _LONGEST_LETTERS = 3, 23
 
 # Each pattern begins with a rare character, so that the search leaps to it. `decoded` reads the
 # octets of ASCII.
@@ -60,7 +61,7 @@ class DecodedTexts:
     Unless *is_complete*, there are more readings, or longer ones.
     """
 
-    def __init__(self, texts: Sequence[str], limit: int) -> None:
+    def __init__(self, texts: Sequence[str], limit: int = LARGEST) -> None:
         self.texts: list[str] = []
         self.is_complete = True
         self._seen, self._unread = {""}, limit
@@ -85,7 +86,7 @@ class DecodedTexts:
 
 def readings_of(text: str) -> Iterator[str]:
     """Yield *text* and its decoded forms; `DecodedTexts` says whether these are all."""
-    yield from DecodedTexts([text], _MOST + _TIMES * len(text)).texts
+    yield from DecodedTexts([text]).texts
 
 
 def read_argument(texts: Sequence[str]) -> DecodedTexts:
@@ -96,7 +97,7 @@ def read_argument(texts: Sequence[str]) -> DecodedTexts:
     """
     lines = "\n".join(texts)
     readings = [lines, "".join(texts), lines[::-1], encode(lines, "rot13")]
-    return DecodedTexts(readings, _MOST + _TIMES * len(lines))
+    return DecodedTexts(readings)
 
 
 def _decoded_once(text: str) -> Iterator[str]:

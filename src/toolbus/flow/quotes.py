@@ -15,8 +15,6 @@ from toolbus.flow.text_pieces import digests_of, located_digests
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-LARGEST = 4_000_000
-"""Characters of the texts of a message, and of their decoded forms, that an index covers."""
 _MOST_PIECES = 500_000
 
 
@@ -32,12 +30,12 @@ class Quote(NamedTuple):
 class QuoteIndex:
     """Digests of the pieces of the texts of one message, and of their decoded forms.
 
-    Unless *is_complete*, these are longer than `LARGEST`, have more than 500,000 pieces or are
+    Unless *is_complete*, these are longer than `LARGEST`, have more than 500,000 pieces, or are
     nested deeper than they are read: the rest is unknown. An index takes 70 bytes for each piece.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        decoded = DecodedTexts(list(texts), LARGEST)
+        decoded = DecodedTexts(list(texts))
         self._loose: set[int] = set()
         self._exact: set[int] = set()
         for text in decoded.texts:
