@@ -287,11 +287,12 @@ async def test_parallel_downloads_count_at_once(tmp_path, monkeypatch):
     assert noted[2:4] == ["untrusted · tool notes", "untrusted · tool page"]
 
 
-async def test_files_below_private_paths_are_private(tmp_path, monkeypatch):
+@pytest.mark.parametrize("argument", ["customers/may.csv", "cat 'customers/may.csv' | head"])
+async def test_files_below_private_paths_are_private(tmp_path, monkeypatch, argument):
     monkeypatch.chdir(tmp_path)
     settings = {"private_paths": ["customers/**"]}
 
-    script = [calls("notes", name="customers/may.csv"), calls("notes", name="src/a.py")]
+    script = [calls("notes", name=argument), calls("notes", name="src/a.py")]
     noted = await labels(*script, settings=settings)
 
     assert noted[2] == "untrusted · tool notes · private"

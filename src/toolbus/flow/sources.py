@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from glob import escape
@@ -27,8 +28,9 @@ DEPENDENCIES = frozenset(
 """Folders with files of strangers inside of a project."""
 
 _SHARED = frozenset({"/", "/tmp", "/var/tmp", "/home", "/Users", "/root"})  # noqa: S108 - none is used
-_LONGEST = 1_000
-"""Characters of a path."""
+_LONGEST, _MOST = 1_000, 100
+"""Characters of a path, and words of a call that may be one."""
+_GAP = re.compile(r"[\s'\"=;|&<>()]+")
 
 
 class CallFolders(NamedTuple):
@@ -154,16 +156,20 @@ class ResultOrigin(NamedTuple):
         return frozenset([folders.absolute(_root(path)) for path in effects.writes])
 
     def _reads_download(self) -> bool:
+        paths = self._reads(CallFolders.of(self.scope))
         return any(
             f"{path}/".startswith(f"{file}/") or f"{file}/".startswith(f"{path}/")
             for file in self.downloads
-            for path in self._reads(CallFolders.of(self.scope))
+            for path in paths
         )
 
     def _reads(self, folders: CallFolders) -> list[str]:
-        """Return the absolute paths that the call reads; if unknown, each argument may be one."""
-        reads: Iterable[Any] = () if self.effects is None else self.effects.reads
-        texts = [each for each in reads or self.call.arguments.values() if isinstance(each, str)]
+        """Return the absolute paths that the call reads; if unknown, each word may be one."""
+        texts: Iterable[Any] = () if self.effects is None else self.effects.reads
+        if not texts:
+            values = [each for each in self.call.arguments.values() if isinstance(each, str)]
+            words = [word for each in values for word in _GAP.split(each[:_LONGEST]) if word]
+            texts = dict.fromkeys([*values, *words][:_MOST])
         return [folders.absolute(_root(text)) for text in texts if len(text) < _LONGEST]
 
 
