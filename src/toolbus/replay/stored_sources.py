@@ -105,13 +105,14 @@ class StoredSources:
         self._reader, self._limit = reader, limit
         settings = FlowSettings() if guard is None else guard.settings
         host = (guard.host if guard else None) or ComponentHost()
-        sources = host.bus.shared(FactSources)
+        # The components of a host serve the scopes of its agent alone.
+        self._agent_id, sources = host.scope.agent_id, host.bus.shared(FactSources)
         self._labeller = MessageLabeller(settings, host, sources)
         self._facts = CallFactMaker(settings, sources)
 
     async def of_call(self, session: SessionRow, call: ToolCall, seq: int) -> CallSources | None:
         """Return the sources of *call*, made in message number *seq* of *session*, or before it."""
-        ledger = _StoredLedger(self._reader, session, seq)
+        ledger = self._ledger(session, seq)
         above = await self._whole_view(ledger.scope.root_session_id)
         view = SessionView(above.root if above else None)
         for row in self._reader.messages(session.key):
@@ -131,10 +132,13 @@ class StoredSources:
         session = self._reader.session(session_id) if session_id else None
         if session is None:
             return None
-        view, ledger = SessionView(), _StoredLedger(self._reader, session, session.messages + 1)
+        view, ledger = SessionView(), self._ledger(session, session.messages + 1)
         for row in self._reader.messages(session.key):
             await self._add(row, view, ledger)
         return view
+
+    def _ledger(self, session: SessionRow, seq: int) -> _StoredLedger:
+        return _StoredLedger(self._reader, session, seq, self._agent_id)
 
     async def _add(self, row: MessageRow, view: SessionView, ledger: _StoredLedger) -> None:
         message, label = row.message, ledger.labels.get(row.id)
@@ -165,7 +169,7 @@ def _add_unstored(view: SessionView, above: SessionView | None, doubts: frozense
 class _StoredLedger(RecordedLabels):
     """The labels in the ledger of *session* before message number *seq*, and its *scope*."""
 
-    def __init__(self, reader: SqlReader, session: SessionRow, seq: int) -> None:
+    def __init__(self, reader: SqlReader, session: SessionRow, seq: int, agent_id: str) -> None:
         self._reader, self._session = reader, session
         self._are_in_runs: set[bool] = set()
         self._latest = Scope()
@@ -173,6 +177,7 @@ class _StoredLedger(RecordedLabels):
         # Without a recorded folder no relative path is read: the current one is another's.
         folder = self._latest.folder or self._latest.project or _UNKNOWN_FOLDER
         self.scope = Scope(
+            agent_id=agent_id,
             session_id=session.id,
             lineage=self._latest.lineage,
             root_session_id=self._latest.root_session_id,

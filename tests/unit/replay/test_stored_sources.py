@@ -10,12 +10,13 @@ from seen_sessions import in_a_thread
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage, tool
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.cli.command_line import main
+from toolbus.config.targets import load
 from toolbus.events import Scope
 from toolbus.flow import FlowGuard
 from toolbus.history.lookup import find_match
 from toolbus.history.message_history import history_of
 from toolbus.models import ScriptedModel
-from toolbus.replay.stored_sources import labelled_sections, read_sources
+from toolbus.replay.stored_sources import find_flow_guard, labelled_sections, read_sources
 from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_factory import open_reader
@@ -62,10 +63,10 @@ def store(path, messages, records=()):
     in_a_thread(write)
 
 
-def sources_in(path, call_id="c-mail"):
+def sources_in(path, call_id="c-mail", guard=None):
     with open_reader(path) as reader:
         match = find_match(reader, "call", call_id, None)
-        return read_sources(reader, match, history_of(reader, match))
+        return read_sources(reader, match, history_of(reader, match), guard)
 
 
 def sections_in(path, call_id="c-mail"):
@@ -198,3 +199,21 @@ def test_a_hidden_task_may_have_the_words_of_the_session_above(path):
 
     (known,) = sources_in(path, "c-below").in_view
     assert (known.source, known.message) == ("the result of web_fetch", "m-3")
+
+
+def test_a_policy_reads_the_effects_of_calls_without_stored_labels(path, tmp_path):
+    first, _, answer, asked = session_of(arguments={"to": "x"})
+    response = ToolResponse("Welcome.", parameters={"file": str(tmp_path / "a.md")})
+    store(
+        path, [first, asking("m-2", "c-read", "read"), answer.with_tool_response(response), asked]
+    )
+    rules = 'default = "allow"\n[tools.web_fetch]\neffects = ["read"]\nreads = ["file"]\n'
+    (tmp_path / "policy.toml").write_text(rules)
+    (tmp_path / "all.toml").write_text(
+        '[[component]]\nuse = "policy"\nsettings = { file = "policy.toml" }\n'
+        f'[[component]]\nuse = "flow"\nsettings = {{ trusted_paths = ["{tmp_path}/**"] }}\n'
+    )
+    guard = find_flow_guard(load(str(tmp_path / "all.toml")).bus)
+
+    assert sources_in(path, guard=guard).in_view == ()
+    assert len(sources_in(path).in_view) == 1
