@@ -493,7 +493,8 @@ async def test_the_next_call_reconnects(log, way):
     assert "grown" not in found
 
 
-@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=FULL)])
+@FULL
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_lost_session_is_replaced(log, mode):
     async with reached(f"http {mode}", log) as (tools, server):
         server.end()

@@ -45,6 +45,7 @@ def test_an_event_that_concerns_nobody_loads_little(run):
     assert not loaded & {"asyncio", "pydantic", "sqlite3", "toolbus.bus", "toolbus.components"}
 
 
+@pytest.mark.full
 def test_an_input_without_end_is_blocked(run):
     reader, writer = os.pipe()
     done = run("--limit", "0.2", stdin=reader)

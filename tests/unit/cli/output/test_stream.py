@@ -3,6 +3,8 @@
 from io import StringIO
 from time import sleep
 
+import pytest
+
 from toolbus.cli.output.stream import Output, ProgressLine, busy_line
 from toolbus.testing.fakes import FakeClock
 
@@ -61,6 +63,7 @@ def test_without_a_size_messages_are_counted():
     assert stream.getvalue() == "\r7 messages  std?in"
 
 
+@pytest.mark.full
 def test_a_long_block_shows_its_text_meanwhile(monkeypatch):
     for seconds, shown in ((0, False), (1.2, True)):
         stream = Terminal()
