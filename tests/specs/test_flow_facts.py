@@ -245,7 +245,7 @@ async def test_a_secret_does_not_leave():
     await talk.run("Look.", ("c", "send_email", {"text": f"It is {KEY}", "to": "a@b.test"}, ""))
 
     outcome, reason = talk.verdicts["c"]
-    assert outcome == "denied"
+    assert outcome == "asked"
     assert "secret" in reason
     assert KEY not in reason
 
@@ -261,7 +261,7 @@ async def test_private_data_goes_to_named_addresses():
     )
 
     assert talk.verdicts["named"][0] == "unchanged"
-    assert talk.verdicts["new"][0] == "denied"
+    assert talk.verdicts["new"][0] == "asked"
 
 
 async def test_a_command_of_a_stranger_is_asked_about():
