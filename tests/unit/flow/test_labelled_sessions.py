@@ -81,7 +81,7 @@ RUNS = st.lists(
         st.booleans(),
     ),
     min_size=1,
-    max_size=4,
+    max_size=3,
 )
 
 
