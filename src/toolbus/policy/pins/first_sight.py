@@ -75,10 +75,11 @@ _ORDER = re.compile(
     r"\b(?:before|prior to|after|instead of|when(?:ever)?|every time|each time)\s+(?:you\s+)?"
     r"(?:us|call|invok|runn|execut)\w*\s+(?:this|any|the|an?other|other|all)\b[^.\n]{0,40}"
     r"\btools?\b|\b(?:always|first|must)\s+(?:call|invoke|run|read|execute|include|send)\b"
+    r"|\bmust\s+be\s+(?:called|invoked|used|run|read|copied|sent|forwarded|included)\b"
     # Secrecy: "do not tell the user".
+    r"|\bkeep\s+(?:this|it)\s+(?:hidden|secret|private)\b"
     r"|\b(?:do\s+not|don.?t|never|without)\s+(?:\w+\s+){0,2}(?:tell|mention|inform|notif|show"
-    r"|reveal|disclos|alert|ask|warn|explain|let)\w*\b[^.\n]{0,40}"
-    r"\b(?:user|human|person|anyone|them|this|it)\b"
+    r"|reveal|disclos|alert|ask|warn|let)\w*\b[^.\n]{0,40}\b(?:user|human|person|anyone|this|it)\b"
     # An override: "ignore all previous instructions".
     r"|\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,40}"
     r"\b(?:instruction|prompt|rule|direction|guideline|polic|safety|restriction|tool)\w*"
