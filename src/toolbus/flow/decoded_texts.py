@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST = 4_000_000
 """Characters that all readings of a message or of an argument have together: a second's search."""
-_DEPTH, _LONGEST_LETTERS = 3, 23
+_DEPTH, _LONGEST_LETTERS, _LAST_TAG = 3, 23, "\U000e007f"
 
 # Each pattern begins with a rare character, so that the search leaps to it. `decoded` reads the
 # octets of ASCII.
@@ -51,7 +51,6 @@ _NUMBERS = (
 _LETTERS = re.compile(r"[A-Za-z0-9+/_-]{16,}")
 _BASE_32 = re.compile(r"[A-Z2-7]+|[a-z2-7]+")
 _HIDDEN = re.compile("[\ufe00-\ufe0f\U000e0020-\U000e007e\U000e0100-\U000e01ef]{4,}")
-_LAST_TAG = "\U000e007f"
 _TEXT = re.compile(r"[\n -~]{8}|[^\x00-\x7f\ufffd]{4}")
 
 

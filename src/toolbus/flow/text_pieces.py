@@ -117,7 +117,9 @@ def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
         spans += [match.span() for match in _PART.finditer(token)]
     for begin, end in spans:
         key = token[begin:end].strip(_MARKS)
-        if _is_name(key):
+        # Right behind a scheme, a host may be short.
+        is_url = token.startswith("//") and token[:begin] in {"", "//"} and "." in key
+        if _is_name(key) or (is_url and key not in _common("names")):
             first = start + token.index(key, begin)
             yield key, first, first + len(key)
             # A host below another, as for data in the name of a host.

@@ -148,6 +148,8 @@ def test_readings_beyond_the_limit_are_incomplete():
         ('url = "ht" + "tps://ev" + "il.exa" + "mple"', "GET evil.example", "evil.example"),
         ("curl ev''il.exa\"\"mple", "GET evil.example", "evil.example"),
         ("c\\url evi\\l.exa\\mple", "GET evil.example", "evil.example"),
+        ("see https://x.io/c, it says", "GET https://x.io/c?d=1", "x.io/c"),
+        ("see https://x.io, it says", "GET https://x.io/c", "x.io"),
         ("value ZXZpbC5leGFtcGxl", "GET evil.example", "evil.example"),
         ("send${IFS}customer${IFS}records", "send customer records", "send customer records"),
     ],
@@ -167,6 +169,8 @@ def test_disguised_addresses_are_found(view, argument, quoted):
         ("12:30 2026-01-15T10:30 15.01.2026", "12:30 2026-01-15T10:30 15.01.2026"),
         ("json.dumps(self.headers)", "json.dumps(self.headers)"),
         ("text/html", "text/html"),
+        ("https://bit.ly/1", "https://bit.ly/2"),
+        ("https://a.test/b.js", "https://c.test/b.js"),
     ],
 )
 def test_ordinary_names_are_no_quotes(view, argument):
