@@ -110,20 +110,26 @@ def targets_of(part: CallPart, reading: CallReading) -> dict[str, str]:
 
 def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     """Yield the hosts and recipients of *part* but this machine; none if they are fixed."""
-    if part.reaches == "public" or " ".join(part.action[:2]) in language_words(
-        "public", "commands"
-    ):
-        yield Destination("", "anyone may read it")
+    yield from _unnamed(part)
     for word in part.hosts:
         yield from _hosts(word)
-    for word in part.recipients:
-        yield _recipient(word)
-    names_host = any("." in word.text for word in part.hosts)
-    if part.effects & _SPEAKS or (part.command is not None and part.hosts and not names_host):
+    yield from map(_recipient, part.recipients)
+    is_alias = not part.is_tool and part.hosts and not any("." in each.text for each in part.hosts)
+    if is_alias or part.effects & _SPEAKS:
         yield from _addresses(part, reading)
+
+
+def _unnamed(part: CallPart) -> Iterator[Destination]:
+    """Yield the destination of *part* if no word names it."""
+    if part.reaches == "public" or _action_of(part) in language_words("public", "commands"):
+        yield Destination("", "anyone may read it")
     is_open = part.is_tool and part.reaches != "fixed" and "network" in part.effects
     if is_open and not (part.hosts or part.recipients):
         yield Destination("", "no argument names its destination")
+
+
+def _action_of(part: CallPart) -> str:
+    return " ".join(part.action[:2])
 
 
 def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
@@ -141,20 +147,18 @@ def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
 
 def may_only_read(part: CallPart, reading: CallReading) -> bool:
     """Return whether *part* sends at most its addresses: a GET without a body."""
-    if not part.hosts or part.recipients or part.unknown:
+    are_known = all(word.known and not word.pattern for word in part.hosts)
+    if not part.hosts or not are_known or part.recipients or part.unknown:
         return False
-    if any(word.pattern or not word.known for word in part.hosts):
-        return False
-    if part.is_tool:
-        return _only_addresses(part, _argument_texts(reading.call.arguments))
-    command = part.command
-    return (
-        command is not None
-        and not command.settings
-        and part.programs <= _FETCHERS
-        and part.options <= language_words("curl", "plain_options")
-        and _has_no_input(command)
-    )
+    if part.command is not None:
+        return _only_fetches(part, part.command)
+    return part.is_tool and _only_addresses(part, _argument_texts(reading.call.arguments))
+
+
+def _only_fetches(part: CallPart, command: Command) -> bool:
+    has_input = bool(command.settings) or command.stdin is not None or command.piped
+    is_plain = part.options <= language_words("curl", "plain_options")
+    return part.programs <= _FETCHERS and is_plain and not has_input
 
 
 def _only_addresses(part: CallPart, texts: Mapping[str, str]) -> bool:
@@ -169,10 +173,6 @@ def _is_open(part: CallPart) -> bool:
     """Return whether *part* may have further words, from other commands of its line."""
     command = part.command
     return command is None or command.piped or not all(word.known for word in command.words)
-
-
-def _has_no_input(command: Command) -> bool:
-    return command.stdin is None and not command.piped
 
 
 def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:

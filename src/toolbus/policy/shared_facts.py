@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import CallFacts
     from toolbus.messages.records import ToolCall
-    from toolbus.policy.facts import CallReading
+    from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.paths.targets import Targets
 
 _SENDS_FOLDER = frozenset({"push", "publish", "deploy", "upload", "release"})
@@ -115,8 +115,9 @@ class OriginReader:
 
 def describe_effects(readings: Sequence[CallReading]) -> CallEffects:
     """Return the effects of a call; each version of the rules has its own reading of the call."""
-    hosts = [read_word(word) for each in readings for part in each.parts for word in part.hosts]
-    files = [(use, find_targets(use, each.resolver)) for each in readings for use in _files(each)]
+    parts = chain.from_iterable([reading.parts for reading in readings])
+    hosts = list(map(read_word, chain.from_iterable([part.hosts for part in parts])))
+    files = list(chain.from_iterable(map(_files, readings)))
     doubts = [*[each.doubt for each in hosts], *[targets.doubt for _, targets in files]]
     return CallEffects(
         frozenset().union(*[reading.effects for reading in readings]),
@@ -127,16 +128,20 @@ def describe_effects(readings: Sequence[CallReading]) -> CallEffects:
     )
 
 
-def _files(reading: CallReading) -> Iterator[PathUse]:
-    """Yield the files that a call uses; a command that names none may read its folder.
+def _files(reading: CallReading) -> Iterator[tuple[PathUse, Targets]]:
+    """Yield the uses of files of a call, with the files."""
+    for part in reading.parts:
+        yield from [(use, find_targets(use, reading.resolver)) for use in _uses(part)]
+
+
+def _uses(part: CallPart) -> Sequence[PathUse]:
+    """Return the uses of files of *part*; a command that names none may read its folder.
 
     On the network only few do: a push, a release.
     """
-    for part in reading.parts:
-        yield from part.paths
-        is_local = "network" not in part.effects or not _SENDS_FOLDER.isdisjoint(part.action)
-        if is_local and not part.paths and not part.is_tool:
-            yield PathUse(Word("."), "read-tree", part.folder)
+    is_local = "network" not in part.effects or not _SENDS_FOLDER.isdisjoint(part.action)
+    reads_folder = is_local and not part.paths and not part.is_tool
+    return [PathUse(Word("."), "read-tree", part.folder)] if reads_folder else part.paths
 
 
 def _names(files: Sequence[tuple[PathUse, Targets]], *, changed: bool) -> tuple[str, ...]:
