@@ -132,9 +132,10 @@ class FlowFacts:
                 names = labelled.label.names
                 yield QuotedPiece("", labelled.source, names, labelled.message_id)
         for reading in argument.texts:
-            trusted = self._exact_spans(reading, _DOUBTS)
-            public = self._exact_spans(reading, _DOUBTS | {PRIVATE})
-            for quote in find_quotes(reading, indexes):
+            quotes = find_quotes(reading, indexes)
+            trusted = self._exact_spans(reading, _DOUBTS) if quotes else []
+            public = self._exact_spans(reading, _DOUBTS | {PRIVATE}) if quotes else []
+            for quote in quotes:
                 source = self._sources[quote.number]
                 labels = source.label.names
                 if _covers(trusted, quote) or self._named.are_named_files(_whole(quote, reading)):
