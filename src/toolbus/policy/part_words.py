@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.policy.commands import CHANGES, ONLY_READS, Word
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.components.call_facts import CallFacts
-    from toolbus.policy.commands import Command
+    from toolbus.policy.commands import Command, PathUse
     from toolbus.policy.facts import CallPart, CallReading
 
 _MOST_NAMES, _MOST_ADDRESSES = 1_000, 1_000
@@ -34,12 +34,21 @@ _SPEAKS = frozenset({"message", "run-code"})
 """Effects by which a text may reach the addresses in it: a client loads the image of a message."""
 _FETCHERS = frozenset({"curl", "wget"})
 _READING_METHODS = frozenset({"GET", "HEAD"})
-_INSTALLS = frozenset({"install", "i", "add", "get", "require"})
+_INSTALLS = frozenset(
+    {"install", "i", "add", "get", "require", "run", "dlx", "x", "exec", "create", "init"}
+)
 """Commands whose other words are packages, if they run code."""
 _INSTALLATION = frozenset({"network", "run-code"})
 _LISTS = frozenset({"-r", "--requirement", "-c", "--constraint"})
 """Options before files that list packages."""
 _VERSION = re.compile(r"(?<=.)@|[=<>~!^\[]")
+
+
+class Target(NamedTuple):
+    """The *text* of a target; an address is one whole."""
+
+    text: str
+    is_address: bool = False
 
 
 class Destination(NamedTuple):
@@ -65,6 +74,14 @@ def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     return {"": "\n".join([text for each in parts for text in _part_texts(each)])}
 
 
+def sent_files(part: CallPart, reading: CallReading) -> list[PathUse]:
+    """Return the files that *part* may send: its own, and those of the line that it depends on."""
+    if "network" not in part.effects:
+        return []
+    parts = reading.parts if not part.is_tool and _is_open(part) else (part,)
+    return [use for each in parts for use in each.paths if use.kind not in CHANGES]
+
+
 def is_recipient(text: str, part: CallPart) -> bool:
     """Return whether *text* is nothing but recipients of *part*."""
     recipients = {word.text for word in part.recipients}
@@ -75,48 +92,67 @@ def is_recipient(text: str, part: CallPart) -> bool:
 def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     """Return the words of *part* that may tell a program what to do.
 
-    These are not the settings of its environment, and of an installation only its packages and
-    addresses, but none that a person named.
+    These are not the settings of its environment. A known program other than an interpreter runs
+    code of the project, or that of packages: of its words only these and addresses count, but none
+    that a person named.
     """
     if part.is_tool or part.command is None or _is_open(part):
         return words_of(part, reading)
     texts = [word.text for word in (part.command.program, *part.command.words)]
-    is_install = part.effects >= _INSTALLATION and _INSTALLS.issuperset(part.action[1:][-1:])
-    if is_install and not part.unknown and reading.origins is not None:
+    runs_words = part.unknown or "run-code" not in part.effects or _is_interpreter(part)
+    if not runs_words and reading.origins is not None:
         texts = list(_packages(part, texts, reading.origins))
     return {"": "\n".join([" ".join(texts), part.command.stdin or ""])}
 
 
+def _is_interpreter(part: CallPart) -> bool:
+    return not part.programs.isdisjoint(language_words("interpreters", "programs"))
+
+
 def _packages(part: CallPart, texts: list[str], facts: CallFacts) -> Iterator[str]:
-    """Yield the packages and addresses in *texts*, the words of an installation."""
+    """Yield the packages and addresses in *texts*, the words of a command."""
+    installs = part.effects >= _INSTALLATION and _INSTALLS.issuperset(part.action[1:][-1:])
     for option, text in pairwise(texts):
-        is_address = "/" in text or text[:1] != "-"
-        is_list = option in _LISTS and "://" not in text
+        is_package = installs and text[:1] != "-" and option not in _LISTS
         is_named = text in part.action or facts.is_named(_VERSION.split(text)[0])
-        if is_address and not is_list and not is_named:
+        if (is_package or "://" in text or text[:1] in {"/", "~"}) and not is_named:
             yield text
 
 
-def targets_of(part: CallPart, reading: CallReading) -> dict[str, str]:
-    """Return the paths, hosts and new recipients of *part*; all its words if it names none."""
-    words = [use.word for use in part.paths if use.kind in CHANGES]
-    words += [*part.hosts, *part.recipients]
-    if not words:
-        return words_of(part, reading)
+def targets_of(part: CallPart, reading: CallReading) -> list[Target]:
+    """Return the paths, hosts and new recipients of *part*; all its words if it names none.
+
+    New addresses in the text of a message, and in the body of a request, are targets as well.
+    """
     facts = reading.origins
-    named = [word for word in part.recipients if facts is not None and facts.is_named(word.text)]
-    return {"": "\n".join([word.text for word in words if word not in named])}
+    recipients = [Target(word.text) for word in part.recipients]
+    targets = [Target(use.word.text) for use in part.paths if use.kind in CHANGES]
+    # A deletion names a part of its address.
+    is_whole = not deletes(part, reading)
+    targets += [Target(word.text, is_address=is_whole) for word in part.hosts]
+    targets += [each for each in recipients if facts is None or not facts.is_named(each.text)]
+    if not targets and not recipients:
+        return [Target(text) for text in words_of(part, reading).values()]
+    if part.is_tool and "network" in part.effects and facts is not None:
+        hosts = {word.text for word in part.hosts}
+        links = [each for each in _addresses(part, reading) if each not in hosts]
+        targets += [Target(each, is_address=True) for each in links if not facts.is_named(each)]
+    return targets
 
 
 def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     """Yield the hosts and recipients of *part* but this machine; none if they are fixed."""
     yield from _unnamed(part)
+    # A name without a dot is one of the person's settings, unless it is a remote of git.
+    has_names = part.is_tool or part.action[:1] == ("git",)
     for word in part.hosts:
-        yield from _hosts(word)
+        if has_names or not word.known or "." in word.text or ":" in word.text:
+            yield from _hosts(word)
     yield from map(_recipient, part.recipients)
     is_alias = not part.is_tool and part.hosts and not any("." in each.text for each in part.hosts)
     if is_alias or part.effects & _SPEAKS:
-        yield from _addresses(part, reading)
+        for address in _addresses(part, reading):
+            yield from _hosts(Word(address))
 
 
 def _unnamed(part: CallPart) -> Iterator[Destination]:
@@ -132,17 +168,20 @@ def _action_of(part: CallPart) -> str:
     return " ".join(part.action[:2])
 
 
-def _addresses(part: CallPart, reading: CallReading) -> Iterator[Destination]:
-    """Yield the hosts of the addresses in the words of a tool's call, or of a whole line."""
+def _addresses(part: CallPart, reading: CallReading) -> Iterator[str]:
+    """Yield the addresses in the words of a tool's call, or of a whole line.
+
+    After the first thousand an unreadable one stands for the rest.
+    """
     parts = [part] if part.is_tool else reading.parts
     texts = {text: None for each in parts for text in words_of(each, reading).values()}
     text = "\n".join(texts)
-    addresses = _ADDRESS.finditer(text)
-    for match in islice(addresses, _MOST_ADDRESSES):
+    for number, match in enumerate(_ADDRESS.finditer(text)):
+        if number == _MOST_ADDRESSES:
+            yield "x://\\"
+            return
         scheme = _SCHEME.search(text[max(match.start() - 21, 0) : match.start()])
-        yield from _hosts(Word(f"{scheme[0] if scheme else 'x'}{match[0]}"))
-    if next(addresses, None):
-        yield Destination("", f"it names more than {_MOST_ADDRESSES:,} addresses", is_certain=False)
+        yield f"{scheme[0] if scheme else 'x'}{match[0]}"
 
 
 def may_only_read(part: CallPart, reading: CallReading) -> bool:
@@ -153,6 +192,15 @@ def may_only_read(part: CallPart, reading: CallReading) -> bool:
     if part.command is not None:
         return _only_fetches(part, part.command)
     return part.is_tool and _only_addresses(part, _argument_texts(reading.call.arguments))
+
+
+def deletes(part: CallPart, reading: CallReading) -> bool:
+    """Return whether *part* is a request with the method DELETE."""
+    if part.is_tool:
+        method = reading.call.arguments.get("method")
+        return bool(part.hosts) and isinstance(method, str) and method.upper() == "DELETE"
+    words = [] if part.command is None else [word.text for word in part.command.words]
+    return part.programs <= _FETCHERS and any(word.endswith("DELETE") for word in words)
 
 
 def _only_fetches(part: CallPart, command: Command) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SENDS_FOLDER = frozenset({"push", "publish", "deploy", "upload", "release"})
 """Commands that send files of their folder."""
+_READS_FOLDER = frozenset({"git", "ls", "find", "tree", "rg", "make"})
 logger = logging.getLogger("toolbus")
 
 
@@ -135,13 +136,11 @@ def _files(reading: CallReading) -> Iterator[tuple[PathUse, Targets]]:
 
 
 def _uses(part: CallPart) -> Sequence[PathUse]:
-    """Return the uses of files of *part*; a command that names none may read its folder.
-
-    On the network only few do: a push, a release.
-    """
-    is_local = "network" not in part.effects or not _SENDS_FOLDER.isdisjoint(part.action)
-    reads_folder = is_local and not part.paths and not part.is_tool
-    return [PathUse(Word("."), "read-tree", part.folder)] if reads_folder else part.paths
+    """Return the uses of files of *part*; of git and of a release without files, their folder."""
+    reads = _SENDS_FOLDER if "network" in part.effects else _READS_FOLDER
+    reads_folder = part.command is not None and not reads.isdisjoint(part.action)
+    is_whole = (reads_folder or part.folder != ".") and not part.paths and not part.is_tool
+    return [PathUse(Word("."), "read-tree", part.folder)] if is_whole else part.paths
 
 
 def _names(files: Sequence[tuple[PathUse, Targets]], *, changed: bool) -> tuple[str, ...]:

@@ -11,7 +11,7 @@
 
 A component such as `flow` knows these facts. Without one they are unknown, so a deny or ask rule
 asks. A plain read of an address that stands word for word in a text in view is no sink. To write a
-file of `run_files.toml` is to execute. The destination of a command without an address is fixed by
+file of `file_kinds.toml` is to execute. The destination of a command without an address is fixed by
 settings; that of a tool is unknown, and so new, unless its table has `urls = []` or
 `recipients = []`.
 
@@ -20,6 +20,7 @@ The reasons hold no word of the call but the end of a host's name, which carries
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache, partial
 from pathlib import Path
@@ -28,14 +29,17 @@ from typing import TYPE_CHECKING, Any
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import CHANGES
 from toolbus.policy.part_words import (
+    deletes,
     destinations,
     instructions_of,
     is_recipient,
     may_only_read,
+    sent_files,
     targets_of,
     words_of,
 )
 from toolbus.policy.paths.file_access import touches
+from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.policy.programs.program_files import language_words
@@ -44,10 +48,11 @@ from toolbus.policy.rules.tables import texts
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from toolbus.components.call_facts import CallFacts
     from toolbus.policy.facts import CallPart, CallReading
+    from toolbus.policy.part_words import Target
     from toolbus.policy.paths.path_patterns import PathPattern
 
 UNKNOWN_ORIGINS = 'the origin of its words is unknown; add the component `use = "flow"`'
@@ -62,6 +67,7 @@ _VALUES = {
     "phone": "a phone number",
     "national-id": "an identity number",
 }
+_SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://")
 _RANKS = {"no": 0, "maybe": 1, "yes": 2}
 _NO, _YES = MatchResult("no"), MatchResult("yes")
 _UNKNOWN = MatchResult("maybe", UNKNOWN_ORIGINS)
@@ -80,9 +86,9 @@ def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition
         case "carries":
             return on_carried(texts(value))
         case "target_from":
-            return on_origin(key, targets_of, {"": value})
+            return on_target_origin(value)
         case "from":
-            return on_origin(key, instructions_of, {"": value} if isinstance(value, str) else value)
+            return on_origin({"": value} if isinstance(value, str) else value)
     if not value:
         raise MisfitError("expected true; leave it out for all hosts")
     return on_new_host()
@@ -100,7 +106,7 @@ def _sink(names: frozenset[str], part: CallPart) -> MatchResult | None:
     effects = part.effects | part.claimed
     if any(effect in effects for name, effect in _SINKS.items() if name in names):
         return _YES
-    depends = ("network" in names and effects & {"network", "run-code"}) or (
+    depends = (names & {"network", "destroy"} and effects & {"network", "run-code"}) or (
         "execute" in names and effects & CHANGES
     )
     return None if depends else _possible_sink(names, part)
@@ -111,11 +117,12 @@ def _serves(names: frozenset[str], part: CallPart, reading: CallReading) -> Matc
     answers = [_possible_sink(names, part)]
     if "network" in names:
         answers.append(_sends(part, reading))
+    if "destroy" in names and deletes(part, reading):
+        answers.append(MatchResult("yes", "it deletes by a request"))
     if "execute" in names:
         uses = [use for use in part.paths if use.kind in CHANGES]
-        # In an unknown folder the names alone must do: most are harmless.
-        resolver = reading.resolver if reading.folder else PathResolver(CallPlace("/"))
-        files = [touches(use, _run_files(), resolver).answer for use in uses]
+        resolver = _resolver(reading)
+        files = [touches(use, _files("run_later"), resolver).answer for use in uses]
         answers += [MatchResult(answer, "it writes a file that is run later") for answer in files]
         if " ".join(part.action[:2]) in language_words("settings", "commands"):
             answers.append(MatchResult("yes", "it changes settings of programs"))
@@ -132,11 +139,16 @@ def _possible_sink(names: frozenset[str], part: CallPart) -> MatchResult:
     return MatchResult("maybe", "its effects are unknown") if leaves else _NO
 
 
+def _resolver(reading: CallReading) -> PathResolver:
+    # In an unknown folder the names alone must do: most are harmless.
+    return reading.resolver if reading.folder else PathResolver(CallPlace("/"))
+
+
 @cache
-def _run_files() -> tuple[PathPattern, ...]:
-    """Return the patterns of files that programs run later, or that give access."""
-    text = Path(__file__).with_name("run_files.toml").read_text("utf-8")
-    return path_patterns(tomllib.loads(text)["patterns"], project=None)
+def _files(kind: str) -> tuple[PathPattern, ...]:
+    """Return the patterns of the files of *kind* in `file_kinds.toml`."""
+    text = Path(__file__).with_name("file_kinds.toml").read_text("utf-8")
+    return path_patterns(tomllib.loads(text)[kind], project=None)
 
 
 def _sends(part: CallPart, reading: CallReading) -> MatchResult:
@@ -155,8 +167,12 @@ def _sends(part: CallPart, reading: CallReading) -> MatchResult:
 
 
 def _stands_in_view(address: str, facts: CallFacts) -> bool:
-    whole = address.rstrip("/")
-    return any(quote.text.rstrip("/") == whole for quote in facts.quoted(address))
+    whole = _without_scheme(address)
+    return any(_without_scheme(quote.text) == whole for quote in facts.quoted(address))
+
+
+def _without_scheme(address: str) -> str:
+    return _SCHEME.sub("", address).rstrip("/")
 
 
 def on_new_host() -> PartCondition:
@@ -196,21 +212,16 @@ def on_view(names: tuple[str, ...]) -> PartCondition:
     return PartCondition("in_view", names, _look_later, every=False, look=look)
 
 
-def on_origin(
-    key: str,
-    texts_of: Callable[[CallPart, CallReading], Mapping[str, str]],
-    labels: Mapping[str, str],
-) -> PartCondition:
+def on_origin(labels: Mapping[str, str]) -> PartCondition:
     """Return the condition that an argument has words from a text with its label in *labels*.
 
-    *labels* are by globs of arguments; "" stands for all arguments and for commands. *texts_of*
-    returns the words that count.
+    *labels* are by globs of arguments; "" stands for all arguments and for commands.
     """
 
     def look(part: CallPart, reading: CallReading) -> MatchResult:
         if reading.origins is None:
             return _UNKNOWN
-        for path, text in texts_of(part, reading).items():
+        for path, text in instructions_of(part, reading).items():
             wanted = {label for glob, label in labels.items() if not glob or matches(glob, path)}
             for quote in reading.origins.quoted(text) if wanted else ():
                 if wanted & quote.labels:
@@ -219,7 +230,37 @@ def on_origin(
         return MatchResult("no", "it has no words from such a text")
 
     written = tuple([" = ".join(filter(None, each)) for each in labels.items()])
-    return PartCondition(key, written, _look_later, every=False, look=look)
+    return PartCondition("from", written, _look_later, every=False, look=look)
+
+
+def on_target_origin(label: str) -> PartCondition:
+    """Return the condition that a target of a part has words from a text with *label*."""
+
+    def look(part: CallPart, reading: CallReading) -> MatchResult:
+        facts = reading.origins
+        if facts is None:
+            return _UNKNOWN
+        for target in targets_of(part, reading):
+            for quote in facts.quoted(target.text):
+                if label in quote.labels and _names_target(quote.text, target, facts):
+                    return MatchResult("yes", f"{quote.source} names its target")
+        return MatchResult("no", "no such text names its target")
+
+    return PartCondition("target_from", (label,), _look_later, every=False, look=look)
+
+
+def _names_target(text: str, target: Target, facts: CallFacts) -> bool:
+    """Return whether the quote *text* names *target*: an address as a whole, or its new host."""
+    if not target.is_address or _without_scheme(text) == _without_scheme(target.text):
+        return True
+    hosts = read_host(target.text).hosts
+    return not facts.is_named(target.text) and any(host in text.lower() for host in hosts)
+
+
+def _sends_secret_file(part: CallPart, reading: CallReading) -> bool:
+    resolver, patterns = _resolver(reading), _files("secrets")
+    uses = [use for use in sent_files(part, reading) if use.kind == "read"]
+    return any(touches(use, patterns, resolver).answer == "yes" for use in uses)
 
 
 def _show_argument(path: str, facts: CallFacts) -> str:
@@ -238,6 +279,8 @@ def on_carried(kinds: tuple[str, ...]) -> PartCondition:
     def look(part: CallPart, reading: CallReading) -> MatchResult:
         if reading.origins is None:
             return _UNKNOWN
+        if "secret" in kinds and _sends_secret_file(part, reading):
+            return MatchResult("yes", "it sends a file of secrets")
         for path, text in words_of(part, reading).items():
             carried = reading.origins.carried(text)
             # An account that is paid, or an address that is written to, is no value.
