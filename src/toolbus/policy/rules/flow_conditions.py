@@ -36,6 +36,7 @@ from toolbus.policy.part_words import (
     may_only_read,
     sent_files,
     targets_of,
+    with_whole,
     words_of,
 )
 from toolbus.policy.paths.file_access import touches
@@ -221,7 +222,7 @@ def on_origin(labels: Mapping[str, str]) -> PartCondition:
     def look(part: CallPart, reading: CallReading) -> MatchResult:
         if reading.origins is None:
             return _UNKNOWN
-        for path, text in instructions_of(part, reading).items():
+        for path, text in with_whole(instructions_of(part, reading), part):
             wanted = {label for glob, label in labels.items() if not glob or matches(glob, path)}
             for quote in reading.origins.quoted(text) if wanted else ():
                 if wanted & quote.labels:
@@ -281,7 +282,7 @@ def on_carried(kinds: tuple[str, ...]) -> PartCondition:
             return _UNKNOWN
         if "secret" in kinds and _sends_secret_file(part, reading):
             return MatchResult("yes", "it sends a file of secrets")
-        for path, text in words_of(part, reading).items():
+        for path, text in with_whole(words_of(part, reading), part):
             carried = reading.origins.carried(text)
             # An account that is paid, or an address that is written to, is no value.
             addresses = {"email"} if "@" in text else {"iban", "phone"}
