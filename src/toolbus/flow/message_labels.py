@@ -159,23 +159,23 @@ def texts_of(message: Message) -> tuple[str, ...]:
     """Return the texts of *message*, first the one that its model reads."""
     match message:
         case AssistantMessage():
-            texts = [text for call in message.tool_calls for text in _strings(call.arguments)]
+            texts = [text for call in message.tool_calls for text in strings_of(call.arguments)]
             return (message.text, message.reasoning_text, *texts)
         case ToolMessage(tool_response=response) if response and response.structured is not None:
             # In the text of JSON they have escapes.
-            return (message.text, *_strings(response.structured))
+            return (message.text, *strings_of(response.structured))
     return (message.text,)
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_of(value: Any) -> Iterator[str]:
     """Yield the strings of the frozen JSON *value*, with the names of members."""
     match value:
         case str():
             yield value
         case tuple():
             for item in value:
-                yield from _strings(item)
+                yield from strings_of(item)
         case dict():
             for name, item in value.items():
                 yield name
-                yield from _strings(item)
+                yield from strings_of(item)

@@ -1,8 +1,8 @@
 """Addresses that a person named in a session: hosts, recipients, channels, repositories, accounts.
 
-A host in a person's message names itself and the hosts below it. A URL does not name the mailboxes
-of its host, nor a mailbox the others of its domain; a domain alone does. An address that programs
-may read in two ways is never named.
+A host in a person's message names itself and the hosts below it. A URL names its host for reading,
+and not its mailboxes; values go to the URL itself only. Nor does a mailbox name the others of its
+domain; a domain alone does. An address that programs may read in two ways is never named.
 
 **Limits.** A name such as "Bob" names no address: a stranger's mail can call itself Bob. A domain
 that many people share, such as `github.io`, names all of them if a person writes it alone. A text
@@ -50,6 +50,7 @@ class NamedAddresses:
     def __init__(self, texts: Iterable[str] = (), trusted_hosts: Iterable[str] = ()) -> None:
         self._trusted = tuple([glob.lower() for glob in trusted_hosts])
         self._hosts, self._domains, self._words = set[str](), set[str](), set[str]()
+        self._urls = set[str]()
         self._texts: list[str] = []
         self.read(tuple(texts))
 
@@ -57,7 +58,9 @@ class NamedAddresses:
         """Add the addresses in *texts*, all that persons wrote, but for those read before."""
         for text in texts[len(self._texts) :]:
             self._texts.append(text.upper())
-            self._hosts.update([host_of(url.rstrip(".,;:!?)]}")) for url in URL.findall(text)])
+            urls = [url.rstrip(".,;:!?)]}/").lower() for url in URL.findall(text)]
+            self._urls.update(urls)
+            self._hosts.update(map(host_of, urls))
             for word in _WORD.findall(URL.sub(" ", text)):
                 self._add_word(word.rstrip(".:!?").lower())
 
@@ -77,6 +80,19 @@ class NamedAddresses:
         if not _PLAIN.fullmatch(address):
             return self._covers(host_of(address), self._hosts)
         return address in self._words or self._is_trusted(address)
+
+    def may_have_values(self, address: str, texts: Iterable[str]) -> bool:
+        """Return whether a call of these *texts* may send values to *address*, a named one.
+
+        A host that a person named by a URL gets values only if the call has that very URL.
+        """
+        host = "" if _EMAIL.fullmatch(address.lower()) else host_of(address.lower())
+        if not host or not (host in self._hosts or _is_below(host, self._hosts)):
+            return True
+        urls = [url.lower() for text in texts for url in URL.findall(text)]
+        to_host = [url.rstrip("/") for url in urls if host_of(url) == host]
+        is_written = bool(to_host) and self._urls.issuperset(to_host)
+        return is_written or self._covers(host, self._domains)
 
     def are_named_files(self, text: str) -> bool:
         """Return whether *text* has only absolute paths of files below folders that were named."""
@@ -100,17 +116,20 @@ class NamedAddresses:
 
     def _covers(self, host: str, named: Collection[str]) -> bool:
         """Return whether *host* is trusted or *named*, or is below a *named* domain."""
-        if not host or host in named or self._is_trusted(host):
-            return bool(host)
-        labels = host.split(".")
-        is_number = ":" in host or _NUMBER.fullmatch(labels[-1])
-        above = [".".join(labels[start:]) for start in range(1, len(labels) - 1)]
-        return not is_number and any(
-            domain in named and not _SUFFIX.fullmatch(domain) for domain in above
-        )
+        return bool(host) and (host in named or self._is_trusted(host) or _is_below(host, named))
 
     def _is_trusted(self, name: str) -> bool:
         return any(fnmatchcase(name, glob) for glob in self._trusted)
+
+
+def _is_below(host: str, named: Collection[str]) -> bool:
+    """Return whether *host* is below a *named* domain; a suffix names no host below it."""
+    labels = host.split(".")
+    is_number = ":" in host or _NUMBER.fullmatch(labels[-1])
+    above = [".".join(labels[start:]) for start in range(1, len(labels) - 1)]
+    return not is_number and any(
+        domain in named and not _SUFFIX.fullmatch(domain) for domain in above
+    )
 
 
 @lru_cache(maxsize=1024)
