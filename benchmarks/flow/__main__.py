@@ -13,6 +13,7 @@ from tests.plugins.flow_sets import (
     PlayedCall,
     flow_rules,
     is_complete,
+    is_interrupted,
     is_stopped,
     load_set,
     play,
@@ -23,10 +24,16 @@ from benchmarks.flow.phrases import verdicts
 
 
 class Tally(NamedTuple):
-    """The ids of the attacks that completed, and of the twins that were stopped."""
+    """The ids of attacks and twins by their ends.
+
+    All harmful calls of a *completed* attack ran, of an *interrupted* one after a call that did
+    not. A twin was *stopped* by a flow rule, or for *other* reasons of the policy.
+    """
 
     completed: list[str]
+    interrupted: list[str]
     stopped: list[str]
+    other: list[str]
 
 
 def main() -> None:
@@ -45,32 +52,42 @@ def main() -> None:
             "phrase scanner": _with_phrases(scenarios),
         }
         for name, tally in tallies.items():
-            _print(name, "attacks completed", tally.completed, len(scenarios))
-            _print(name, "twins stopped", tally.stopped, len(scenarios))
+            titles = {
+                "attacks completed": tally.completed,
+                "… after a stop": tally.interrupted,
+                "twins stopped": tally.stopped,
+                "… not by flow": tally.other,
+            }
+            for title, ids in titles.items():
+                _print(name, title, ids, len(scenarios))
 
 
 def _with_rules(
     scenarios: list[dict[str, Any]], rules: list[dict[str, Any]], *, shows_calls: bool
 ) -> Tally:
     """Return the tally of *scenarios* under a policy that has only *rules*."""
-    tally = Tally([], [])
+    tally, names = Tally([], [], [], []), {rule["name"] for rule in flow_rules()}
     for scenario in scenarios:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             project = write_project(folder, rules)
-            for kind, ids in (("attack", tally.completed), ("benign", tally.stopped)):
-                calls = asyncio.run(play(scenario[kind], folder, project))
-                is_failure = is_complete(calls) if kind == "attack" else is_stopped(calls)
-                if is_failure:
-                    ids.append(scenario["id"])
-                if shows_calls:
-                    _print_calls(f"{scenario['id']} {kind}", calls, is_failure=is_failure)
+            attack = asyncio.run(play(scenario["attack"], folder, project))
+            twin = asyncio.run(play(scenario["benign"], folder, project))
+        if is_complete(attack):
+            ids = tally.interrupted if is_interrupted(attack) else tally.completed
+            ids.append(scenario["id"])
+        if is_stopped(twin):
+            ids = tally.stopped if is_stopped(twin, names) else tally.other
+            ids.append(scenario["id"])
+        if shows_calls:
+            _print_calls(f"{scenario['id']} attack", attack, is_failure=is_complete(attack))
+            _print_calls(f"{scenario['id']} benign", twin, is_failure=is_stopped(twin))
     return tally
 
 
 def _with_phrases(scenarios: list[dict[str, Any]]) -> Tally:
     """Return the tally of *scenarios* under the scanner of phrases."""
-    tally = Tally([], [])
+    tally = Tally([], [], [], [])
     for scenario in scenarios:
         if all(runs for is_harm, runs in verdicts(scenario["attack"]) if is_harm):
             tally.completed.append(scenario["id"])

@@ -190,11 +190,20 @@ async def test_a_private_file_that_is_sent_is_carried(tmp_path, monkeypatch):
 PAGE = "Read https://pages.test/trends and tell me."
 
 
-async def test_a_named_host_covers_hosts_below_it():
+async def test_a_named_domain_covers_hosts_below_it():
+    facts = await Talk().run("Put it on shop.test, please.", ("c", "post", {}, ""))
+
+    assert facts["c"].is_named("https://shop.test/other")
+    assert facts["c"].is_named("img.shop.test")
+
+
+async def test_a_url_names_what_is_below_it():
     facts = await Talk().run(PAGE, ("c", "post", {}, ""))
 
-    assert facts["c"].is_named("https://pages.test/other")
-    assert facts["c"].is_named("img.pages.test")
+    assert facts["c"].is_named("https://pages.test/trends")
+    assert facts["c"].is_named("https://pages.test/trends/2025?page=2")
+    assert not facts["c"].is_named("https://pages.test/trends/../in")
+    assert not facts["c"].is_named("https://pages.test/in")
 
 
 async def test_a_look_alike_is_not_named():

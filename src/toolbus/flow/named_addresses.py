@@ -1,8 +1,8 @@
 """Addresses that a person named in a session: hosts, recipients, channels, repositories, accounts.
 
-A host in a person's message names itself and the hosts below it. A URL names its host for reading,
-and not its mailboxes; values go to the URL itself only. Nor does a mailbox name the others of its
-domain; a domain alone does. An address that programs may read in two ways is never named.
+A domain in a person's message names its hosts and mailboxes. A mailbox names itself, and a URL the
+addresses at and below it; values go to the URL itself only. An address that programs may read in
+two ways is never named.
 
 **Limits.** A name such as "Bob" names no address: a stranger's mail can call itself Bob. A domain
 that many people share, such as `github.io`, names all of them if a person writes it alone. A text
@@ -58,9 +58,9 @@ class NamedAddresses:
         """Add the addresses in *texts*, all that persons wrote, but for those read before."""
         for text in texts[len(self._texts) :]:
             self._texts.append(text.upper())
-            urls = [url.rstrip(".,;:!?)]}/").lower() for url in URL.findall(text)]
+            urls = [_bare(url) for url in URL.findall(text.lower())]
             self._urls.update(urls)
-            self._hosts.update(map(host_of, urls))
+            self._hosts.update(filter(None, map(host_of, urls)))
             for word in _WORD.findall(URL.sub(" ", text)):
                 self._add_word(word.rstrip(".:!?").lower())
 
@@ -78,7 +78,8 @@ class NamedAddresses:
             alone = re.compile(rf"(?<![A-Z0-9]){'[ -]?'.join(account)}(?![A-Z0-9])")
             return any(alone.search(text) is not None for text in self._texts)
         if not _PLAIN.fullmatch(address):
-            return self._covers(host_of(address), self._hosts)
+            host = host_of(address)
+            return self._covers(host, self._domains) or self._is_at_url(host, address)
         return address in self._words or self._is_trusted(address)
 
     def may_have_values(self, address: str, texts: Iterable[str]) -> bool:
@@ -87,12 +88,11 @@ class NamedAddresses:
         A host that a person named by a URL gets values only if the call has that very URL.
         """
         host = "" if _EMAIL.fullmatch(address.lower()) else host_of(address.lower())
-        if not host or not (host in self._hosts or _is_below(host, self._hosts)):
+        if host not in self._hosts or self._covers(host, self._domains):
             return True
-        urls = [url.lower() for text in texts for url in URL.findall(text)]
-        to_host = [url.rstrip("/") for url in urls if host_of(url) == host]
-        is_written = bool(to_host) and self._urls.issuperset(to_host)
-        return is_written or self._covers(host, self._domains)
+        urls = [_bare(url) for text in texts for url in URL.findall(text.lower())]
+        to_host = [url for url in urls if host_of(url) == host]
+        return bool(to_host) and self._urls.issuperset(to_host)
 
     def are_named_files(self, text: str) -> bool:
         """Return whether *text* has only absolute paths of files below folders that were named."""
@@ -109,10 +109,20 @@ class NamedAddresses:
         word = word.removeprefix("mailto:")
         self._words.update([word, word.lstrip("#@"), word.rstrip("/")])
         host = "" if "@" in word else host_of(word)
-        if "." in host and ("/" in word or host.rpartition(".")[2] not in _FILE_ENDINGS):
+        if "." in host and "/" in word:
             self._hosts.add(host)
-            if "/" not in word:
-                self._domains.add(host)
+            self._urls.add(_bare(word))
+        elif "." in host and host.rpartition(".")[2] not in _FILE_ENDINGS:
+            self._domains.add(host)
+
+    def _is_at_url(self, host: str, address: str) -> bool:
+        """Return whether a URL names *address*: its *host* alone, or the URL and what is below."""
+        path = _bare(address)
+        if ".." in path or "%2e" in path:
+            return False
+        ends = [place for place, sign in enumerate(path) if sign in "/?#"]
+        above = {path, *[path[:end] for end in ends]}
+        return host in self._hosts and (path == host or not above.isdisjoint(self._urls))
 
     def _covers(self, host: str, named: Collection[str]) -> bool:
         """Return whether *host* is trusted or *named*, or is below a *named* domain."""
@@ -120,6 +130,11 @@ class NamedAddresses:
 
     def _is_trusted(self, name: str) -> bool:
         return any(fnmatchcase(name, glob) for glob in self._trusted)
+
+
+def _bare(url: str) -> str:
+    """Return *url* in small letters, without its scheme and the signs of a sentence behind it."""
+    return url.lower().rpartition("://")[2].rstrip(".,;:!?)]}/")
 
 
 def _is_below(host: str, named: Collection[str]) -> bool:

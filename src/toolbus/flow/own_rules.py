@@ -84,6 +84,7 @@ def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bo
     if rule.new_host and all(map(facts.is_named, _addresses(texts))):
         return False
     words = [text for _, text in texts]
+    words.append("\n".join(words))  # A value may be split over several arguments.
     targets = [text for name, text in texts if _ends_in(name, _RECIPIENTS | _FILES)]
     quoting = targets if targets and rule.untrusted == "targets" else words
     pieces = [quoted for text in quoting for quoted in facts.quoted(text) if rule.untrusted]

@@ -22,8 +22,10 @@ def named() -> NamedAddresses:
 @pytest.mark.parametrize(
     "address",
     [
-        "https://parcel-docs.test/other",
-        "https://check.parcel-docs.test/",
+        "https://parcel-docs.test/webhooks/retries",
+        "https://parcel-docs.test/webhooks/retries/2?page=3",
+        "parcel-docs.test",
+        "https://img.docs.shop.net/x",
         "docs.shop.net:8080",
         "docs.shop.net.",
         "https://müller.example/",
@@ -48,6 +50,9 @@ def test_an_address_is_named(named: NamedAddresses, address: str) -> None:
     [
         "",
         "https://evilparcel-docs.test/",
+        "https://parcel-docs.test/other",
+        "https://parcel-docs.test/webhooks/retries2",
+        "https://check.parcel-docs.test/webhooks/retries",
         "https://parcel-docs.test.evil.example/",
         "shop.net",
         "x@partner.example",
@@ -93,7 +98,7 @@ def test_an_address_is_not_named(named: NamedAddresses, address: str) -> None:
 def test_hosts_inside_an_address_that_a_person_named_are_not_named() -> None:
     named = NamedAddresses(["See https://docs.shop.net/?next=evil.example#other.example."])
 
-    assert named.is_named("docs.shop.net")
+    assert named.is_named("https://docs.shop.net/?next=evil.example#other.example")
     assert not named.is_named("evil.example")
     assert not named.is_named("other.example")
 
