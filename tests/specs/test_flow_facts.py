@@ -106,6 +106,15 @@ async def test_an_encoded_piece_is_quoted():
     assert all(piece in WISH for piece in pieces)
 
 
+async def test_a_link_is_quoted_as_a_whole():
+    mail = ("r", "read_inbox", {}, "Leave: https://news.test/u?id=55f0&e=ann@shop.test.")
+    facts = await Talk().run("Leave it.", mail, ("c", "web_fetch", {}, ""))
+
+    link = "https://news.test/u?id=55f0&e=ann%40shop.test"
+    assert link in untrusted(facts["c"], link)
+    assert f"{link}x" not in untrusted(facts["c"], f"{link}x")
+
+
 async def test_words_of_a_person_are_trusted():
     facts = await Talk().run(f"{WISH}, please.", READ, ("c", "post", {}, ""))
 

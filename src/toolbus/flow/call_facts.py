@@ -22,6 +22,7 @@ from toolbus.flow.named_addresses import (
     NamedAddresses,
     addresses_in,
     are_recipients,
+    decoded_url,
     recipient_of,
 )
 from toolbus.flow.quotes import find_quotes, joined_spans
@@ -133,13 +134,14 @@ class FlowFacts:
         if not self.in_view:
             return
         indexes = [labelled.index for labelled in self._sources]
-        argument = read_argument([text])
-        for labelled in self._sources:
-            is_complete = argument.is_complete and labelled.index.is_complete
-            if labelled.label.names and not is_complete:
+        argument, url = read_argument([text]), decoded_url(text.strip())
+        for source in self._sources:
+            labels = source.label.names
+            if labels and not (argument.is_complete and source.index.is_complete):
                 # The rest of either may hold any text.
-                names = labelled.label.names
-                yield QuotedPiece("", labelled.source, names, labelled.message_id)
+                yield QuotedPiece("", source.source, labels, source.message_id)
+            if labels and url and url in source.addresses:
+                yield QuotedPiece(text, source.source, labels, source.message_id)
         for reading in argument.texts:
             quotes = find_quotes(reading, indexes)
             trusted = self._exact_spans(reading, _DOUBTS) if quotes else []

@@ -17,7 +17,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from unicodedata import is_normalized
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -178,9 +178,15 @@ def _is_label(label: str) -> bool:
 
 
 def addresses_in(text: str) -> Iterator[str]:
-    """Yield the hosts and mailboxes in *text*, in small letters, and the accounts, in capitals."""
+    """Yield the URLs in *text*, decoded, its hosts and mailboxes in small letters, and accounts."""
+    yield from [url for url in map(decoded_url, URL.findall(text)) if url]
     yield from [match[0] for match in _DOTTED.finditer(text.lower())]
     yield from [match[0] for match in _ACCOUNT.finditer(text.upper())]
+
+
+def decoded_url(text: str) -> str:
+    """Return *text*, a URL, without its escapes and the signs of a sentence; "" for other texts."""
+    return unquote(text).rstrip(".,;:!?)]}/") if URL.fullmatch(text) else ""
 
 
 def recipient_of(text: str) -> str:
