@@ -32,6 +32,7 @@ _LOOPBACK = host_patterns(["loopback"])
 _USUAL_REMOTES = frozenset({"origin", "upstream"})
 _SPEAKS = frozenset({"message", "run-code"})
 """Effects by which a text may reach the addresses in it: a client loads the image of a message."""
+_TARGETED = frozenset({"message", "destroy"})
 _FETCHERS = frozenset({"curl", "wget"})
 _READING_METHODS = frozenset({"GET", "HEAD"})
 _INSTALLS = frozenset(
@@ -130,8 +131,9 @@ def _packages(part: CallPart, texts: list[str], facts: CallFacts) -> Iterator[st
 
 
 def targets_of(part: CallPart, reading: CallReading) -> list[Target]:
-    """Return the paths, hosts and new recipients of *part*; all its words if it names none.
+    """Return the paths, hosts and new recipients of *part*.
 
+    All words of a message or a destruction that names none are its target.
     New addresses in the text of a message, and in the body of a request, are targets as well.
     """
     facts = reading.origins
@@ -141,7 +143,7 @@ def targets_of(part: CallPart, reading: CallReading) -> list[Target]:
     is_whole = not deletes(part, reading)
     targets += [Target(word.text, is_address=is_whole) for word in part.hosts]
     targets += [each for each in recipients if facts is None or not facts.is_named(each.text)]
-    if not targets and not recipients:
+    if not targets and not recipients and part.effects & _TARGETED:
         return [Target(text) for text in words_of(part, reading).values()]
     if part.is_tool and "network" in part.effects and facts is not None:
         hosts = {word.text for word in part.hosts}
