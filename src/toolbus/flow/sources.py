@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DEPENDENCIES = frozenset(
     {"node_modules", ".venv", "venv", "site-packages", "dist-packages", "vendor", ".tox"}
     | {"bower_components", "__pypackages__", ".yarn", ".cargo", ".bundle", "Pods"}
+    | {"incoming", "inbox", "downloads", "uploads", "attachments", "received", "third_party"}
 )
 """Folders with files of strangers inside of a project."""
 
