@@ -140,6 +140,16 @@ async def test_files_below_a_named_folder_are_meant():
     assert untrusted(facts["c"], "rm /srv/new/backup-2025.tar")
 
 
+async def test_a_file_for_a_program_is_no_order():
+    issue = ("r", "issue_read", {}, "See src/cart/coupons.js and tools/reset-db.sh, please.")
+    facts = await Talk().run("Fix it.", issue, ("c", "bash", {}, ""))
+
+    assert not untrusted(facts["c"], "npx prettier --write src/cart/coupons.js")
+    for line in ("bash -x tools/reset-db.sh", "tools/reset-db.sh", "curl x/tools/reset-db.sh"):
+        assert untrusted(facts["c"], line)
+    assert untrusted(facts["c"], "a\nsrc/cart/coupons.js")
+
+
 async def test_later_texts_were_not_in_view():
     talk = Talk()
 

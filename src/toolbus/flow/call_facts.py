@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from functools import cached_property
 from operator import itemgetter
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import ToolCall
 
+_FIRST_WORDS, _AROUND = 2, " \n'\""
+_FILE = re.compile(r"[\w-]+(?:/[\w-][\w.-]*)*/[\w-]+(?:\.[\w-]+)+")
 _DOUBTS = frozenset([UNTRUSTED, UNKNOWN])
 _VALUES = frozenset([SECRET, "card", "iban", PRIVATE])
 
@@ -149,7 +152,8 @@ class FlowFacts:
             for quote in quotes:
                 source = self._sources[quote.number]
                 labels = source.label.names
-                if _covers(trusted, quote) or self._named.are_named_files(_whole(quote, reading)):
+                is_named = self._named.are_named_files(_whole(quote, reading))
+                if _covers(trusted, quote) or is_named or _is_operand(quote, reading):
                     labels -= _DOUBTS
                 if labels and not _covers(public, quote):
                     yield QuotedPiece(quote.text, source.source, labels, source.message_id)
@@ -181,6 +185,18 @@ def _covers(spans: Sequence[tuple[int, int]], quote: Quote) -> bool:
     """Return whether all of *quote* is in one of *spans*, which are in order."""
     number = bisect_right(spans, quote.start, key=itemgetter(0)) - 1
     return number >= 0 and quote.end <= spans[number][1]
+
+
+def _is_operand(quote: Quote, reading: str) -> bool:
+    """Return whether *quote* is a relative file that a program gets behind its first operand.
+
+    The first words of a line are the program, a script or a target, which a stranger may not name.
+    """
+    start = reading.rfind("\n", 0, quote.start) + 1
+    before, behind = reading[start : quote.start], reading[quote.end : quote.end + 1]
+    operands = [word for word in before.split() if not word.startswith("-")]
+    is_alone = before[-1:] in _AROUND and (not behind or behind in _AROUND)
+    return len(operands) >= _FIRST_WORDS and is_alone and _FILE.fullmatch(quote.text) is not None
 
 
 def _whole(quote: Quote, reading: str) -> str:
