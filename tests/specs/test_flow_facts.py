@@ -238,22 +238,6 @@ async def test_an_address_to_read_names_no_mailbox():
     assert not facts["c"].is_named("index@pages.test")
 
 
-async def test_a_page_to_read_gets_no_values():
-    talk = Talk(private_tools=["crm"])
-
-    facts = await talk.run(
-        PAGE,
-        ("r", "crm", {}, RECORD),
-        ("other", "post", {"to": "https://pages.test/in", "text": RECORD}, ""),
-        ("page", "post", {"to": "https://pages.test/trends", "text": RECORD}, ""),
-        ("empty", "post", {"to": "https://pages.test/in", "text": "Is it you?"}, ""),
-    )
-
-    assert not facts["other"].is_named("pages.test")
-    assert facts["page"].is_named("pages.test")
-    assert facts["empty"].is_named("pages.test")
-
-
 async def test_a_trusted_text_names_a_mailbox():
     facts = await Talk(trusted_tools=["crm"]).run(
         "Write to him.",

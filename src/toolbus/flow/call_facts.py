@@ -18,7 +18,6 @@ from toolbus.flow.carried_values import (
 )
 from toolbus.flow.decoded_texts import read_argument, readings_of
 from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
-from toolbus.flow.message_labels import strings_of
 from toolbus.flow.named_addresses import (
     NamedAddresses,
     addresses_in,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 _FIRST_WORDS, _AROUND = 2, " \n'\""
 _FILE = re.compile(r"[\w-]+(?:/[\w-][\w.-]*)*/[\w-]+(?:\.[\w-]+)+")
 _DOUBTS = frozenset([UNTRUSTED, UNKNOWN])
-_VALUES = frozenset([SECRET, "card", "iban", PRIVATE])
 
 
 class CallFactMaker:
@@ -66,8 +64,7 @@ class CallFactMaker:
             # A handler may have put values in place of the model's placeholders.
             always |= dict(kinds_of_placeholders(encode(ctx.original).decode()))
         call_id = ctx.value.id
-        texts = list(strings_of(ctx.value.arguments))
-        return FlowFacts(view.before(call_id), view.labels_before(call_id), named, always, texts)
+        return FlowFacts(view.before(call_id), view.labels_before(call_id), named, always)
 
     async def _sends_private_file(self, ctx: EventContext[ToolCall]) -> bool:
         """Return whether the call of *ctx* may send a private file, or a folder around one."""
@@ -83,8 +80,8 @@ class CallFactMaker:
 class FlowFacts:
     """The facts about the words of a call, made when *view* was in view, with labels *in_view*.
 
-    *named* has the addresses of the session's persons. *texts* are those of the call; all of them
-    carry the kinds that it *always* carries.
+    *named* has the addresses of the session's persons. All texts of the call carry the kinds that
+    it *always* carries.
     """
 
     def __init__(
@@ -93,9 +90,7 @@ class FlowFacts:
         in_view: Mapping[str, str],
         named: NamedAddresses,
         always: Mapping[str, str] = EMPTY,
-        texts: Sequence[str] = (),
     ) -> None:
-        self._texts = texts
         self._view, self._named, self._always, self.in_view = view, named, always, in_view
 
     @cached_property
@@ -121,17 +116,13 @@ class FlowFacts:
         document names many.
         """
         if self._named.is_named(address):
-            return self._named.may_have_values(address, self._texts) or not self._carries_values
+            return True
         recipient = recipient_of(address)
         return any(
             recipient in source.addresses
             for source in self._sources
             if recipient and source.label.names.isdisjoint(_DOUBTS)
         )
-
-    @cached_property
-    def _carries_values(self) -> bool:
-        return any(_VALUES & self.carried(text).keys() for text in self._texts)
 
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:

@@ -1,8 +1,7 @@
 """Addresses that a person named in a session: hosts, recipients, channels, repositories, accounts.
 
 A domain in a person's message names its hosts and mailboxes. A mailbox names itself, and a URL the
-addresses at and below it; values go to the URL itself only. An address that programs may read in
-two ways is never named.
+addresses at and below it. An address that programs may read in two ways is never named.
 
 **Limits.** A name such as "Bob" names no address: a stranger's mail can call itself Bob. A domain
 that many people share, such as `github.io`, names all of them if a person writes it alone. A text
@@ -81,18 +80,6 @@ class NamedAddresses:
             host = host_of(address)
             return self._covers(host, self._domains) or self._is_at_url(host, address)
         return address in self._words or self._is_trusted(address)
-
-    def may_have_values(self, address: str, texts: Iterable[str]) -> bool:
-        """Return whether a call of these *texts* may send values to *address*, a named one.
-
-        A host that a person named by a URL gets values only if the call has that very URL.
-        """
-        host = "" if _EMAIL.fullmatch(address.lower()) else host_of(address.lower())
-        if host not in self._hosts or self._covers(host, self._domains):
-            return True
-        urls = [_bare(url) for text in texts for url in URL.findall(text.lower())]
-        to_host = [url for url in urls if host_of(url) == host]
-        return bool(to_host) and self._urls.issuperset(to_host)
 
     def are_named_files(self, text: str) -> bool:
         """Return whether *text* has only absolute paths of files below folders that were named."""
