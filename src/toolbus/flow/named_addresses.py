@@ -121,7 +121,8 @@ class NamedAddresses:
 
 def _bare(url: str) -> str:
     """Return *url* in small letters, without its scheme and the signs of a sentence behind it."""
-    return url.lower().rpartition("://")[2].rstrip(".,;:!?)]}/")
+    scheme, _, rest = url.lower().partition("://")
+    return (rest or scheme).rstrip(".,;:!?)]}/")
 
 
 def _is_below(host: str, named: Collection[str]) -> bool:

@@ -51,6 +51,7 @@ def test_an_address_is_named(named: NamedAddresses, address: str) -> None:
         "",
         "https://evilparcel-docs.test/",
         "https://parcel-docs.test/other",
+        "https://parcel-docs.test/in?u=https://parcel-docs.test/webhooks/retries",
         "https://parcel-docs.test/webhooks/retries2",
         "https://check.parcel-docs.test/webhooks/retries",
         "https://parcel-docs.test.evil.example/",
