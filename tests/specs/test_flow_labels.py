@@ -529,6 +529,32 @@ async def test_a_result_has_the_sub_agent_s_labels():
     assert outer[2:] == ["trusted · agent helper", "trusted · model"]
 
 
+async def test_files_between_agents_keep_their_labels(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "notes.md"
+
+    @tool
+    async def write() -> str:
+        """Write the page."""
+        file.write_text(PAGE)
+        return "written"
+
+    @tool
+    async def read() -> str:
+        """Read the file."""
+        return file.read_text()
+
+    writer = Agent(ScriptedModel([calls("page"), calls("write"), "done"]), tools=[page, write])
+    noted = await labels(
+        calls("writer", prompt="go on"),
+        calls("read"),
+        tools=[writer.as_tool("writer"), read],
+        components=[Effects(read=READ._replace(reads=("notes.md",)))],
+    )
+
+    assert noted[-2] == "untrusted · tool read"
+
+
 async def test_a_nested_call_is_in_view():
     @tool
     async def outer(context: ToolContext) -> str:

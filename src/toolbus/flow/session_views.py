@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,10 +78,12 @@ class LabelledText(Struct, kw_only=True, eq=False):
 class RootFacts:
     """The facts that a session shares with the sessions of its sub-agents.
 
-    These are the texts of the person, and the absolute paths of downloaded files.
+    These are the texts of the person, the absolute paths of downloaded files, and the views: a file
+    that one agent writes, another one reads.
     """
 
     def __init__(self) -> None:
+        self.views: WeakSet[SessionView] = WeakSet()
         self.person_texts: list[str] = []
         self.downloads: frozenset[str] = frozenset()
 
@@ -99,6 +102,7 @@ class SessionView:
     def __init__(self, root: RootFacts | None = None, task: Label | None = None) -> None:
         self.texts: list[LabelledText] = []
         self.root, self.task = root or RootFacts(), task
+        self.root.views.add(self)
         self.below: dict[str, Label] = {}
         self.unanswered: dict[str, bool] = {}
         self.label = _MODEL
@@ -116,10 +120,10 @@ class SessionView:
         return [text for text in self.texts if text.is_source]
 
     def doubts(self, label: Label) -> list[LabelledText]:
-        """Return the sources that would add a doubt, or a kind of value, to *label*."""
-        if label.joined([self.label]) is label:
-            return []
-        return [text for text in self.sources if label.joined([text.label]) is not label]
+        """Return the sources, in all views of the root, that add a doubt or a kind to *label*."""
+        views = [view for view in [*self.root.views] if label.joined([view.label]) is not label]
+        texts = [text for view in views for text in view.sources]
+        return [text for text in texts if label.joined([text.label]) is not label]
 
     def find(self, message_id: str) -> LabelledText | None:
         """Return the text of the message of this id, or None."""
