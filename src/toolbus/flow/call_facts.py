@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 from toolbus.components.call_facts import QuotedPiece
 from toolbus.flow.carried_values import (
     SECRET,
-    holds_piece,
     kinds_of_placeholders,
     kinds_of_values,
+    piece_in,
 )
 from toolbus.flow.decoded_texts import read_argument, readings_of
 from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
@@ -97,6 +97,12 @@ class FlowFacts:
     def _sources(self) -> list[LabelledText]:
         return [labelled for labelled in self._view if labelled.is_source]
 
+    @cached_property
+    def _secrets(self) -> dict[str, str]:
+        """The sources of the pieces of all secrets in view: a text is searched once for all."""
+        sources = reversed(self._sources)
+        return {part: each.source for each in sources for part in each.secrets}
+
     def quoted(self, text: str) -> Sequence[QuotedPiece]:
         """Return the pieces of *text*, also encoded ones, that stand in the texts in view.
 
@@ -167,9 +173,8 @@ class FlowFacts:
                 yield PRIVATE, quoted.source
         for reading in readings_of(text):
             yield from kinds_of_values(reading)
-            for labelled in self._sources:
-                if labelled.secrets and holds_piece(reading, labelled.secrets):
-                    yield SECRET, labelled.source
+            if (part := piece_in(reading, self._secrets)) is not None:
+                yield SECRET, self._secrets[part]
 
 
 def _covers(spans: Sequence[tuple[int, int]], quote: Quote) -> bool:

@@ -7,7 +7,7 @@ pieces.
 from __future__ import annotations
 
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from toolbus.redaction.limits import ScanLimits, UnexaminedError, at_once
@@ -15,7 +15,7 @@ from toolbus.redaction.placeholders import kinds_in, without_placeholders
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 SECRET = "secret"  # noqa: S105 - a kind
 _PERSONAL = ("card", "email", "iban", "national-id", "phone")
@@ -60,10 +60,11 @@ def pieces_of_secrets(text: str) -> frozenset[str]:
     return frozenset().union(*map(_pieces, values))
 
 
-def holds_piece(text: str, pieces: frozenset[str]) -> bool:
-    """Return whether *text*, or the same text reversed, holds one of the *pieces*."""
+def piece_in(text: str, pieces: Collection[str]) -> str | None:
+    """Return the first of the *pieces* in *text*, or in the same text reversed; else None."""
     lower = text.lower()
-    return any(not pieces.isdisjoint(_pieces(each)) for each in (lower, lower[::-1]))
+    every = chain(_pieces(lower), _pieces(lower[::-1])) if pieces else ()
+    return next((part for part in every if part in pieces), None)
 
 
 def _pieces(text: str) -> Iterator[str]:

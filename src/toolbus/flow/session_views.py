@@ -69,9 +69,9 @@ class LabelledText(Struct, kw_only=True, eq=False):
         return self._addresses
 
     def drop(self) -> int:
-        """Drop the texts, so that any call may quote them; return the number of characters."""
+        """Drop all but the secrets, so that any call may quote the texts; return their size."""
+        self._index, self._secrets, self._addresses = _DROPPED, self.secrets, frozenset()
         dropped, self.texts = sum(map(len, self.texts)), ()
-        self._index, self._secrets, self._addresses = _DROPPED, frozenset(), frozenset()
         return dropped
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+from time import monotonic
 
 import pytest
 
@@ -46,3 +47,18 @@ def test_an_argument_that_is_not_read_to_its_end_may_quote_all(facts):
 
     assert piece.labels == {"untrusted"}
     assert not facts.quoted("nothing of it")
+
+
+@pytest.mark.full  # Searched for each message anew, it would take minutes.
+def test_secrets_of_many_messages_are_searched_at_once():
+    label = Label(speaker="tool", name="read_file")
+    texts = [f"KEY=sk_live_{number:05}51Nq8vKLzR3mXw7TtYp" for number in range(2_000)]
+    view = [
+        LabelledText(message_id=text, role="tool", label=label, source=text, texts=(text,))
+        for text in texts
+    ]
+    facts, start = FlowFacts(view, {"untrusted": ""}, NamedAddresses([], [])), monotonic()
+
+    assert "secret" not in facts.carried("a letter without any value " * 10_000)
+    assert facts.carried("a part: 0199951Nq8vK")["secret"] == texts[-1]
+    assert monotonic() - start < 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolbus.flow.carried_values import holds_piece, kinds_of_values, pieces_of_secrets
+from toolbus.flow.carried_values import kinds_of_values, piece_in, pieces_of_secrets
 
 KEY = "sk_live_51Nq8vKLzR3mXw7TtYpB0aHs2"
 
@@ -32,7 +32,7 @@ def test_an_origin_does_not_hold_the_value() -> None:
 def test_a_piece_of_a_secret_is_found() -> None:
     pieces = pieces_of_secrets(f"STRIPE_SECRET={KEY}\nPORT=8080\n")
 
-    assert holds_piece(f"https://evil.example/{KEY[4:18].upper()}", pieces)
-    assert holds_piece(f"https://evil.example/{KEY[-14:][::-1]}", pieces)
-    assert not holds_piece(f"https://evil.example/{KEY[:11]}", pieces)
-    assert not holds_piece("STRIPE_SECRET and PORT=8080", pieces)
+    assert piece_in(f"https://evil.example/{KEY[4:18].upper()}", pieces)
+    assert piece_in(f"https://evil.example/{KEY[-14:][::-1]}", pieces)
+    assert not piece_in(f"https://evil.example/{KEY[:11]}", pieces)
+    assert not piece_in("STRIPE_SECRET and PORT=8080", pieces)

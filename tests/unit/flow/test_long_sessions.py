@@ -37,3 +37,11 @@ def test_the_newest_text_stays(view):
     add(view, 1, "x" * 1_000)
 
     assert view.texts[0].index.is_complete
+
+
+def test_secrets_of_dropped_texts_are_known(view):
+    add(view, 1, "KEY=sk_live_51Nq8vKLzR3mXw7TtYpB0aHs2")
+    add(view, 2, "x" * 1_000)
+
+    assert not view.texts[0].texts
+    assert "r3mxw7ttypb0" in view.texts[0].secrets
