@@ -258,10 +258,10 @@ def test_every_message_has_its_label(run):
     text = run("replay", "log.jsonl", "--labels", "--with", "all.toml")
 
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "trusted person m-1" in lines
-    assert "trusted model m-2" in lines
-    assert "untrusted tool web_fetch m-3" in lines
-    assert "untrusted model m-4" in lines
+    assert "trusted · person m-1" in lines
+    assert "trusted · model m-2" in lines
+    assert "untrusted · tool web_fetch m-3" in lines
+    assert "untrusted · model m-4" in lines
 
 
 @pytest.mark.usefixtures("recorded")
@@ -310,11 +310,11 @@ def test_sessions_of_coding_agents_get_labels(run, here):
         "message",
         "call",
     ]
-    assert [row["is_trusted"] for row in rows if row["kind"] == "message"] == [
-        True,
-        True,
-        False,
-        False,
+    assert [row["label"] for row in rows if row["kind"] == "message"] == [
+        "trusted · person",
+        "trusted · model",
+        "untrusted · tool WebFetch",
+        "untrusted · model",
     ]
     assert rows[-1]["quotes"] == {"command": "the result of WebFetch"}
     assert rows[-1]["in_view"] == {"untrusted": "the result of WebFetch"}

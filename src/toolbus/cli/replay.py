@@ -130,14 +130,21 @@ def _report(
     parsed: argparse.Namespace, output: Output, progress: ProgressLine, loaded: LoadedTarget
 ) -> ReplayReport:
     limit = None if parsed.all else _MAX_FINDINGS
-    if parsed.labels:
-        # Its modules take time to import.
-        from toolbus.cli.output.label_report import label_report  # noqa: PLC0415
+    if not parsed.labels:
+        return JsonReport(output, progress) if parsed.json else TextReport(output, progress, limit)
+    # Its modules take time to import.
+    from toolbus.cli.output.label_report import (  # noqa: PLC0415
+        LabelJsonReport,
+        LabelTextReport,
+    )
 
-        return label_report(output, progress, loaded, limit, is_json=parsed.json)
-    if parsed.json:
-        return JsonReport(output, progress)
-    return TextReport(output, progress, limit)
+    report: LabelJsonReport | LabelTextReport = (
+        LabelJsonReport(output, progress)
+        if parsed.json
+        else LabelTextReport(output, progress, limit)
+    )
+    report.follow(loaded)
+    return report
 
 
 def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.cli.output.replay_report import JsonReport, TextReport
+from toolbus.cli.output.replay_report import JsonReport, ReplayReport, TextReport
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.flow.labels import UNSEEN, UNTRUSTED, read_label
 from toolbus.flow.session_views import NOTE
@@ -20,13 +21,8 @@ from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.cli.output.stream import Output, ProgressLine
-    from toolbus.components.call_facts import CallFactSource
     from toolbus.config.targets import LoadedTarget
     from toolbus.messages.records import ToolCall
     from toolbus.replay.findings import ReplayFinding
@@ -34,21 +30,16 @@ if TYPE_CHECKING:
 _FIRST = 1 << 40
 """A priority above all handlers that may change a call."""
 
-_NAME, _WHO = 40, 30
-"""The shown characters of a name, and the width of the column of speakers."""
+_SHOWN = 40
+"""The shown characters of a name, a source or an id."""
 
 
 class LabelledMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="message"):
-    """A message and the parts of its label; *speaker* is "unknown" without a label."""
+    """A message with its *label* as one line."""
 
     session: str
     id: str
-    speaker: str
-    name: str
-    server: str
-    is_trusted: bool
-    is_known: bool
-    holds: tuple[str, ...]
+    label: str
 
 
 class LabelledCall(Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
@@ -71,140 +62,104 @@ class LabelledCall(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cal
 LabelRow: TypeAlias = LabelledMessage | LabelledCall
 
 
-class LabelCollector:
-    """The rows of a replay through handlers on *bus*, with the facts of *source*, for *write*."""
+class LabelReport(ReplayReport):
+    """A row for each message and call of a replay, by handlers on its bus."""
 
-    def __init__(self, source: CallFactSource, write: Callable[[LabelRow], object]) -> None:
-        self._source, self._write = source, write
-        self._call: LabelledCall | None = None
+    _call: LabelledCall | None = None
 
-    def listen(self, bus: EventBus) -> None:
-        """Follow the dispatches on *bus*."""
-        bus.on(TOOL_CALL_BEFORE, self._collect, priority=_FIRST)
-        bus.tap(self._note, idle=False, digests=False)
+    def follow(self, loaded: LoadedTarget) -> None:
+        """Follow the replay through *loaded*.
 
-    def judge(self, finding: ReplayFinding) -> None:
+        Raises `UsageError` if *loaded* has no component that labels texts.
+        """
+        guard = find_flow_guard(loaded.bus)
+        if guard is None:
+            way_out = 'add `[[component]]` with `use = "flow"`'
+            raise UsageError(
+                f"{loaded.target} has no component FlowGuard, which labels texts; {way_out}"
+            )
+        self._source = guard
+        loaded.bus.on(TOOL_CALL_BEFORE, self._collect, priority=_FIRST)
+        loaded.bus.tap(self._note, idle=False, digests=False)
+
+    @abstractmethod
+    def _write_row(self, row: LabelRow) -> None: ...
+
+    def add(self, finding: ReplayFinding) -> None:
         """Take the verdict on the latest call."""
         if self._call is not None and finding.subject == self._call.id:
             outcome, reason, by = finding.outcome, finding.reason or "", finding.by
             self._call = replace(self._call, outcome=outcome, reason=reason, by=by)
 
-    def flush(self) -> None:
+    def end_session(self, session: str, outcomes: Counter[str]) -> None:
+        """Write the latest call of *session*, and its *outcomes*."""
+        self._flush()
+        super().end_session(session, outcomes)  # type: ignore[safe-super]  # of the other base
+
+    def _flush(self) -> None:
         """Write the latest call: a verdict on it may come until the next dispatch."""
         if self._call is not None:
-            self._write(self._call)
+            self._write_row(self._call)
             self._call = None
 
     async def _collect(self, ctx: EventContext[ToolCall]) -> None:
-        self.flush()
-        facts = await self._source.facts_of(ctx)
+        self._flush()
+        call, facts = ctx.value, await self._source.facts_of(ctx)
         in_view, quotes = dict[str, str](), dict[str, str]()
         if facts is not None:
             in_view = dict(sorted(facts.in_view.items()))
-            for path, text in joined_texts(ctx.value):
+            for path, text in joined_texts(call):
                 sources = [each.source for each in facts.quoted(text) if UNTRUSTED in each.labels]
                 if sources:
                     # Inner names may have values that other components hide.
                     quotes.setdefault(re.split(r"[.\[]", path, maxsplit=1)[0], sources[0])
-        call, session = ctx.value, ctx.scope.session_id
         self._call = LabelledCall(
-            session=session, id=call.id, tool=call.name, in_view=in_view, quotes=quotes
+            session=ctx.scope.session_id,
+            id=call.id,
+            tool=call.name,
+            in_view=in_view,
+            quotes=quotes,
         )
 
     def _note(self, record: DispatchRecord) -> None:
         if record.event != MESSAGE_APPEND_BEFORE.name:
             return
-        self.flush()
+        self._flush()
         if record.outcome in {"denied", "rejected"}:
             return  # It enters no view.
-        texts = [each.reason for each in record.entries if each.name == NOTE and each.reason]
-        label = read_label(texts[-1]) if texts else UNSEEN
-        self._write(
-            LabelledMessage(
-                session=record.scope.session_id,
-                id=record.subject,
-                speaker=label.speaker,
-                name=label.name,
-                server=label.server,
-                is_trusted=label.is_trusted,
-                is_known=label.is_known,
-                holds=tuple(sorted(label.holds)),
-            )
-        )
+        labels = [each.reason for each in record.entries if each.name == NOTE and each.reason]
+        label = labels[-1] if labels else UNSEEN.text
+        session = record.scope.session_id
+        self._write_row(LabelledMessage(session=session, id=record.subject, label=label))
 
 
-def label_report(
-    output: Output,
-    progress: ProgressLine,
-    loaded: LoadedTarget,
-    limit: int | None,
-    *,
-    is_json: bool,
-) -> LabelTextReport | LabelJsonReport:
-    """Return a report that follows the replay through *loaded*.
+class LabelTextReport(LabelReport, TextReport):
+    """A line for each message, and some for each call, by session, at most *limit* of them."""
 
-    Raises `UsageError` if *loaded* has no component that labels texts.
-    """
-    guard = find_flow_guard(loaded.bus)
-    if guard is None:
-        way_out = 'add `[[component]]` with `use = "flow"`'
-        raise UsageError(
-            f"{loaded.target} has no component FlowGuard, which labels texts; {way_out}"
-        )
-    report = (
-        LabelJsonReport(output, progress, guard)
-        if is_json
-        else LabelTextReport(output, progress, limit, guard)
-    )
-    report.collector.listen(loaded.bus)
-    return report
+    _counts: Counter[str]
 
-
-class LabelTextReport(TextReport):
-    """A line for each message and call by session, at most *limit* of them."""
-
-    def __init__(
-        self, output: Output, progress: ProgressLine, limit: int | None, source: CallFactSource
-    ) -> None:
-        super().__init__(output, progress, limit)
-        self.collector = LabelCollector(source, self._write_row)
-        self._counts: Counter[str] = Counter()
-
-    def add(self, finding: ReplayFinding) -> None:
-        """Take the verdict on a call."""
-        self.collector.judge(finding)
-
-    def end_session(self, session: str, outcomes: Counter[str]) -> None:
-        """Write the latest call of *session*, and its outcomes."""
-        self.collector.flush()
-        super().end_session(session, outcomes)
+    def follow(self, loaded: LoadedTarget) -> None:
+        """Follow the replay through *loaded*, and count its rows."""
+        super().follow(loaded)
+        self._counts = Counter()
 
     def _write_row(self, row: LabelRow) -> None:
-        self._count_row(row)
-        if self._begin_entry(row.session):
-            if isinstance(row, LabelledMessage):
-                self._write_message(row)
-            else:
+        is_shown = self._begin_entry(row.session)
+        if isinstance(row, LabelledCall):
+            self._counts["calls with untrusted texts in view"] += UNTRUSTED in row.in_view
+            self._counts["calls that quote them"] += bool(row.quotes)
+            if is_shown:
                 self._write_call(row)
-
-    def _write_message(self, row: LabelledMessage) -> None:
-        trust = "trusted" if row.is_trusted else "untrusted" if row.is_known else "unknown"
-        server = f" of {row.server}" if row.server else ""
-        who = f"{row.speaker} {row.name}{server}".rstrip()
-        self._screen.line(
-            Span(f"{trust:<10}", "good" if row.is_trusted else "asked"),
-            f"{_short(who):<{_WHO}}  {', '.join(row.holds)}",
-            right=[Span(_short(row.id), "dim")],
-            indent=1,
-        )
+            return
+        is_trusted = read_label(row.label).is_trusted
+        self._counts["untrusted messages"] += not is_trusted
+        if is_shown:
+            label = Span(_short(row.label), "good" if is_trusted else "asked")
+            self._screen.line(label, right=[Span(_short(row.id), "dim")], indent=1)
 
     def _write_call(self, row: LabelledCall) -> None:
-        self._screen.line(
-            "call      ",
-            Span(_short(row.tool), "strong"),
-            right=[Span(_short(row.id), "dim")],
-            indent=1,
-        )
+        tool, call_id = Span(_short(row.tool), "strong"), Span(_short(row.id), "dim")
+        self._screen.line("call ", tool, right=[call_id], indent=1)
         if row.in_view:
             labels = [f"{label} ({_short(source)})" for label, source in row.in_view.items()]
             self._screen.prose(f"in view: {', '.join(labels)}", indent=3)
@@ -214,13 +169,6 @@ class LabelTextReport(TextReport):
             by = f" by {', '.join(row.by)}" if row.by else ""
             self._screen.prose(f"{row.outcome}{by}: {row.reason}", indent=3, style="bad")
 
-    def _count_row(self, row: LabelRow) -> None:
-        if isinstance(row, LabelledCall):
-            self._counts["calls with untrusted texts in view"] += UNTRUSTED in row.in_view
-            self._counts["calls that quote them"] += bool(row.quotes)
-        else:
-            self._counts["untrusted messages"] += not row.is_trusted
-
     def _write_totals(self) -> None:
         super()._write_totals()
         counts = [f"{name}: {count:,}" for name, count in self._counts.items()]
@@ -228,24 +176,14 @@ class LabelTextReport(TextReport):
             self._screen.prose(", ".join(counts))
 
 
-class LabelJsonReport(JsonReport):
+class LabelJsonReport(LabelReport, JsonReport):
     """One JSON document with a line for each message and call."""
 
     entries = "labels"
 
-    def __init__(self, output: Output, progress: ProgressLine, source: CallFactSource) -> None:
-        super().__init__(output, progress)
-        self.collector = LabelCollector(source, self._write_entry)
-
-    def add(self, finding: ReplayFinding) -> None:
-        """Take the verdict on a call."""
-        self.collector.judge(finding)
-
-    def end_session(self, session: str, outcomes: Counter[str]) -> None:
-        """Write the latest call of *session*, and its outcomes."""
-        self.collector.flush()
-        super().end_session(session, outcomes)
+    def _write_row(self, row: LabelRow) -> None:
+        self._write_entry(row)
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _NAME else f"{text[:_NAME]}…"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
