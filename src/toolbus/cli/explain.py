@@ -78,33 +78,43 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
     parser.add_argument("--no-pager", action="store_true", help="do not page the output")
 
-    def run(parsed: argparse.Namespace, output: Output) -> int:
-        store, message, call = parsed.store, parsed.message, parsed.call
-        if message is None and store is not None and not is_store(store):
-            store, message = None, store
-        address = store_address(store)
-        if [message, call, parsed.sources].count(None) != 2:  # noqa: PLR2004 - of three
-            raise UsageError("give one message id, or `--call` or `--sources` and the id of a call")
-        if parsed.target is not None and parsed.sources is None:
-            raise UsageError("`--with` is for `--sources`, whose labels may come from it")
-        with open_reader(address) as reader:
-            session = None if parsed.session is None else find_session(reader, parsed.session)
-            if parsed.sources is not None:
-                # Its modules take time to import.
-                from toolbus.cli.explain_sources import explain_sources  # noqa: PLC0415
+    return parser, _run
 
-                explain_sources(reader, session, parsed, output)
-                return 0
-            kind: IdKind = "message" if call is None else "call"
-            history = history_of(reader, find_match(reader, kind, message or call, session))
-        if parsed.json:
-            print_json(output, history)
-            return 0
-        with paged(output, wanted=not parsed.no_pager) as through:
-            HistoryWriter(open_screen(through)).write(history)
-        return 0
 
-    return parser, run
+def _run(parsed: argparse.Namespace, output: Output) -> int:
+    store, message = _place(parsed)
+    with open_reader(store_address(store)) as reader:
+        session = None if parsed.session is None else find_session(reader, parsed.session)
+        if parsed.sources is not None:
+            # Its modules take time to import.
+            from toolbus.cli.explain_sources import explain_sources  # noqa: PLC0415
+
+            explain_sources(reader, session, parsed, output)
+        else:
+            kind: IdKind = "call" if message is None else "message"
+            match = find_match(reader, kind, message or parsed.call, session)
+            _explain(history_of(reader, match), parsed, output)
+    return 0
+
+
+def _place(parsed: argparse.Namespace) -> tuple[str | None, str | None]:
+    """Return the store and the message of a command; raises `UsageError` unless it has one id."""
+    store, message = parsed.store, parsed.message
+    if message is None and store is not None and not is_store(store):
+        store, message = None, store
+    if [message, parsed.call, parsed.sources].count(None) != 2:  # noqa: PLR2004 - of three
+        raise UsageError("give one message id, or `--call` or `--sources` and the id of a call")
+    if parsed.target is not None and parsed.sources is None:
+        raise UsageError("`--with` is for `--sources`, whose labels may come from it")
+    return store, message
+
+
+def _explain(history: MessageHistory, parsed: argparse.Namespace, output: Output) -> None:
+    if parsed.json:
+        print_json(output, history)
+        return
+    with paged(output, wanted=not parsed.no_pager) as through:
+        HistoryWriter(open_screen(through)).write(history)
 
 
 class HistoryWriter:

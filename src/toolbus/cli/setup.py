@@ -286,12 +286,9 @@ def _plan(
     managed: bool,
 ) -> SetupPlan:
     # The new files refer to each other, so they are made and tried out together.
-    added = [name for name in _CHOSEN if answers[name] and not present.has[name]]
-    policy = present.policy.data
+    added, policy = _added(present, answers), present.policy.data
     edits: list[SettingsEdit] = []
     if policy is None:
-        if "policy" in added and not present.has["flow"]:
-            added.append("flow")  # The starting policy has rules on the origin of words.
         policy = starting_policy(personal=True, skips_prompts=answers["skip-prompts"]).encode()
         if "policy" in added:
             summary = ("the starting policy: reads, builds, writes in the project; asks beyond",)
@@ -314,6 +311,14 @@ def _plan(
         ),
         managed=tuple(_machine_files(states)) if managed else (),
     )
+
+
+def _added(present: PresentFiles, answers: Mapping[str, bool]) -> list[str]:
+    """Return the names of the components to add."""
+    added = [name for name in _CHOSEN if answers[name] and not present.has[name]]
+    # The starting policy has rules on the origin of words.
+    is_needed = "policy" in added and present.policy.data is None
+    return [*added, "flow"] if is_needed and not present.has["flow"] else added
 
 
 def _machine_files(states: Sequence[InstalledState]) -> Iterator[tuple[str, Managed]]:

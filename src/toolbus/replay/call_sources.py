@@ -129,18 +129,23 @@ def argument_texts(call: ToolCall) -> Iterator[tuple[str, str]]:
     ]
     while waiting:
         path, value = waiting.pop()
-        match value:
-            case str():
-                yield path, value
-            # A long number may be an account or a card.
-            case int() | float() if len(number := str(value)) >= _LEAST_DIGITS:
-                yield path, number
-            case Mapping():
-                steps = [(f"{path}.{name}"[:_LONGEST].lstrip("."), name) for name in value]
-                waiting += [(step, value[name]) for step, name in reversed(steps)]
-                yield from [(f"{step} (name)", name) for step, name in steps if path]
-            case list() | tuple():
-                waiting += [(f"{path}[{place}]", value[place]) for place in range(len(value))][::-1]
+        if isinstance(value, Mapping | list | tuple):
+            inner = _inside(path, value)
+            waiting += reversed(inner)
+            if path and isinstance(value, Mapping):
+                yield from [
+                    (f"{step} (name)", name) for (step, _), name in zip(inner, value, strict=True)
+                ]
+        # A long number may be an account or a card.
+        elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:
+            yield path, str(value)
+
+
+def _inside(path: str, value: Mapping[str, Any] | Sequence[Any]) -> list[tuple[str, Any]]:
+    """Return the members or items of *value*, which stands at *path*, with their paths."""
+    if isinstance(value, Mapping):
+        return [(f"{path}.{name}"[:_LONGEST].lstrip("."), value[name]) for name in value]
+    return [(f"{path}[{place}]", each) for place, each in enumerate(value)]
 
 
 def joined_texts(call: ToolCall) -> list[tuple[str, str]]:

@@ -106,11 +106,8 @@ class Replay:
             match item:
                 case SessionStart(session_id, folder, is_partial):
                     sessions[session_id] = replayer.begin(session_id, folder or self._folder)
-                    if is_partial and self._target.bus.shared(FactSources).facts:
-                        # Its modules take time to import.
-                        from toolbus.replay.stored_sources import hide_texts  # noqa: PLC0415
-
-                        hide_texts(self._target.bus, session_id)
+                    if is_partial:
+                        self._hide_texts(session_id)
                 case SessionEnd(session_id):
                     self._end(session_id)
                 case Problem(line, reason):
@@ -120,6 +117,14 @@ class Replay:
                     self._report.skip(kind)
         count = f"{replayer.totals.messages:,} messages  {name[-30:]}"
         self._report.progress.show(count, batch.done)
+
+    def _hide_texts(self, session_id: str) -> None:
+        """Tell the components with facts about calls that their host did not show all texts."""
+        if self._target.bus.shared(FactSources).facts:
+            # Its modules take time to import.
+            from toolbus.replay.stored_sources import hide_texts  # noqa: PLC0415
+
+            hide_texts(self._target.bus, session_id)
 
     def _end(self, session_id: str) -> None:
         session = self._sessions.pop(session_id)

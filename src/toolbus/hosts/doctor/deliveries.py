@@ -19,6 +19,7 @@ from toolbus.hosts.dialects.hook_events import Ability  # A type of records' fie
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from toolbus.components.components import AgentComponent
     from toolbus.config.targets import LoadedTarget
     from toolbus.events.catalogue import Event
     from toolbus.hosts.dialects.host_dialect import DialectFacts
@@ -73,8 +74,6 @@ def component_deliveries(
     abilities, deliveries = facts.abilities, []
     for configured in loaded.configuration.configured:
         handled = [*needs_of(loaded.bus, configured.component)]
-        # Such a component reads the events of an agent only where its host shows all texts.
-        tells_facts = isinstance(configured.component, CallFactSource)
         needs = {ability for _, needed in handled for ability in needed}
         by_delivery = {
             delivery: tuple(
@@ -89,19 +88,25 @@ def component_deliveries(
                 mcp_only=by_delivery["mcp"],
                 commands_only=by_delivery["commands"],
                 undelivered=by_delivery["no"],
-                unheard=() if tells_facts else _unheard([event for event, _ in handled]),
-                unseen=describe_unseen(_unseen_texts(facts)) if tells_facts else "",
+                unheard=_unheard(configured.component, [event for event, _ in handled]),
+                unseen=_unseen(configured.component, facts),
             )
         )
     return tuple(deliveries)
 
 
-def _unheard(events: Sequence[Event]) -> tuple[str, ...]:
+def _unheard(component: AgentComponent, events: Sequence[Event]) -> tuple[str, ...]:
+    # Such a component reads the events of an agent only where its host shows all texts.
+    if isinstance(component, CallFactSource):
+        return ()
     return tuple(sorted({event.name for event in events if event in _UNHEARD}))
 
 
-def _unseen_texts(facts: DialectFacts) -> str:
-    """Return the texts that the host of *facts* shows no hook."""
+def _unseen(component: AgentComponent, facts: DialectFacts) -> str:
+    """Return a sentence about the texts that *component* does not see in the host of *facts*."""
+    if not isinstance(component, CallFactSource):
+        return ""
     kinds = {*facts.kinds.values()}
     missing = [f"{kind}s, " for kind in ("prompt", "answer") if kind not in kinds]
-    return f"{''.join(missing)}instructions, memory files, and summaries of earlier turns"
+    texts = f"{''.join(missing)}instructions, memory files, and summaries of earlier turns"
+    return describe_unseen(texts)

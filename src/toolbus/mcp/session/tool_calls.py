@@ -189,7 +189,7 @@ class ProxiedCall:
         except ForeignStateError as error:
             self.channels.reply(error_frame(self.id, INVALID_PARAMS, str(error)))
             return
-        if (reason := session.tool_list.clash(self.call.name)) is not None:
+        if reason := session.tool_list.clashes.get(self.call.name):
             self._settle("denied")
             self.channels.reply(self._line_with(refusal(reason)))
             return

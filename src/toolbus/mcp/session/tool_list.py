@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _MAX_PAGES = 1_000
+_CLASH = (
+    "the server and a component of toolbus both have a tool {!r}; neither is called:"
+    " disable the component, or name the server in a [[server]] table, as a prefix"
+)
 
 _MEMBERS = {
     "description": "description",
@@ -42,21 +46,24 @@ _MEMBERS = {
 
 
 class ToolList:
-    """The tools advertised to one client: the server's, and those *of_components*."""
+    """The tools advertised to one client: the server's, and those *of_components*.
+
+    *clashes* has by name the reason why a tool of both is not called.
+    """
 
     def __init__(self, bus: EventBus, scope: Scope, of_components: Toolset) -> None:
         self._bus, self._scope, self._of_components = bus, scope, of_components
         self.specs: dict[str, ToolSpec] = {}
         self._advertised, self._complete = AdvertisedTools(()), False
         self._hidden: dict[str, ToolSpec] = {}
-        self._clashing: set[str] = set()
+        self.clashes: dict[str, str] = {}
         self._lock, self._waiting = LoopLock(), 0
         self.listed = False
 
     def adopt(self, other: ToolList) -> None:
         """Copy the tools from *other*, a list of the same server."""
         self.specs, self._advertised = dict(other.specs), other._advertised
-        self._hidden, self._clashing = dict(other._hidden), set(other._clashing)
+        self._hidden, self.clashes = dict(other._hidden), dict(other.clashes)
         self._complete = True
 
     def forget(self) -> None:
@@ -113,11 +120,11 @@ class ToolList:
 
     async def _relist(self, body: dict[str, Any], *, first: bool) -> Any:
         """Process one page of the list; return it as changed by handlers, or itself."""
-        listed, final = body.get("tools"), not body.get("nextCursor")
+        final = not body.get("nextCursor")
         if first:
             self.specs, self._advertised, self._hidden = {}, AdvertisedTools(()), {}
-            self._clashing = set()
-        tools = self._without_clashes(listed if isinstance(listed, list) else [])
+            self.clashes = {}
+        tools = self._without_clashes(body.get("tools"))
         server_specs = _specs_of(tools)
         self.specs |= {spec.name: _with_valid_schemas(spec) for spec in server_specs}
         own_specs = self._unlisted() if final else []
@@ -127,30 +134,21 @@ class ToolList:
             self._complete = self.listed = True
         after = () if context.denied else context.value
         self._note_hidden(before, after)
-        if after is before and not own_specs and not self._clashing:
+        if after is before and not own_specs and not self.clashes:
             return body
         listed, unknown = _rebuild_list([*tools, *map(_listing_of, own_specs)], before, after)
         for name in unknown:
             logger.warning("left out the tool %r of a handler: no tool has this name", name)
         return {**body, "tools": listed}
 
-    def clash(self, name: str) -> str | None:
-        """Return the reason why neither the server's nor a component's tool *name* is called."""
-        if name not in self._clashing:
-            return None
-        return (
-            f"the server and a component of toolbus both have a tool {name!r}; neither is called:"
-            " disable the component, or name the server in a [[server]] table, as a prefix"
-        )
-
-    def _without_clashes(self, tools: list[Any]) -> list[Any]:
-        """Return *tools* without those that components have as well, which are noted."""
-        names = {name for tool in tools if (name := _member(tool, "name", str, ""))}
-        clashing = {name for name in names if self._of_components.get(name) is not None}
-        self._clashing |= clashing
-        for name in sorted(clashing):
-            logger.warning(self.clash(name))
-        return [tool for tool in tools if _member(tool, "name", str, "") not in clashing]
+    def _without_clashes(self, listed: Any) -> list[Any]:
+        """Return the tools in *listed* without those that components have as well."""
+        tools = listed if isinstance(listed, list) else []
+        for name in sorted({_member(tool, "name", str, "") for tool in tools}):
+            if self._of_components.get(name) is not None:
+                self.clashes[name] = _CLASH.format(name)
+                logger.warning(self.clashes[name])
+        return [tool for tool in tools if _member(tool, "name", str, "") not in self.clashes]
 
     def _note_hidden(self, before: Sequence[ToolSpec], after: Iterable[ToolSpec]) -> None:
         """Remember hidden tools, except for tools with the same name, which are ambiguous."""
@@ -160,7 +158,7 @@ class ToolList:
         }
 
     def _unlisted(self) -> list[ToolSpec]:
-        taken = self.specs.keys() | self._clashing
+        taken = self.specs.keys() | self.clashes.keys()
         return [spec for spec in self._of_components.specs if spec.name not in taken]
 
     async def _provide(self, specs: tuple[ToolSpec, ...]) -> Any:
