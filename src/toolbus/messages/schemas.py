@@ -4,9 +4,8 @@ The dialect is a part of JSON Schema 2020-12: the keywords of the table at the e
 Other keywords (`format`, `contains`, `unevaluatedProperties` …) are ignored, a `pattern` is a
 regular expression of Python, and a `$ref` points to a schema in the same document.
 
-A schema may come from a hostile server, so the work of a check is bounded. A pattern that might
-backtrack for long is not checked: a repeated group with another repeat or an alternative, a
-reference back to a group, the flag x, 1,000 characters, or too many repeats for a long text.
+A hostile server may write a schema, so the work of a check is bounded, and a pattern whose search
+might take long is not checked.
 """
 
 from __future__ import annotations
@@ -46,11 +45,8 @@ def check_schema(schema: object) -> str | None:
     return problem({**_META, "document": schema}, schema)
 
 
-_MOST_WORK, _PER_CHECK = 4_000_000, 10
-"""Comparisons in one check, and how many of them each schema costs: about a second in all."""
-
-_MOST_STEPS = 10_000_000
-"""Steps that a pattern may take in one text."""
+# Comparisons in one check, about a second in all; those of each schema; steps of one search.
+_MOST_WORK, _PER_CHECK, _MOST_STEPS = 4_000_000, 10, 10_000_000
 
 # Parts of a pattern: an escape or class, a repeat of a group, all repeats, those that may vary.
 _ATOM, _REPEATED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL), re.compile(r"\)[*+{]")
@@ -69,13 +65,14 @@ class _Misfit(Struct, frozen=True):
 
 
 class _Spot(Struct, frozen=True):
-    """The state of a check: the document of `#`, schema, work left in all, path, levels left."""
+    """The state of a check: the document of `#`, schema, work left in all, path, levels, kind."""
 
     root: Mapping[str, Any]
     schema: Mapping[str, Any]
     work: list[int]
     path: tuple[str | int, ...] = ()
     levels: int = 100  # A level takes up to four frames of Python's stack, which holds 1000.
+    kind: str = ""
 
     def spend(self, work: int) -> None:
         """Take *work* from the work left; without any, the check ends.
@@ -86,6 +83,24 @@ class _Spot(Struct, frozen=True):
         if self.work[0] < 0 or not self.levels:
             raise RecursionError
 
+    def may_match(self, text: str, pattern: str) -> bool:
+        """Return whether *text* has a match of *pattern*, or True if the search might take long.
+
+        That may be with an opaque part, a repeated group in which there is a choice, or too many
+        repeats for the length of *text*.
+        """
+        if _OPAQUE.search(pattern):
+            return True
+        plain = _ATOM.sub("a", pattern)
+        repeats, varying = len(_REPEAT.findall(plain)), len(_VARYING.findall(plain))
+        choices = repeats - varying + plain.count("|")
+        places = (len(text) + 1) ** min(varying + (not plain.startswith("^")), 24)
+        steps = places * 2 ** min(choices, 24)
+        if steps > _MOST_STEPS or (_REPEATED.search(plain) and varying + choices > 1):
+            return True
+        self.spend(steps >> 8)  # Few texts take as many steps as they might.
+        return re.search(pattern, text) is not None
+
     def wrong(self, text: str) -> _Misfit:
         return _Misfit(text, self.path)
 
@@ -94,32 +109,15 @@ def _check(schema: Any, value: Any, spot: _Spot, *step: str | int) -> _Misfit | 
     if isinstance(schema, bool):
         return None if schema else _Misfit("no value is allowed", spot.path + step)
     spot.spend(_PER_CHECK)
-    here = _Spot(spot.root, schema, spot.work, spot.path + step, spot.levels - 1)
-    kinds = ("", _kind(value))
+    path, levels, own_kind = spot.path + step, spot.levels - 1, _kind(value)
+    here = _Spot(spot.root, schema, spot.work, path, levels, own_kind)
     for word, (kind, _, check) in _KEYWORDS.items():
-        if word in schema and kind in kinds:
+        if word in schema and kind in ("", own_kind):
             rule = schema[word]
-            spot.work[0] -= len(rule) if isinstance(rule, _SIZED) else 1
+            spot.work[0] -= len(rule) if isinstance(rule, dict | list | tuple | str) else 1
             if misfit := check(rule, value, here):
                 return misfit
     return None
-
-
-def _may_match(pattern: str, text: str, spot: _Spot) -> bool:
-    """Return whether *text* has a match of *pattern*, or True if the search might take long."""
-    if _OPAQUE.search(pattern):
-        return True
-    plain = _ATOM.sub("a", pattern)
-    repeats, bars = len(_REPEAT.findall(plain)), plain.count("|")
-    if _REPEATED.search(plain) and (repeats > 1 or bars):
-        return True
-    varying = len(_VARYING.findall(plain))
-    starts = not plain.startswith("^")
-    steps = (len(text) + 1) ** min(varying + starts, 24) * 2 ** min(repeats - varying + bars, 24)
-    if steps > _MOST_STEPS:
-        return True
-    spot.spend(steps >> 8)  # Few texts take as many steps as they might.
-    return re.search(pattern, text) is not None
 
 
 def _first(misfits: Iterable[_Misfit | None]) -> _Misfit | None:
@@ -178,9 +176,7 @@ def _test(
 
 
 def _pattern(rule: str, value: str, spot: _Spot) -> _Misfit | None:
-    return _test(
-        "match of", lambda text, pattern: _may_match(pattern, text, spot), rule, value, spot
-    )
+    return _test("match of", spot.may_match, rule, value, spot)
 
 
 def _is_among(value: Any, allowed: list[Any]) -> bool:
@@ -190,8 +186,8 @@ def _is_among(value: Any, allowed: list[Any]) -> bool:
 def _is_equal(value: Any, other: Any) -> bool:
     """Return whether both are equal in JSON, at the cost of the smaller one."""
     if isinstance(value, Mapping) and isinstance(other, Mapping):
-        are_alike = len(value) == len(other) and value.keys() == other.keys()
-        return are_alike and all(_is_equal(value[name], other[name]) for name in value)
+        names = value.keys()
+        return names == other.keys() and all(_is_equal(value[n], other[n]) for n in names)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(_is_equal, value, other))
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
@@ -205,7 +201,7 @@ def _is_multiple(value: float, unit: float) -> bool:
 
 
 def _type(names: str | list[str], value: Any, spot: _Spot) -> _Misfit | None:
-    allowed, kind = [names] if isinstance(names, str) else names, _kind(value)
+    allowed, kind = [names] if isinstance(names, str) else names, spot.kind
     fits = kind in allowed or (kind == "number" and "integer" in allowed and value % 1 == 0)
     return None if fits else spot.wrong(f"expected {' or '.join(allowed)}, got {kind}")
 
@@ -241,15 +237,14 @@ def _properties(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
 
 def _patterns(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
     spot.spend(len(rules) * len(value) * _PER_CHECK)
-    pairs = ((p, name) for p in rules for name in value if _may_match(p, name, spot))
+    pairs = ((p, name) for p in rules for name in value if spot.may_match(name, p))
     return _first(_check(rules[p], value[name], spot, name) for p, name in pairs)
 
 
 def _additional(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
     known, patterns = (spot.schema.get(k, ()) for k in ("properties", "patternProperties"))
-    extra = [
-        n for n in value if n not in known and not any(_may_match(p, n, spot) for p in patterns)
-    ]
+    named = (n for n in value if n not in known)
+    extra = [n for n in named if not any(spot.may_match(n, p) for p in patterns)]
     if extra and rule is False:
         return spot.wrong(f"unknown property `{_line(extra[0])}`")
     return _first(_check(rule, value[name], spot, name) for name in extra)
@@ -269,7 +264,6 @@ def _if(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
     return _check(spot.schema.get(branch, True), value, spot)
 
 
-_SIZED = (dict, list, tuple, str)
 _TYPES: dict[str, Any] = {"boolean": bool, "number": (int, float), "string": str}
 _TYPES |= {"null": type(None), "array": (list, tuple), "object": Mapping}
 _at_least = partial(_test, "length >=", lambda value, size: len(value) >= size)
