@@ -24,7 +24,7 @@ from toolbus.events.catalogue import (
 from toolbus.flow.labels import UNSEEN
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
 from toolbus.flow.session_views import NOTE, RecordedLabels, SessionView
-from toolbus.messages.records import ToolMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
@@ -44,12 +44,6 @@ _LAST = 3 * LATE
 
 HIDDEN_TEXTS = "texts that its host does not show"
 _ADDED = "a message that was added to a request"
-_REFUSALS = frozenset({"denied", "withheld", "invalid_result"})
-_UNANSWERED = {
-    **dict.fromkeys(["timeout", "cancelled", "interrupted"], True),
-    **dict.fromkeys(["denied", "unknown_tool", "invalid_arguments"], False),
-}
-"""The statuses of calls whose tools did not make the results; True if the tool may have run."""
 
 
 class LabelledSessions(AgentComponent):
@@ -76,11 +70,14 @@ class LabelledSessions(AgentComponent):
         labels = Mark(MESSAGE_APPEND_BEFORE, "guard", {"priority": _LAST, "incremental": True})
         self.add_handler(labels, self.label_message, restricted=False)
         self.add_handler(Mark(TOOL_CALL_AFTER, "on", {}), self.note_outcome, restricted=False)
+        self._checks_requests = False
         if not self._unseen:
             self.add_handler(Mark(RUN_BEFORE, "guard", {}), self.check_transcript)
-            self.add_handler(
-                Mark(MODEL_CALL_BEFORE, "guard", {"priority": _LAST}), self.check_request
-            )
+
+    async def install(self, agent: Host) -> None:
+        """Check requests from the first one on."""
+        await super().install(agent)
+        self._begin_checks(agent.scope)
 
     def forget_session(self, session_id: str) -> None:
         """Forget the texts of a session: they are read again from the record."""
@@ -111,6 +108,8 @@ class LabelledSessions(AgentComponent):
             ctx.window.release(ctx.window.text)
             return
         message, view = ctx.value, await self.view(ctx.scope)
+        if self._begin_checks(ctx.scope) and isinstance(message, AssistantMessage):
+            view.add_unseen(_ADDED)  # Its request was not checked.
         if isinstance(message, ToolMessage) and not view.texts:
             # Its call was made in a part of the session that is not known.
             view.add_unseen(HIDDEN_TEXTS)
@@ -149,29 +148,46 @@ class LabelledSessions(AgentComponent):
         """Read a session again to which another process has appended messages."""
         messages = ctx.original.messages
         view = await self.view(ctx.scope, is_new=not messages)
-        if not all(view.find(message.id) for message in messages):
+        unknown = [each for each in messages if not view.find(each.id)]
+        if not all(
+            isinstance(each, ToolMessage) and each.tool_call_id in view.outcomes for each in unknown
+        ):
             self.forget_session(ctx.scope.session_id)
             await self.view(ctx.scope)
+            return
+        for message in unknown:
+            # A guard has refused the result before this component saw it.
+            view.add(message, SYSTEM, ())
+
+    def _begin_checks(self, scope: Scope) -> bool:
+        """Check requests from now on if a handler may change them; return whether that is new.
+
+        A check costs a record of the whole request. An agent above, on a bus of its own, may have
+        handlers as well.
+        """
+        if self._checks_requests or self._unseen or self.host is None:
+            return False
+        is_below = scope.lineage and self.host.scope.agent_id not in scope.lineage
+        self._checks_requests = is_below or self.host.bus.has_listeners(MODEL_CALL_BEFORE)
+        if self._checks_requests:
+            mark = Mark(MODEL_CALL_BEFORE, "guard", {"priority": _LAST})
+            self.add_handler(mark, self.check_request, restricted=False)
+        return self._checks_requests
 
     def check_request(self, ctx: EventContext[ModelRequest]) -> None:
-        """Add the messages of a request that had no label: denials, and those of handlers."""
-        view = self.views.get(ctx.scope.session_id)
-        for message in ctx.value.messages if view is not None else ():
-            if view is None or view.find(message.id):
-                continue
-            response = message.tool_response if isinstance(message, ToolMessage) else None
-            if response and response.is_error and response.error_type in _REFUSALS:
-                # A guard has refused the result before this component saw it.
-                view.add(message, SYSTEM, ())
-            else:
+        """Add the messages that handlers have added to a request."""
+        view, messages = self.views.get(ctx.scope.session_id), ctx.original.messages
+        if view is None or ctx.value.messages is messages:
+            return
+        known = {message.id for message in messages}
+        for message in ctx.value.messages:
+            if message.id not in known and not view.find(message.id):
                 view.add_unseen(_ADDED, message.id, (message.text,))
 
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
-        """Note a call whose tool did not make its result."""
-        may_have_run = _UNANSWERED.get(ctx.value.status)
-        view = None if may_have_run is None else self.views.get(ctx.scope.session_id)
-        if view is not None and may_have_run is not None:
-            view.unanswered[ctx.value.requested.id] = may_have_run
+        """Note the end of a call: its tool may not have made its result."""
+        if view := self.views.get(ctx.scope.session_id):
+            view.outcomes[ctx.value.requested.id] = ctx.value.status
 
     async def release(self, scope: Scope, message_id: str, *, reason: str, by: str) -> Label:
         """Trust the message of a session from now on; return its label.
@@ -244,7 +260,7 @@ class LabelledSessions(AgentComponent):
         if isinstance(message, ToolMessage):
             is_refusal = noted is not None and noted.speaker == SYSTEM.speaker
             if is_refusal or message.tool_call_id in recorded.refused_calls:
-                view.unanswered[message.tool_call_id] = False
+                view.outcomes[message.tool_call_id] = "denied"
         if noted is None and message.id in recorded.refused_messages:
             view.add(message, SYSTEM, ())
         else:

@@ -28,6 +28,12 @@ _PRIVATE, _NONE = frozenset({PRIVATE}), frozenset[str]()
 _LONGEST = 50_000
 """The most characters that are searched for quotes."""
 
+_UNANSWERED = {
+    **dict.fromkeys(["timeout", "cancelled", "interrupted"], True),
+    **dict.fromkeys(["denied", "unknown_tool", "invalid_arguments"], False),
+}
+"""The statuses of calls whose tools did not make the results; True if the tool may have run."""
+
 _PERSON = Label(speaker="person", is_trusted=True)
 SYSTEM = Label(speaker="system", is_trusted=True)
 
@@ -73,7 +79,7 @@ class MessageLabeller:
     async def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
         call_id, name, view = message.tool_call_id, message.tool_name, new.view
         below = [view.below[call_id]] if call_id in view.below else []
-        may_have_run = view.unanswered.get(call_id)
+        may_have_run = _UNANSWERED.get(view.outcomes.get(call_id, ""))
         tool, response = self._tool(name, new), message.tool_response
         if may_have_run is None and tool is not None and tool.delegates:
             label = Label(speaker="agent", name=name, is_trusted=True)

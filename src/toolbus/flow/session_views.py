@@ -92,9 +92,8 @@ class SessionView:
     """The labelled texts of one session in order.
 
     *task* is the label of the texts in view of the agent above; *below* has those of sub-agents,
-    by the call that runs them. *unanswered* has the ids of calls whose tools did not make their
-    results, each with whether the tool may have run. Beyond *most_characters* the oldest texts are
-    dropped.
+    by the call that runs them. *outcomes* has the statuses of calls that ended in this process.
+    Beyond *most_characters* the oldest texts are dropped.
     """
 
     most_characters = 16_000_000
@@ -104,7 +103,7 @@ class SessionView:
         self.root, self.task = root or RootFacts(), task
         self.root.views.add(self)
         self.below: dict[str, Label] = {}
-        self.unanswered: dict[str, bool] = {}
+        self.outcomes: dict[str, str] = {}
         self.label = _MODEL
         """The label of a text that the session's model makes now."""
         self.characters = 10_000  # What a view without texts takes.

@@ -146,7 +146,7 @@ class StoredSources:
             view.add_unseen(_DAMAGED, row.id)
             return
         if isinstance(message, ToolMessage) and message.tool_call_id in ledger.refused_calls:
-            view.unanswered[message.tool_call_id] = False
+            view.outcomes[message.tool_call_id] = "denied"
         if label is None and message.id in ledger.refused_messages:
             label = SYSTEM
         if label is None:
