@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.components import Host
-    from toolbus.events.catalogue import ModelRequest, RunStart, Scope, ToolCallOutcome, ToolSpec
+    from toolbus.events.catalogue import ModelRequest, RunStart, Scope, ToolCallOutcome
     from toolbus.flow.labels import Label
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import Message
@@ -68,16 +68,19 @@ class LabelledSessions(AgentComponent):
         self._labeller = MessageLabeller(self.settings, host, host.bus.shared(FactSources))
         self._unseen = host.unseen_texts if isinstance(host, PartialHost) else ""
         labels = Mark(MESSAGE_APPEND_BEFORE, "guard", {"priority": _LAST, "incremental": True})
-        self.add_handler(labels, self.label_message, restricted=False)
+        self._labelling = self.add_handler(labels, self.label_message, restricted=False)
         self.add_handler(Mark(TOOL_CALL_AFTER, "on", {}), self.note_outcome, restricted=False)
         self._checks_requests = False
         if not self._unseen:
             self.add_handler(Mark(RUN_BEFORE, "guard", {}), self.check_transcript)
 
     async def install(self, agent: Host) -> None:
-        """Check requests from the first one on."""
+        """Open the session of *agent*, and check its requests from the first one on."""
         await super().install(agent)
         self._begin_checks(agent.scope)
+        if agent.scope.session_id and not self._unseen:
+            await self.view(agent.scope)
+            self._labelling.replace(self.label_at_once)
 
     def forget_session(self, session_id: str) -> None:
         """Forget the texts of a session: they are read again from the record."""
@@ -104,38 +107,40 @@ class LabelledSessions(AgentComponent):
 
     async def label_message(self, ctx: EventContext[Message]) -> None:
         """Label a message in its final form, and note the label in the ledger."""
+        if ctx.window is None:
+            new = self._next_message(ctx, await self.view(ctx.scope))
+            self._note(ctx, new.view, await self._labeller.add(new))
+        else:
+            ctx.window.release(ctx.window.text)
+
+    def label_at_once(self, ctx: EventContext[Message]) -> None:
+        """Do the same in a session that is open, if no component reads effects of calls.
+
+        An async handler costs each append a task.
+        """
+        view = self.views.get(ctx.scope.session_id)
+        if view is None or self._labeller.reads_effects:
+            self._labelling.replace(self.label_message)
         if ctx.window is not None:
             ctx.window.release(ctx.window.text)
-            return
-        message, view = ctx.value, await self.view(ctx.scope)
+        elif view is None:
+            # It is read from the record later, with this label.
+            ctx.note(lambda: [PartNote(NOTE, "ran", UNSEEN.text)])
+        else:
+            self._note(ctx, view, self._labeller.add_now(self._next_message(ctx, view)))
+
+    def _next_message(self, ctx: EventContext[Message], view: SessionView) -> NextMessage:
+        message = ctx.value
         if self._begin_checks(ctx.scope) and isinstance(message, AssistantMessage):
             view.add_unseen(_ADDED)  # Its request was not checked.
         if isinstance(message, ToolMessage) and not view.texts:
             # Its call was made in a part of the session that is not known.
             view.add_unseen(HIDDEN_TEXTS)
-        label = await self._add(message, view, ctx.scope, ctx.tool)
+        return NextMessage(message, texts_of(message), view, ctx.scope, ctx.tool)
+
+    def _note(self, ctx: EventContext[Message], view: SessionView, label: Label) -> None:
         self._tell_above(ctx.scope, view)
         ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
-
-    async def _add(
-        self,
-        message: Message,
-        view: SessionView,
-        scope: Scope,
-        tool: ToolSpec | None = None,
-        noted: Label | None = None,
-    ) -> Label:
-        """Add *message* to *view*, and return its label; no error trusts a text."""
-        texts: tuple[str, ...] = ()
-        try:
-            texts = texts_of(message)
-            new = NextMessage(message, texts, view, scope, tool, noted)
-            label = await self._labeller.label(new)
-        except Exception as error:  # noqa: BLE001 - as said above
-            logger.warning("message %r has no label: %s", message.id, type(error).__name__)
-            label = UNSEEN
-        view.add(message, label, texts)
-        return label
 
     def _tell_above(self, scope: Scope, view: SessionView) -> None:
         """Tell the session above the label of a text that the sub-agent of *scope* makes."""
@@ -264,4 +269,5 @@ class LabelledSessions(AgentComponent):
         if noted is None and message.id in recorded.refused_messages:
             view.add(message, SYSTEM, ())
         else:
-            await self._add(message, view, scope, None, noted)
+            new = NextMessage(message, texts_of(message), view, scope, None, noted)
+            await self._labeller.add(new)

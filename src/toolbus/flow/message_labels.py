@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -14,15 +15,20 @@ from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.redaction.placeholders import kinds_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from toolbus.components.call_facts import FactSources
+    from toolbus.components.call_facts import CallEffects, FactSources
     from toolbus.components.components import Host
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.flow.session_views import SessionView
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import Message
     from toolbus.tools.definitions import Tool
+
+logger = logging.getLogger("toolbus")
+
+Effects: TypeAlias = "Mapping[str, Collection[CallEffects | None]]"
+"""The effects of calls by their ids, as components have read them."""
 
 _PRIVATE, _NONE = frozenset({PRIVATE}), frozenset[str]()
 _LONGEST = 50_000
@@ -58,36 +64,57 @@ class MessageLabeller:
     def __init__(self, settings: FlowSettings, host: Host, sources: FactSources) -> None:
         self._settings, self._host, self._sources = settings, host, sources
 
-    async def label(self, new: NextMessage) -> Label:
-        """Return the label of *new*, joined with the noted one; note the downloads of its call."""
-        message = new.message
-        calls: Sequence[ToolCall] = ()
+    @property
+    def reads_effects(self) -> bool:
+        """Whether a component reads the effects of calls."""
+        return bool(self._sources.effects)
+
+    async def add(self, new: NextMessage) -> Label:
+        """Add *new* to its view after components have read the effects of its calls."""
+        effects: dict[str, set[CallEffects | None]] = {}
+        readers, scope = self._sources.effects, new.scope
+        try:
+            for call in _calls_of(new) if readers else ():
+                spec = self._spec(call.name, new)
+                read = [await reader.effects_of(call, spec, scope) for reader in readers]
+                effects[call.id] = {*read} - {None}
+        except Exception as error:  # noqa: BLE001 - no error trusts a text
+            return _add(new, _unseen(new, error))
+        return self.add_now(new, effects)
+
+    def add_now(self, new: NextMessage, effects: Effects = EMPTY) -> Label:
+        """Add *new* to its view, and return its label; note the downloads of its calls."""
+        try:
+            label = self._label(new, effects)
+        except Exception as error:  # noqa: BLE001 - as above
+            label = _unseen(new, error)
+        return _add(new, label)
+
+    def _label(self, new: NextMessage, effects: Effects) -> Label:
+        message, label = new.message, new.view.label
         if isinstance(message, ToolMessage):
-            label = await self._of_result(message, new)
+            label = self._of_result(message, new, effects)
         elif isinstance(message, AssistantMessage):
-            label, calls = new.view.label, message.tool_calls
+            for call in message.tool_calls if effects else ():
+                self._origins(call, new, effects)
         else:
             label = _of_prompt(new)
-        for call in calls if len(calls) > 1 else ():
-            # Of parallel calls one may read the file that another one downloads.
-            await self._origins(call, new)
-        kinds = frozenset([kind for text in new.texts for kind, _ in kinds_in(text)])
+        kinds = {kind for text in new.texts for kind, _ in kinds_in(text)}
         if not kinds <= label.holds:
             label = replace(label, holds=label.holds | kinds)
         return label if new.noted is None else label.joined([new.noted])
 
-    async def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
-        call_id, name, view = message.tool_call_id, message.tool_name, new.view
-        below = [view.below[call_id]] if call_id in view.below else []
+    def _of_result(self, message: ToolMessage, new: NextMessage, effects: Effects) -> Label:
+        name, view = message.tool_name, new.view
+        below = [view.below[call_id]] if (call_id := message.tool_call_id) in view.below else []
         may_have_run = _UNANSWERED.get(view.outcomes.get(call_id, ""))
         tool, response = self._tool(name, new), message.tool_response
         if may_have_run is None and tool is not None and tool.delegates:
             label = Label(speaker="agent", name=name, is_trusted=True)
             return label.joined(below or [new.noted or UNSEEN])
-        arguments = None if response is None else response.parameters
-        call, origins = ToolCall(id=call_id, name=name, arguments=arguments or EMPTY), []
+        call, origins = _answered_call(message), []
         if may_have_run is not False:
-            origins = await self._origins(call, new, is_recorded=arguments is not None)
+            origins = self._origins(call, new, effects)
         if may_have_run is not None and (response is None or response.is_error):
             return SYSTEM.joined(below)
         label = Label(
@@ -98,30 +125,57 @@ class MessageLabeller:
             holds=_PRIVATE if any(each.is_private(self._settings) for each in origins) else _NONE,
         ).joined(below)
         if label.is_trusted and new.noted is None:
-            return _with_quotes(label, new.texts, view)
+            return _with_quotes(label, new)
         return label
 
     def _tool(self, name: str, new: NextMessage) -> Tool | None:
         # The host knows the tools of its agent, but not those of the agents below.
         return None if new.scope.lineage else self._host.tools.get(name)
 
-    async def _origins(
-        self, call: ToolCall, new: NextMessage, *, is_recorded: bool = True
-    ) -> list[ResultOrigin]:
+    def _spec(self, name: str, new: NextMessage) -> ToolSpec | None:
+        tool = self._tool(name, new)
+        return new.tool if tool is None else tool.spec
+
+    def _origins(self, call: ToolCall, new: NextMessage, effects: Effects) -> list[ResultOrigin]:
         """Return the origin of a result by each reading of its effects; note its downloads."""
-        tool, scope, root = self._tool(call.name, new), new.scope, new.view.root
-        spec = new.tool if tool is None else tool.spec
-        is_closed = False
+        spec, root, is_closed = self._spec(call.name, new), new.view.root, False
         if spec is not None and spec.annotations.get("openWorldHint") is False:
-            is_closed = any(pins.is_pinned(spec, scope) for pins in self._sources.pins)
-        readers = self._sources.effects if is_recorded else ()
-        read = [await reader.effects_of(call, spec, scope) for reader in readers]
+            is_closed = any(pins.is_pinned(spec, new.scope) for pins in self._sources.pins)
         origins = [
-            ResultOrigin(call, scope, new.texts[0], effects, root.downloads, is_closed=is_closed)
-            for effects in {*read} - {None} or {None}
+            ResultOrigin(call, new.scope, new.texts[0], each, root.downloads, is_closed=is_closed)
+            for each in effects.get(call.id) or {None}
         ]
-        root.downloads |= frozenset().union(*[each.downloaded(self._settings) for each in origins])
+        for origin in origins if effects else ():
+            root.downloads |= origin.downloaded(self._settings)
         return origins
+
+
+def _calls_of(new: NextMessage) -> Sequence[ToolCall]:
+    """Return the calls of *new* that may matter for a label: parallel ones, and one that ran."""
+    match new.message:
+        case AssistantMessage(tool_calls=calls) if len(calls) > 1:
+            # One may read the file that another one downloads.
+            return calls
+        case ToolMessage(tool_response=response) as message if response is not None:
+            has_run = _UNANSWERED.get(new.view.outcomes.get(message.tool_call_id, "")) is not False
+            return [_answered_call(message)] if has_run and response.parameters is not None else ()
+    return ()
+
+
+def _answered_call(message: ToolMessage) -> ToolCall:
+    response = message.tool_response
+    arguments = None if response is None else response.parameters
+    return ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=arguments or EMPTY)
+
+
+def _unseen(new: NextMessage, error: Exception) -> Label:
+    logger.warning("message %r has no label: %s", new.message.id, type(error).__name__)
+    return UNSEEN
+
+
+def _add(new: NextMessage, label: Label) -> Label:
+    new.view.add(new.message, label, new.texts)
+    return label
 
 
 def _of_prompt(new: NextMessage) -> Label:
@@ -135,16 +189,17 @@ def _of_prompt(new: NextMessage) -> Label:
     # In the middle of a run it is a program's, which may have had it from a tool.
     follows_result = bool(view.texts) and view.texts[-1].role == "tool"
     if new.noted is None and (scope.turn or follows_result):
-        return _with_quotes(label, new.texts, view)
+        return _with_quotes(label, new)
     return label
 
 
-def _with_quotes(label: Label, texts: Sequence[str], view: SessionView) -> Label:
-    """Return *label* joined with those of the texts in view that *texts* quote.
+def _with_quotes(label: Label, new: NextMessage) -> Label:
+    """Return *label* joined with those of the texts in view that *new* quotes.
 
     A piece that a text without doubts has as well is not quoted from others. Texts of any length
     would take time: long ones count as quotes.
     """
+    view, texts = new.view, new.texts
     doubtful = view.doubts(label)
     if not doubtful or sum(map(len, texts)) > _LONGEST:
         return label.joined([text.label for text in doubtful])
@@ -175,13 +230,12 @@ def texts_of(message: Message) -> tuple[str, ...]:
 
 def strings_of(value: Any) -> Iterator[str]:
     """Yield the strings of the frozen JSON *value*, with the names of members."""
-    match value:
-        case str():
-            yield value
-        case tuple():
-            for item in value:
-                yield from strings_of(item)
-        case dict():
-            for name, item in value.items():
-                yield name
-                yield from strings_of(item)
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case tuple() as items:
+                waiting += reversed(items)
+            case dict() as members:
+                waiting += [each for member in reversed(members.items()) for each in member[::-1]]

@@ -151,8 +151,9 @@ class StoredSources:
             label = SYSTEM
         if label is None:
             new = NextMessage(message, texts_of(message), view, ledger.scope)
-            label = await self._labeller.label(new)
-        view.add(message, label, texts_of(message))
+            await self._labeller.add(new)
+        else:
+            view.add(message, label, texts_of(message))
 
 
 def _add_unstored(view: SessionView, above: SessionView | None, doubts: frozenset[str]) -> None:
