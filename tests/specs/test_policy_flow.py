@@ -2,6 +2,7 @@
 
 import json
 import logging
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -62,6 +63,8 @@ class Facts:
         return {kind: "" for value, kind in self.values.items() if value in text}
 
     def is_named(self, address):
+        if "://" in address:
+            address = urlsplit(address).hostname
         return address.rpartition("<")[2].rstrip(">") in self.named
 
 

@@ -49,14 +49,12 @@ class FlowRule(NamedTuple):
 
 _LEAVING = ("network", "message")
 _NEW = "secret or private values would go to an address that no person named"
-_SECRET = "a secret may leave, after a stranger's text was read"  # noqa: S105 - a reason
-_BESIDE = "private texts may leave for an address that no person named"
+_SECRET = "a secret or a card may leave, after a stranger's text was read"  # noqa: S105 - a reason
 RULES = (
     FlowRule(_NEW, _LEAVING, ("secret", "card", "iban", PRIVATE), new_host=True),
-    FlowRule(_SECRET, (*_LEAVING, "execute"), ("secret",), in_view=(UNTRUSTED,)),
-    FlowRule("a stranger's text names the target", ("destroy", "message"), (), "targets"),
+    FlowRule(_SECRET, (*_LEAVING, "execute"), ("secret", "card"), in_view=(UNTRUSTED,)),
+    FlowRule("a stranger's text names the target", ("network", "destroy"), (), "targets"),
     FlowRule("it runs words of a stranger's text", ("execute",), (), "words"),
-    FlowRule(_BESIDE, ("message",), in_view=(UNTRUSTED, PRIVATE), new_host=True),
 )
 
 

@@ -25,6 +25,7 @@ _LEAST_DIGITS = 8
 """Digits of a number that may be an account or a card."""
 # The scheme is read backwards: from each letter onwards it would be slow in long texts.
 _ADDRESS = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s<>\"'`|\\^{}()\[\]]+")
+_LEADING = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}\Z")
 _PLAIN_NAME = re.compile(r"[A-Za-z_-]{1,40}")
 _DOMAIN = re.compile(r"[^\s<>\"']*")
@@ -91,6 +92,17 @@ def sent_files(part: CallPart, reading: CallReading) -> list[PathUse]:
         return []
     parts = reading.parts if not part.is_tool and _is_open(part) else (part,)
     return [use for each in parts for use in each.paths if use.kind not in CHANGES]
+
+
+def stands_in_view(address: str, facts: CallFacts) -> bool:
+    """Return whether the whole *address* stands in a text in view."""
+    whole = without_scheme(address)
+    return any(without_scheme(quote.text) == whole for quote in facts.quoted(address))
+
+
+def without_scheme(address: str) -> str:
+    """Return *address* without its scheme and final slash, which quotes may lack."""
+    return _LEADING.sub("", address).rstrip("/")
 
 
 def is_recipient(text: str, part: CallPart) -> bool:
@@ -163,8 +175,11 @@ def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     yield from map(_recipient, part.recipients)
     is_alias = not part.is_tool and part.hosts and not any("." in each.text for each in part.hosts)
     if is_alias or part.effects & _SPEAKS:
+        facts = reading.origins
         for address in _addresses(part, reading):
-            yield from _hosts(Word(address))
+            # Nothing of the model's own is in a link that stands in view.
+            if facts is None or not stands_in_view(address, facts):
+                yield from _hosts(Word(address))
 
 
 def _unnamed(part: CallPart) -> Iterator[Destination]:
@@ -281,10 +296,11 @@ def split_recipients(text: str) -> list[str]:
 
 def _hosts(word: Word) -> Iterator[Destination]:
     reading = read_word(word)
+    is_url = word.known and not word.pattern and "://" in word.text
     for host in reading.hosts:
         is_fixed = host in _USUAL_REMOTES or reaches(Word(host), _LOOPBACK).answer == "yes"
         if not is_fixed:
-            yield _new(host, _domain(host))
+            yield _new(word.text if is_url else host, _domain(host))
     if reading.doubt:
         why = "a host that it reaches is known only at run time"
         yield Destination("", why, is_certain=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolbus.components.call_facts import CallEffects, FactSources, QuotedPiece
 from toolbus.messages.immutable import EMPTY
 from toolbus.policy.commands import CHANGES, PathUse, Word
-from toolbus.policy.paths.hosts import read_word
+from toolbus.policy.paths.hosts import read_host, read_word
 from toolbus.policy.paths.targets import find_targets
 
 if TYPE_CHECKING:
@@ -91,7 +91,10 @@ class StatedFacts(NamedTuple):
     def is_named(self, address: str) -> bool:
         """Return whether *address*, which may be `Name <address>`, is stated."""
         address = address.rpartition("<")[2].rstrip(">")
-        return any(address == each or address.endswith(f".{each}") for each in self.named)
+        names = {address, *(read_host(address).hosts if "://" in address else ())}
+        return any(
+            name == each or name.endswith(f".{each}") for name in names for each in self.named
+        )
 
 
 class OriginReader:

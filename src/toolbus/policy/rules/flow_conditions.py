@@ -2,7 +2,7 @@
 
 | key | the part of the call |
 |---|---|
-| `sink` | sends words (network, message), runs them (execute) or destroys by them (destroy) |
+| `sink` | sends words in a request (network) or a message, runs them (execute), or destroys |
 | `new_host` | reaches a host or a recipient that the session's person never named |
 | `in_view` | was made while texts with all these labels were in view |
 | `from` | has words from a text with this label; a table limits that to some arguments |
@@ -20,7 +20,6 @@ The reasons hold no word of the call but the end of a host's name, which carries
 
 from __future__ import annotations
 
-import re
 import tomllib
 from functools import cache, partial
 from pathlib import Path
@@ -35,8 +34,10 @@ from toolbus.policy.part_words import (
     is_recipient,
     may_only_read,
     sent_files,
+    stands_in_view,
     targets_of,
     with_whole,
+    without_scheme,
     words_of,
 )
 from toolbus.policy.paths.file_access import touches
@@ -68,7 +69,6 @@ _VALUES = {
     "phone": "a phone number",
     "national-id": "an identity number",
 }
-_SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://")
 _RANKS = {"no": 0, "maybe": 1, "yes": 2}
 _NO, _YES = MatchResult("no"), MatchResult("yes")
 _UNKNOWN = MatchResult("maybe", UNKNOWN_ORIGINS)
@@ -154,6 +154,8 @@ def _files(kind: str) -> tuple[PathPattern, ...]:
 
 def _sends(part: CallPart, reading: CallReading) -> MatchResult:
     """Return whether *part* sends more than an address in view, or may do so by its code."""
+    if "message" in part.effects:
+        return MatchResult("no", "it is a message")
     if "network" not in part.effects | part.claimed:
         runs_address = "run-code" in part.effects and any(destinations(part, reading))
         return MatchResult("maybe", "its code names an address") if runs_address else _NO
@@ -162,18 +164,9 @@ def _sends(part: CallPart, reading: CallReading) -> MatchResult:
     facts = reading.origins
     if facts is None:
         return _UNKNOWN
-    if all(_stands_in_view(word.text, facts) for word in part.hosts):
+    if all(stands_in_view(word.text, facts) for word in part.hosts):
         return MatchResult("no", "it only reads an address that stands in view")
     return _YES
-
-
-def _stands_in_view(address: str, facts: CallFacts) -> bool:
-    whole = _without_scheme(address)
-    return any(_without_scheme(quote.text) == whole for quote in facts.quoted(address))
-
-
-def _without_scheme(address: str) -> str:
-    return _SCHEME.sub("", address).rstrip("/")
 
 
 def on_new_host() -> PartCondition:
@@ -252,7 +245,7 @@ def on_target_origin(label: str) -> PartCondition:
 
 def _names_target(text: str, target: Target, facts: CallFacts) -> bool:
     """Return whether the quote *text* names *target*: an address as a whole, or its new host."""
-    if not target.is_address or _without_scheme(text) == _without_scheme(target.text):
+    if not target.is_address or without_scheme(text) == without_scheme(target.text):
         return True
     hosts = read_host(target.text).hosts
     return not facts.is_named(target.text) and any(host in text.lower() for host in hosts)
