@@ -296,11 +296,13 @@ async def test_a_file_that_runs_later_executes():
         await judge.call("write_file", path="/x/.npmrc", content="fine"),
         await judge.call("write_file", path="/x/notes.md", content="evil"),
         await judge.line("echo evil > /x/config"),
+        await judge.line("chmod +x /x/.git/hooks/evil"),
+        await judge.call("write_file", path="/x/.git/hooks/evil", content="fine"),
     ]
 
     assert asked == ["ask"] * 7
     assert line == ["ask"] * 2
-    assert allowed == ["allow"] * 3
+    assert allowed == ["allow"] * 5
 
 
 async def test_a_named_package_is_no_stranger_s():

@@ -115,13 +115,18 @@ def is_recipient(text: str, part: CallPart) -> bool:
 def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     """Return the words of *part* that may tell a program what to do.
 
-    These are not the settings of its environment. A known program other than an interpreter runs
-    code of the project, or that of packages: of its words only these and addresses count, but none
-    that a person named.
+    These are not the settings of its environment, nor the files that it writes. A known program
+    other than an interpreter runs code of the project, or that of packages: of its words only these
+    and addresses count, but none that a person named.
     """
-    if part.is_tool or part.command is None or _is_open(part):
+    files = {use.word.text for use in part.paths if use.kind in CHANGES}
+    if part.is_tool:
+        named = words_of(part, reading)
+        return {path: text for path, text in named.items() if text not in files}
+    if part.command is None or _is_open(part):
         return words_of(part, reading)
-    texts = [word.text for word in (part.command.program, *part.command.words)]
+    words = (part.command.program, *part.command.words)
+    texts = [word.text for word in words if word.text not in files]
     runs_words = part.unknown or "run-code" not in part.effects or _is_interpreter(part)
     if not runs_words and reading.origins is not None:
         texts = list(_packages(part, texts, reading.origins))
