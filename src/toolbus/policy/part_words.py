@@ -40,7 +40,6 @@ _INSTALLS = frozenset(
     {"install", "i", "add", "get", "require", "run", "dlx", "x", "exec", "create", "init"}
 )
 """Commands whose other words are packages, if they run code."""
-_INSTALLATION = frozenset({"network", "run-code"})
 _LISTS = frozenset({"-r", "--requirement", "-c", "--constraint"})
 """Options before files that list packages."""
 _VERSION = re.compile(r"(?<=.)@|[=<>~!^\[]")
@@ -115,36 +114,34 @@ def is_recipient(text: str, part: CallPart) -> bool:
 def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     """Return the words of *part* that may tell a program what to do.
 
-    These are not the settings of its environment, nor the files that it writes. A known program
-    other than an interpreter runs code of the project, or that of packages: of its words only these
-    and addresses count, but none that a person named.
+    These are not the settings of its environment, nor the files that it writes. Managers of
+    packages and runners of tests run code of the project, or that of packages: of their words only
+    packages and addresses count, but none that a person named.
     """
     files = {use.word.text for use in part.paths if use.kind in CHANGES}
-    if part.is_tool:
-        named = words_of(part, reading)
-        return {path: text for path, text in named.items() if text not in files}
-    if part.command is None or _is_open(part):
-        return words_of(part, reading)
-    words = (part.command.program, *part.command.words)
-    texts = [word.text for word in words if word.text not in files]
-    runs_words = part.unknown or "run-code" not in part.effects or _is_interpreter(part)
-    if not runs_words and reading.origins is not None:
-        texts = list(_packages(part, texts, reading.origins))
-    return {"": "\n".join([" ".join(texts), part.command.stdin or ""])}
+    if part.is_tool or part.command is None or _is_open(part):
+        texts = words_of(part, reading)
+        return {path: text for path, text in texts.items() if text not in files}
+    words = [word for word in _instructions(part, part.command, reading) if word not in files]
+    return {"": "\n".join([" ".join(words), part.command.stdin or ""])}
 
 
-def _is_interpreter(part: CallPart) -> bool:
-    return not part.programs.isdisjoint(language_words("interpreters", "programs"))
+def _instructions(part: CallPart, command: Command, reading: CallReading) -> list[str]:
+    words = [word.text for word in (command.program, *command.words)]
+    is_manager = not part.programs.isdisjoint(language_words("managers", "programs"))
+    if part.unknown or reading.origins is None or not is_manager:
+        return words
+    return list(_packages(part, words, reading.origins))
 
 
-def _packages(part: CallPart, texts: list[str], facts: CallFacts) -> Iterator[str]:
-    """Yield the packages and addresses in *texts*, the words of a command."""
-    installs = part.effects >= _INSTALLATION and _INSTALLS.issuperset(part.action[1:][-1:])
-    for option, text in pairwise(texts):
-        is_package = installs and text[:1] != "-" and option not in _LISTS
-        is_named = text in part.action or facts.is_named(_VERSION.split(text)[0])
-        if (is_package or "://" in text or text[:1] in {"/", "~"}) and not is_named:
-            yield text
+def _packages(part: CallPart, words: list[str], facts: CallFacts) -> Iterator[str]:
+    """Yield the packages, addresses and variables in the *words* of a manager of packages."""
+    installs = _INSTALLS.issuperset(part.action[1:][-1:])
+    for option, word in pairwise(words):
+        is_package = (installs or "=" in word) and word[:1] != "-" and option not in _LISTS
+        is_named = word in part.action or facts.is_named(_VERSION.split(word)[0])
+        if (is_package or "://" in word or word[:1] in {"/", "~"}) and not is_named:
+            yield word
 
 
 def targets_of(part: CallPart, reading: CallReading) -> list[Target]:
