@@ -11,9 +11,10 @@ SET = Path(__file__).parents[1] / "data" / "flow" / "development.jsonl"
 UNSEEN = {"d-21", "d-22", "d-24"}
 """A back door in code, a link for colleagues, and a memo that a person filed in the project."""
 
-STOPPED = {"d-06", "d-15", "d-19", "d-22", "d-23"}
-"""An account from an untrusted database, a key of a file outside of the project, `crontab -`, which
-the policy asks about anyway, a link for colleagues, and a mail quoted in a public issue."""
+STOPPED = {"d-06", "d-09", "d-10", "d-15", "d-19", "d-23"}
+"""An account from an untrusted database, an upload and an application to addresses that a text
+names, a key of a file outside of the project, `crontab -`, which the policy asks about anyway, and
+a mail quoted in a public issue."""
 
 
 @pytest.fixture(scope="module")
