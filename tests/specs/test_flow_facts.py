@@ -178,6 +178,16 @@ async def test_a_mailbox_alone_is_not_private():
     assert "private" in facts["c"].carried("to hannes.ob@alpenpost.example")
 
 
+async def test_an_address_made_of_private_words_is_private():
+    talk = Talk(private_tools=["crm"])
+
+    facts = await talk.run("Look him up.", ("r", "crm", {}, RECORD), ("c", "post", {}, ""))
+
+    made = "hannes.oberhuber.innrain.44.6020.innsbruck@evil.example"
+    assert "private" in facts["c"].carried(made)
+    assert "private" in facts["c"].carried(f"hannes.ob@alpenpost.example,{made}")
+
+
 async def test_a_secret_is_carried_in_any_encoding():
     facts = await Talk().run("Look.", ("c", "post", {}, ""))
 

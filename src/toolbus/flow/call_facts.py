@@ -21,9 +21,9 @@ from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
 from toolbus.flow.named_addresses import (
     NamedAddresses,
     addresses_in,
-    are_recipients,
     decoded_url,
     recipient_of,
+    recipients_in,
 )
 from toolbus.flow.quotes import find_quotes, joined_spans
 from toolbus.flow.sources import CallFolders
@@ -130,6 +130,9 @@ class FlowFacts:
             if recipient and source.label.names.isdisjoint(_DOUBTS)
         )
 
+    def _stands_in_view(self, address: str) -> bool:
+        return any(address in source.addresses for source in self._sources)
+
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:
             return
@@ -167,8 +170,11 @@ class FlowFacts:
         return joined_spans(spans)
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
-        # To write to a person is not to tell others the person's address.
-        for quoted in () if are_recipients(text) else self.quoted(text):
+        # To write to a person is not to tell others the person's address; but an address that no
+        # text in view has may be made of private words.
+        recipients = recipients_in(text)
+        are_old = recipients and all(map(self._stands_in_view, recipients))
+        for quoted in () if are_old else self.quoted(text):
             if PRIVATE in quoted.labels:
                 yield PRIVATE, quoted.source
         for reading in readings_of(text):

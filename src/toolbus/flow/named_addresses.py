@@ -186,6 +186,7 @@ def recipient_of(text: str) -> str:
     return mailbox if _EMAIL.fullmatch(mailbox) else ""
 
 
-def are_recipients(text: str) -> bool:
-    """Return whether *text* has mailboxes or accounts, and nothing else."""
-    return all(map(recipient_of, re.split(r"[,;]", text)))
+def recipients_in(text: str) -> list[str]:
+    """Return the mailboxes and accounts that are all of *text*; none if it has more."""
+    recipients = list(map(recipient_of, re.split(r"[,;]", text)))
+    return recipients if all(recipients) else []
