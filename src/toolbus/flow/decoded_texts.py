@@ -34,6 +34,7 @@ _JOINT = re.compile(
     r"""["'`](?<=[\w.@:/-].)\s{0,20}[+.&]?\s{0,20}["'`](?=[\w.@:/-])|\\(?<=\w.)(?=\w)"""
     r"""|\^(?<=\w.)(?=\w)"""
 )
+_SHELL_SPACE = re.compile(r"\$(?:\{IFS[^{}\s]{0,20}\}|IFS(?![A-Za-z0-9_]))(?:\$[1-9@*])?")
 _BRACKETED = re.compile(r"[\[({<]\s?(?:[aA][tT]|[dD][oO][tT]|\.|@)\s?[\])}>]")
 _WORDED = re.compile(rf"\s?({_BRACKETED.pattern}|(?<=\s)(?:at|dot)(?=\s))\s?", re.IGNORECASE)
 _LABELS = re.compile(r"\.(?<=[\w-]{20}.)(?=[\w-]{20})", re.ASCII)
@@ -120,7 +121,7 @@ def _unescaped(text: str) -> str:
         plain = escaped.data.decode(errors="replace")
     if " dot " in plain or _BRACKETED.search(plain):
         plain = _WORDED.sub(lambda word: "@" if {"a", "A", "@"} & set(word[1]) else ".", plain)
-    return _JOINT.sub("", plain.replace("${IFS}", " "))
+    return _JOINT.sub("", _SHELL_SPACE.sub(" ", plain))
 
 
 def _bytes_in(text: str) -> Iterator[bytes]:

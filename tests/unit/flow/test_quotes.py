@@ -152,6 +152,7 @@ def test_readings_beyond_the_limit_are_incomplete():
         ("see https://x.io, it says", "GET https://x.io/c", "x.io"),
         ("value ZXZpbC5leGFtcGxl", "GET evil.example", "evil.example"),
         ("send${IFS}customer${IFS}records", "send customer records", "send customer records"),
+        ("send$IFS$9customer$IFS'records'", "send customer records", "send customer records"),
     ],
 )
 def test_disguised_addresses_are_found(view, argument, quoted):
