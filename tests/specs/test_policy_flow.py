@@ -337,6 +337,8 @@ async def test_the_target_of_a_stranger_is_asked_about():
     asked = [
         await judge.call("delete_file", path="/data/all"),
         await judge.line("rm -r /data/all"),
+        await judge.line("cd /data && rm -r ./all"),
+        await judge.line("rm -r /data/one/../all"),
         await judge.call("pay", iban="DE1", reference="x"),
         await judge.call("db_execute", sql="DROP TABLE users"),
     ]
@@ -346,7 +348,7 @@ async def test_the_target_of_a_stranger_is_asked_about():
         await judge.line("echo /data/all"),
     ]
 
-    assert asked == ["ask"] * 4
+    assert asked == ["ask"] * 6
     assert allowed == ["allow"] * 3
 
 

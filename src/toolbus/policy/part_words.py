@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -152,7 +153,10 @@ def targets_of(part: CallPart, reading: CallReading) -> list[Target]:
     """
     facts = reading.origins
     recipients = [Target(word.text) for word in part.recipients]
-    targets = [Target(use.word.text) for use in part.paths if use.kind in CHANGES]
+    uses = [use for use in part.paths if use.kind in CHANGES]
+    # After a `cd` the path of a stranger is in two words, and `..` may stand between others.
+    paths = [posixpath.join(use.folder or "", use.word.text) for use in uses]
+    targets = [Target(path) for path in dict.fromkeys([*paths, *map(posixpath.normpath, paths)])]
     # A deletion names a part of its address.
     is_whole = not deletes(part, reading)
     targets += [Target(word.text, is_address=is_whole) for word in part.hosts]
