@@ -19,6 +19,7 @@ from toolbus import (
     ToolContext,
     ToolMessage,
     ToolResponse,
+    Toolset,
     UserMessage,
     events,
     guard,
@@ -77,7 +78,7 @@ async def labels(*script, components=(), tools=(page, notes, echo), prompt="go o
     settings = options.pop("settings", {})
     flow = FlowGuard(**settings)
     model = ScriptedModel([*script, "done"])
-    agent = Agent(model, tools=list(tools), components=[flow, *components], **options)
+    agent = Agent(model, tools=tools, components=[flow, *components], **options)
     async with agent:
         await agent.run(prompt)
         return labels_in(agent.ledger)
@@ -199,6 +200,39 @@ async def test_a_message_added_to_a_request_is_unknown():
     noted = await labels(components=[Memory()])
 
     assert noted == ["trusted · person", "unknown · model"]
+
+
+async def test_the_description_of_a_server_s_tool_is_untrusted():
+    def tools_of(server, name, text):
+        made = tool(lambda: "", name=name, description=text)
+        tools = Toolset([made])
+        tools.source = server
+        return tools
+
+    others = [
+        tools_of("strange", "lookup", PAGE),
+        tools_of("house", "search", PAGE.replace("Petersen", "Jansen")),
+        tools_of("", "local", PAGE.replace("Petersen", "Ahlers")),
+    ]
+    told = []
+
+    class Reader(AgentComponent):
+        @guard(events.TOOL_CALL_BEFORE)
+        async def read(self, ctx):
+            (source,) = self.host.bus.shared(FactSources).facts
+            facts = await source.facts_of(ctx)
+            names = ["Petersen", "Jansen", "Ahlers"]
+            quoted = [facts.quoted(f"says harbourmaster {name} of Rotterdam") for name in names]
+            told.append((dict(facts.in_view), [[each.source for each in some] for some in quoted]))
+
+    settings = {"trusted_tools": ["search"]}
+    noted = await labels(
+        calls("notes"), tools=Toolset([*others, notes]), components=[Reader()], settings=settings
+    )
+
+    assert noted[:2] == ["trusted · person", "untrusted · model"]
+    description = "the description of lookup of strange"
+    assert told == [({"untrusted": description}, [[description], [], []])]
 
 
 # --- Effects of calls decide about results -------------------------------------------------------

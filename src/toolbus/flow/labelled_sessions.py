@@ -158,11 +158,11 @@ class LabelledSessions(AgentComponent):
             isinstance(each, ToolMessage) and each.tool_call_id in view.outcomes for each in unknown
         ):
             self.forget_session(ctx.scope.session_id)
-            await self.view(ctx.scope)
-            return
+            view, unknown = await self.view(ctx.scope), []
         for message in unknown:
             # A guard has refused the result before this component saw it.
             view.add(message, SYSTEM, ())
+        self._labeller.add_tools(view, ctx.scope)
 
     def _begin_checks(self, scope: Scope) -> bool:
         """Check requests from now on if a handler may change them; return whether that is new.

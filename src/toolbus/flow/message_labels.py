@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNSEEN, Label
 from toolbus.flow.quotes import find_quotes
 from toolbus.flow.sources import ResultOrigin
@@ -68,6 +69,24 @@ class MessageLabeller:
     def reads_effects(self) -> bool:
         """Whether a component reads the effects of calls."""
         return bool(self._sources.effects)
+
+    def add_tools(self, view: SessionView, scope: Scope) -> None:
+        """Add the texts of the tools of servers: without a pin a stranger may have written them."""
+        tools = self._host.tools
+        # The tools of agents below are not known here.
+        for spec in () if scope.lineage else tools.specs:
+            server, name = tools.source_of(spec.name), spec.name
+            if not server or view.tools.get(name) == spec:
+                continue
+            is_pinned = any(pins.is_pinned(spec, scope) for pins in self._sources.pins)
+            is_trusted = is_pinned or matches(self._settings.trusted_tools, name)
+            label = Label(speaker="tool", name=name, server=server, is_trusted=is_trusted)
+            texts = (
+                spec.description,
+                *strings_of(spec.input_schema),
+                *strings_of(spec.annotations),
+            )
+            view.add_tool(spec, label, texts)
 
     async def add(self, new: NextMessage) -> Label:
         """Add *new* to its view after components have read the effects of its calls."""

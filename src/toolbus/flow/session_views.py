@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import Message
 
 NOTE = "label"
@@ -103,6 +104,7 @@ class SessionView:
         self.root, self.task = root or RootFacts(), task
         self.root.views.add(self)
         self.below: dict[str, Label] = {}
+        self.tools: dict[str, ToolSpec] = {}
         self.outcomes: dict[str, str] = {}
         self.label = _MODEL
         """The label of a text that the session's model makes now."""
@@ -170,6 +172,15 @@ class SessionView:
         """Add the sources of the session *above*, of which a hidden task may have words."""
         for text in above.sources:
             self._add(text)
+
+    def add_tool(self, spec: ToolSpec, label: Label, texts: tuple[str, ...]) -> None:
+        """Add the *texts* of a tool that the model may call."""
+        source = f"the description of {spec.name} of {label.server}"
+        number = f"tool-{spec.name}-{len(self.texts)}"  # A former description stays in view.
+        self.tools[spec.name] = spec
+        self._add(
+            LabelledText(message_id=number, role="system", label=label, source=source, texts=texts)
+        )
 
     def add_unseen(self, source: str, message_id: str = "", texts: tuple[str, ...] = ()) -> None:
         """Add the texts of an unknown *source*."""
