@@ -65,10 +65,10 @@ examples:
 
 It writes the starting policy, ~/.config/toolbus/policy.toml; names it, flow for
 its rules, and redact-secrets in the toolbus.toml beside it; installs hooks; and
-has doctor send made-up events through them. The starting policy needs the
-extras policy and personal. Present files stay: a toolbus.toml gets only missing
-components, after a question. You confirm one page; run twice, it writes
-nothing. `toolbus hosts uninstall` removes the hooks.
+has doctor send made-up events through them. All of it needs the extra policy.
+Present files stay: a toolbus.toml gets only missing components, after a
+question. You confirm one page; run twice, it writes nothing. `toolbus hosts
+uninstall` removes the hooks.
 
 A project's settings can switch off the hooks of claude-code, codex and
 gemini-cli. With --managed a file for the whole machine keeps them on; root owns

@@ -75,17 +75,17 @@ def _pieces(text: str) -> Iterator[str]:
 def load_finders() -> tuple[Any, Any, Any, Any]:
     """Return the search for secrets, their judge, the detector of personal data, and its budget.
 
-    Raises `ImportError` without the extras that they need.
+    Raises `ImportError` without the libraries of the extra `flow`.
     """
     try:
-        # These modules need the extras `redact` and `personal`.
+        # These modules need the extra `flow`.
         from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
         from toolbus.redaction.personal.matches import Appraisal  # noqa: PLC0415
         from toolbus.redaction.secrets.engine import engine_for, places  # noqa: PLC0415
         from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
         from toolbus.redaction.secrets.rules import choose  # noqa: PLC0415
     except ImportError as error:
-        msg = needs_extra("finding values in calls needs libraries", "redact,personal")
+        msg = needs_extra("finding values in calls needs libraries", "flow")
         raise ImportError(msg, name=error.name) from error
     search = partial(places, engine_for(choose((), (), {})).find)
     return search, Judge, Detector(_PERSONAL, None, ()), Appraisal
