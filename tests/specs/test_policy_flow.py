@@ -634,7 +634,7 @@ def test_a_table_states_facts_about_words(file, capsys):
     wrong.write_text(f"{row}verdict = 'allow'\nin_view = {{ strange = [] }}\n")
 
     assert run(capsys, "test", file, table) == (0, "5 of 5 verdicts are as expected\n")
-    with pytest.raises(ConfigurationError, match="'strange'"):
+    with pytest.raises(ConfigurationError, match="unknown label 'strange'; known: card, email"):
         read_rows(wrong)
 
 
@@ -646,7 +646,8 @@ def test_an_explanation_names_its_assumption(file, capsys):
     _, text = run(capsys, "explain", file, *words)
     _, plain = run(capsys, "explain", other, *words)
 
-    assert "assuming that no text is in view" in text
+    assert "assuming the component `flow`, and that no text is in view" in text
+    assert "`toolbus policy test`" in text
     assert "· strangers  not run (from): it has no words from such a text" in text
     assert "in view" not in plain
 

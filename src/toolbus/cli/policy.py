@@ -315,7 +315,7 @@ def _show_explanation(explained: Explanation, screen: Screen) -> None:
     text = f"{explained.verdict}  {explained.tool} in {where}"
     screen.whole(text, style=_STYLES[explained.verdict])
     if explained.in_view:
-        screen.whole(explained.in_view, style="dim")
+        screen.prose(explained.in_view, style="dim")
     _show_project(explained.project, explained.path_warning, screen)
 
 

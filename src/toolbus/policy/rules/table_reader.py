@@ -64,6 +64,8 @@ class TableReader:
                 case Mapping() if _is_struct(member):
                     return self._struct(value, member, _note(kind, "title"), path)
                 case Mapping() if get_origin(member) is dict:
+                    for key in value:
+                        self.read(key, get_args(member)[0], *path)
                     read = {key: self.read(each, item, *path, key) for key, each in value.items()}
                     return {key: each for key, each in read.items() if each is not UNSET}
                 case list() | tuple() if get_origin(member) is tuple and _is_of_structs(item):

@@ -52,6 +52,12 @@ class PartExplanation(Struct, frozen=True, kw_only=True):
     rules: tuple[RuleExplanation, ...] = ()
 
 
+_ASSUMED = (
+    "assuming the component `flow`, and that no text is in view; `in_view` in a row of"
+    " `toolbus policy test` states texts"
+)
+
+
 class Explanation(Struct, frozen=True, kw_only=True):
     """The verdict on a call and on each of its parts; *failure* names a rule that cannot judge it.
 
@@ -81,7 +87,7 @@ def explain(rules: PolicyRules, facts: CallReading) -> Explanation:
         folder=facts.folder,
         project=None if rules.project is None else rules.project.folder,
         path_warning=rules.path_warning,
-        in_view="assuming that no text is in view" if judge.needs_origins else "",
+        in_view=_ASSUMED if judge.needs_origins else "",
         failure="" if judgement.failed is None else failure_text(judgement.failed),
         parts=tuple([_part(rules, facts, *pair) for pair in pairs]),
     )

@@ -33,7 +33,7 @@ row with an earlier call that the policy denies differs: that call never runs. A
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -60,6 +60,11 @@ if TYPE_CHECKING:
 
 _TABLES = "call"
 _LONGEST = 2**26
+_Words: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(description="a list of texts")]
+
+
+def _table_of(names: str, name: str) -> msgspec.Meta:
+    return msgspec.Meta(description=f'a table of {names}, such as {{ {name} = ["words"] }}')
 
 
 class TableCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,9 +112,9 @@ class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = ()
     agent: str = ""
     context: dict[str, Any] = {}
-    in_view: dict[LabelName, tuple[str, ...]] = {}
-    carries: dict[ValueKind, tuple[str, ...]] = {}
-    named: tuple[str, ...] = ()
+    in_view: Annotated[dict[LabelName, _Words], _table_of("labels", "untrusted")] = {}
+    carries: Annotated[dict[ValueKind, _Words], _table_of("kinds", "card")] = {}
+    named: _Words = ()
     rule: str | None = None
     source: str = ""
     line: int = 0
