@@ -270,7 +270,7 @@ def test_calls_show_the_labels_in_view(run):
 
     call = " ".join(text.partition("send_mail")[2].split())
     assert "in view: untrusted (the result of web_fetch)" in call
-    assert "body quotes the result of web_fetch" in call
+    assert "`body` quotes the result of web_fetch" in call
     assert "asked by FlowGuard.judge: " in call
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.cli.output.replay_report import JsonReport, ReplayReport, TextReport
+from toolbus.cli.output.replay_report import JsonReport, ReplayReport, TextReport, style_of
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.flow.labels import UNSEEN, UNTRUSTED, read_label
 from toolbus.flow.session_views import NOTE
 from toolbus.replay.call_sources import joined_texts
+from toolbus.replay.findings import Outcome
 from toolbus.replay.stored_sources import find_flow_guard
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
@@ -42,11 +43,19 @@ class LabelledMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     label: str
 
 
+class VerdictEntry(Struct, frozen=True, kw_only=True):
+    """A verdict on a call in a replay: of the handlers in *by*, or of the recording."""
+
+    outcome: Outcome
+    reason: str
+    by: tuple[str, ...]
+
+
 class LabelledCall(Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
     """A call: the labels *in_view* of its model, by label the first source.
 
-    *quotes* names by argument the first untrusted source that it quotes. *outcome*, *reason* and
-    *by* are those of the handlers, "" if they let it run.
+    *quotes* names by argument the first untrusted source that it quotes. *verdicts* are empty if
+    the call would run as in the recording.
     """
 
     session: str
@@ -54,9 +63,7 @@ class LabelledCall(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cal
     tool: str
     in_view: Mapping[str, str]
     quotes: Mapping[str, str]
-    outcome: str = ""
-    reason: str = ""
-    by: tuple[str, ...] = ()
+    verdicts: tuple[VerdictEntry, ...] = ()
 
 
 LabelRow: TypeAlias = LabelledMessage | LabelledCall
@@ -86,10 +93,11 @@ class LabelReport(ReplayReport):
     def _write_row(self, row: LabelRow) -> None: ...
 
     def add(self, finding: ReplayFinding) -> None:
-        """Take the verdict on the latest call."""
+        """Take a verdict on the latest call; a recorded answer follows a question."""
         if self._call is not None and finding.subject == self._call.id:
-            outcome, reason, by = finding.outcome, finding.reason or "", finding.by
-            self._call = replace(self._call, outcome=outcome, reason=reason, by=by)
+            reason, by = finding.reason or "", finding.by
+            verdict = VerdictEntry(outcome=finding.outcome, reason=reason, by=by)
+            self._call = replace(self._call, verdicts=(*self._call.verdicts, verdict))
 
     def end_session(self, session: str, outcomes: Counter[str]) -> None:
         """Write the latest call of *session*, and its *outcomes*."""
@@ -160,14 +168,18 @@ class LabelTextReport(LabelReport, TextReport):
     def _write_call(self, row: LabelledCall) -> None:
         tool, call_id = Span(_short(row.tool), "strong"), Span(_short(row.id), "dim")
         self._screen.line("call ", tool, right=[call_id], indent=1)
-        if row.in_view:
-            labels = [f"{label} ({_short(source)})" for label, source in row.in_view.items()]
-            self._screen.prose(f"in view: {', '.join(labels)}", indent=3)
+        labels: dict[str, list[str]] = {}
+        for label, source in row.in_view.items():
+            labels.setdefault(source, []).append(label)
+        texts = [f"{', '.join(names)} ({_short(source)})" for source, names in labels.items()]
+        if texts:
+            self._screen.prose(f"in view: {'; '.join(texts)}", indent=3)
         for argument, source in row.quotes.items():
-            self._screen.prose(f"{_short(argument)} quotes {_short(source)}", indent=3)
-        if row.outcome:
-            by = f" by {', '.join(row.by)}" if row.by else ""
-            self._screen.prose(f"{row.outcome}{by}: {row.reason}", indent=3, style="bad")
+            self._screen.prose(f"`{_short(argument)}` quotes {_short(source)}", indent=3)
+        for verdict in row.verdicts:
+            by = f" by {', '.join(verdict.by)}" if verdict.by else ""
+            line = f"{verdict.outcome}{by}: {verdict.reason}"
+            self._screen.prose(line, indent=3, style=style_of(verdict.outcome))
 
     def _write_totals(self) -> None:
         super()._write_totals()

@@ -120,7 +120,7 @@ class TextReport(ReplayReport):
         return True
 
     def _write(self, finding: ReplayFinding) -> None:
-        style = _style_of(finding.outcome)
+        style = style_of(finding.outcome)
         subject = finding.role if finding.role == "call" else f"{finding.role} message"
         self._screen.line(
             Span(f"{finding.outcome:<9}", style),
@@ -233,7 +233,8 @@ def count_outcomes(outcomes: Counter[str]) -> str:
     return ", ".join([f"{outcomes[name]:,} {name}" for name in OUTCOMES if outcomes[name]])
 
 
-def _style_of(outcome: Outcome) -> Style:
+def style_of(outcome: Outcome) -> Style:
+    """Return the style of the word *outcome*."""
     match outcome:
         case "permitted":
             return "good"

@@ -75,6 +75,30 @@ def test_quotes_have_the_names_of_arguments_alone(labels):
     assert [*document["labels"][-1]["quotes"]] == ["body"]
 
 
+def test_a_recorded_answer_keeps_the_question(labels, flow):
+    flow.write_text('[[component]]\nuse = "flow"\nsettings = { sinks = { "send*" = "execute" } }\n')
+    refused = ToolMessage(
+        id="r",
+        tool_call_id=f"c/{HOSTILE}",
+        tool_name=f"send{HOSTILE}",
+        tool_response=ToolResponse("no", parameters={}, is_error=True, error_type="denied"),
+    )
+
+    session = [*session_of(command=WISH), refused]
+    text, document = labels(*session), labels(*session, options=["--json"])
+
+    verdicts = json.loads(document)["labels"][-2]["verdicts"]
+    assert [verdict["outcome"] for verdict in verdicts] == ["asked", "permitted"]
+    assert verdicts[0]["by"] == ["FlowGuard.judge"]
+    assert text.index("asked by FlowGuard.judge: ") < text.index("permitted: the recording")
+
+
+def test_labels_of_one_source_stand_together(labels, flow):
+    flow.write_text('[[component]]\nuse = "flow"\nsettings = { private_tools = ["read*"] }\n')
+
+    assert "in view: private, untrusted (the result of read" in labels(*session_of(body="x"))
+
+
 def test_more_than_a_hundred_lines_are_counted(labels):
     session = [UserMessage(id=f"u{place}", content="hi") for place in range(130)]
 
