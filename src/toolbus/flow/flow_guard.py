@@ -13,7 +13,7 @@ from toolbus.flow.call_facts import CallFactMaker
 from toolbus.flow.carried_values import load_finders
 from toolbus.flow.labelled_sessions import LabelledSessions
 from toolbus.flow.own_rules import check_sinks, judge
-from toolbus.flow.sources import FlowSettings
+from toolbus.flow.sources import FlowSettings, read_globs, read_hosts
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class FlowGuard(LabelledSessions):
         check_sinks(sinks)
         load_finders()  # A missing extra is an error of the configuration, not of a call.
         settings = FlowSettings(
-            trusted_tools=tuple(trusted_tools),
-            trusted_hosts=tuple(trusted_hosts),
-            trusted_paths=tuple(trusted_paths),
-            private_tools=tuple(private_tools),
-            private_paths=tuple(private_paths),
+            trusted_tools=read_globs("trusted_tools", trusted_tools),
+            trusted_hosts=read_hosts("trusted_hosts", trusted_hosts),
+            trusted_paths=read_globs("trusted_paths", trusted_paths),
+            private_tools=read_globs("private_tools", private_tools),
+            private_paths=read_globs("private_paths", private_paths),
             sinks=sinks,
         )
         super().__init__(settings, enabled=enabled)

@@ -15,6 +15,8 @@ from toolbus.events.catalogue import Ask
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNTRUSTED
 from toolbus.flow.named_addresses import URL, recipients_in
+from toolbus.flow.sources import read_globs
+from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,10 +63,12 @@ RULES = (
 
 def check_sinks(sinks: Mapping[str, str]) -> None:
     """Raise `RegistrationError` unless *sinks* maps globs of tools to sinks."""
+    if not isinstance(sinks, Mapping):
+        raise RegistrationError("sinks", f"expected sinks by glob pattern, got {sinks!r}")
+    read_globs("sinks", (*sinks,))
     for sink in sinks.values():
         if sink not in SINKS:
-            reason = f"expected one of {', '.join(SINKS)}, got {sink!r}"
-            raise RegistrationError("sinks", reason)
+            raise RegistrationError("sinks", f"unknown sink {sink!r}{hint(str(sink), SINKS)}")
 
 
 def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Ask | None:

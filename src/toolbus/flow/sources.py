@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from toolbus.errors import RegistrationError
 from toolbus.events.subjects import matches
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from toolbus.components.call_facts import CallEffects
     from toolbus.events.catalogue import Scope
@@ -31,7 +32,26 @@ DEPENDENCIES = frozenset(
 _SHARED = frozenset({"/", "/tmp", "/var/tmp", "/home", "/Users", "/root"})  # noqa: S108 - none is used
 _LONGEST, _MOST = 1_000, 100
 """Characters of a path, and words of a call that may be one."""
+_NO_HOST = re.compile(r"[\s/:@]")
 _GAP = re.compile(r"[\s'\"=;|&<>()]+")
+
+
+def read_globs(setting: str, globs: Sequence[str]) -> tuple[str, ...]:
+    """Return *globs* as a tuple; raises `RegistrationError` for other values of *setting*."""
+    # The letters of a text would be globs, and one of them may be "*".
+    is_list = isinstance(globs, list | tuple)
+    if not is_list or not all(isinstance(glob, str) and glob.strip() for glob in globs):
+        raise RegistrationError(setting, f"expected a list of glob patterns, got {globs!r}")
+    return tuple(globs)
+
+
+def read_hosts(setting: str, globs: Sequence[str]) -> tuple[str, ...]:
+    """Return the *globs* of hosts as a tuple; raises `RegistrationError` for others."""
+    for glob in read_globs(setting, globs):
+        if _NO_HOST.search(glob):
+            expected = "expected a host such as '*.ours.example', without scheme, port and path"
+            raise RegistrationError(setting, f"{expected}, got {glob!r}")
+    return tuple(globs)
 
 
 class CallFolders(NamedTuple):
