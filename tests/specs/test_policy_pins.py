@@ -312,6 +312,15 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
         assert "tool 'write' is gone" in shown
 
     assert "write" not in json.loads(Path("toolbus.lock").read_text())["servers"]["python"]["tools"]
+    Path("toolbus.lock").unlink()
+    say(instructions=ORDER)
+    for answer, code in (("n", 1), ("y", 0)):
+        assert not Path("toolbus.lock").exists()
+        with Terminal(words, cwd=here, env=environment | {"NO_COLOR": "1"}) as person:
+            shown = person.expect("write this to toolbus.lock? [y/N] ")
+            person.type(f"{answer}\n")
+            assert person.end()[0] == code
+        assert "gives a model an order" in shown
 
 
 @pytest.mark.parametrize(

@@ -229,9 +229,9 @@ def _write(output: Output, compared: PinComparison, parsed: argparse.Namespace) 
     screen = open_screen(Output(sys.stderr) if parsed.json else output)
     if not parsed.json:
         _show_changes(screen, changes)
-    _warn_of_look_alikes(screen, after)
+    has_look_alikes = _warn_of_look_alikes(screen, after)
     if not parsed.yes:
-        _confirm(file)
+        _confirm(file, is_warned=has_look_alikes or any(change.warnings for change in changes))
     with replacing(file, force=True) as stream:
         stream.write(write_lock(after))
     if parsed.json:
@@ -241,16 +241,20 @@ def _write(output: Output, compared: PinComparison, parsed: argparse.Namespace) 
     screen.line(Span(f"✓ {count_things(count, 'tool')} pinned in {file}", "good"))
 
 
-def _confirm(file: Path) -> None:
-    """Have the person confirm that a present *file* is replaced; raises `DeclinedError`."""
+def _confirm(file: Path, *, is_warned: bool) -> None:
+    """Have the person confirm that a present *file* is replaced, or one is written after a warning.
+
+    Raises `DeclinedError`.
+    """
     if not is_at_terminal(Output(sys.stderr)):
         raise UsageError(
             "no person can be asked here; add --yes to write it, or --check to compare"
         )
-    if file.exists():
+    if is_warned or file.exists():
+        over = "over" if file.exists() else "to"
         name = make_visible(str(file), one_line=True).text
         with person_terminal() as terminal:
-            if not ask_yes_no(terminal, f"write this over {name}?"):
+            if not ask_yes_no(terminal, f"write this {over} {name}?"):
                 raise DeclinedError
 
 
@@ -287,16 +291,20 @@ def _show_changes(screen: Screen, changes: Sequence[PinChange]) -> None:
         )
 
 
-def _warn_of_look_alikes(screen: Screen, pins: ToolPins) -> None:
-    """Warn of tools with names that look alike: a person cannot tell them apart later either."""
+def _warn_of_look_alikes(screen: Screen, pins: ToolPins) -> bool:
+    """Warn of tools with names that look alike, and return whether there are any.
+
+    A person cannot tell them apart later either.
+    """
     by_look: dict[str, list[str]] = {}
     for server, pinned in {"": pins.program, **pins.servers}.items():
         for name in pinned.tools:
             text = f"{reveal(name)!r} of {describe_source(server)}"
             by_look.setdefault(skeleton(name), []).append(text)
-    for alike in by_look.values():
-        if len(alike) > 1:
-            screen.whole(f"these look alike: {', '.join(alike)}", style="changed")
+    groups = [alike for alike in by_look.values() if len(alike) > 1]
+    for alike in groups:
+        screen.whole(f"these look alike: {', '.join(alike)}", style="changed")
+    return bool(groups)
 
 
 # --- the sources ---------------------------------------------------------------------------------
