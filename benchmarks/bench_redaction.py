@@ -53,7 +53,7 @@ _PATHS = "paths and ARNs"
 _FIRST_IMPORTS = """
 import asyncio
 from toolbus.messages import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.redaction.redact_secrets import RedactSecrets
 """
 _FIRST_TEXT = """

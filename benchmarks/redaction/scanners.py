@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.redaction.others import Betterleaks, DetectSecrets, Kingfisher, processor_seconds
 from toolbus.messages import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.redactor import Redactor

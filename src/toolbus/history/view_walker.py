@@ -9,6 +9,7 @@ from msgspec import Struct, UnsetType, to_builtins
 
 from toolbus.errors import DecodeError
 from toolbus.messages.immutable import freeze
+from toolbus.messages.record_walker import rewrite_call, rewrite_message
 from toolbus.messages.records import (
     AssistantMessage,
     Message,
@@ -20,7 +21,7 @@ from toolbus.messages.records import (
     decode,
     encode,
 )
-from toolbus.messages.text_walker import rewrite_call, rewrite_message, updated
+from toolbus.messages.text_walker import updated
 
 if TYPE_CHECKING:
     from toolbus.messages.text_walker import TextVisitor

@@ -1,7 +1,7 @@
-"""The walker that rewrites all texts of a record.
+"""The walker that rewrites the texts in parts and JSON values.
 
-A visitor decides the new texts. A record is rebuilt only where a text changed; an unchanged record
-is returned as the same object.
+A visitor decides the new texts. A value is rebuilt only where a text changed; an unchanged value is
+returned as the same object. See `record_walker` for whole records.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.messages.parts import Part, Resource
-    from toolbus.messages.reasoning import ReasoningPart
-    from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 S = TypeVar("S", bound=Struct)
 Rewrite: TypeAlias = "Callable[[tuple[str, ...], str], tuple[str, ...]]"
@@ -83,49 +81,6 @@ class TextMapper(TextVisitor):
         return uri
 
 
-def rewrite_message(
-    message: Message, visitor: TextVisitor, *, leave: ToolResponse | None = None
-) -> Message:
-    """Return *message* rewritten; the response *leave* stays as it is."""
-    content = message.content
-    rewrite: Any = _rewrite_text if isinstance(content, str) else rewrite_parts
-    fields = {"content": rewrite(content, visitor), "metadata": visitor.json(message.metadata)}
-    # Not by class: `records` imports this module.
-    if message.role == "assistant":
-        calls = [
-            rewrite_call(call, visitor) if visitor.covers(call.name) else call
-            for call in message.tool_calls
-        ]
-        fields["tool_calls"] = _unless_same(calls, message.tool_calls)
-        fields["reasoning"] = _rewrite_reasoning(message.reasoning, visitor)
-    elif message.role == "tool":
-        response = message.tool_response
-        if response is not None and response is not leave:
-            fields["tool_response"] = rewrite_response(response, visitor)
-    return updated(message, **fields)
-
-
-def rewrite_response(
-    response: ToolResponse, visitor: TextVisitor, *, parameters: bool = True
-) -> ToolResponse:
-    """Return *response* rewritten, with or without the *parameters* of its execution."""
-    fields = {"parameters": visitor.json(response.parameters)} if parameters else {}
-    return updated(
-        response,
-        content=rewrite_parts(response.content, visitor),
-        structured=visitor.json(response.structured),
-        metadata=visitor.json(response.metadata),
-        error_type=_rewrite_text(response.error_type, visitor),
-        **fields,
-    )
-
-
-def rewrite_call(call: ToolCall, visitor: TextVisitor) -> ToolCall:
-    """Return *call* with its arguments rewritten; its name and id are identifiers, not texts."""
-    arguments, raw = visitor.json(call.arguments), _rewrite_text(call.raw, visitor)
-    return updated(call, arguments=arguments, raw=raw)
-
-
 def rewrite_parts(parts: tuple[Part, ...], visitor: TextVisitor) -> tuple[Part, ...]:
     """Return *parts* rewritten."""
     if len(parts) == 1 and isinstance(parts[0], TextPart):  # As most are.
@@ -133,18 +88,7 @@ def rewrite_parts(parts: tuple[Part, ...], visitor: TextVisitor) -> tuple[Part, 
         return parts if new == parts[0].text else (TextPart(text=new),)
     texts = tuple([text for part in parts if (text := text_of(part)) is not None])
     rewritten = iter(visitor.texts(texts) if texts else ())
-    return _unless_same([_rewrite_part(part, visitor, rewritten) for part in parts], parts)
-
-
-def _rewrite_reasoning(
-    parts: tuple[ReasoningPart, ...], visitor: TextVisitor
-) -> tuple[ReasoningPart, ...]:
-    """Return *parts* rewritten; a changed part loses its provider's seal."""
-    if not parts:
-        return parts
-    texts = visitor.texts(tuple([part.text for part in parts]))
-    changed = [part.with_text(text) for part, text in zip(parts, texts, strict=True)]
-    return _unless_same(changed, parts)
+    return unless_same([_rewrite_part(part, visitor, rewritten) for part in parts], parts)
 
 
 def rewrite_json(
@@ -162,7 +106,7 @@ def rewrite_json(
     if kind is tuple:
         if len(value) > 1 and {*map(type, value)} == {str}:
             return _unless_equal(texts(value, key), value)
-        return _unless_same([rewrite_json(item, texts, number, key) for item in value], value)
+        return unless_same([rewrite_json(item, texts, number, key) for item in value], value)
     if kind is int and number is not None:
         return number(value, key)
     return value
@@ -218,11 +162,12 @@ def _rewrite_resource(resource: Resource, text: str | None, visitor: TextVisitor
 def _rewrite_data(data: str | None, mime_type: str | None, visitor: TextVisitor) -> str | None:
     if not data or not visitor.reads(mime_type) or (blob := text_in(data)) is None:
         return data
-    new = _rewrite_text(blob.text, visitor)
+    new = rewrite_text(blob.text, visitor)
     return data if new is blob.text else blob.encoded(new)
 
 
-def _rewrite_text(text: str | None, visitor: TextVisitor) -> Any:
+def rewrite_text(text: str | None, visitor: TextVisitor) -> Any:
+    """Return *text* rewritten; an empty one as it is."""
     return _unless_equal(visitor.texts((text,))[0], text) if text else text
 
 
@@ -231,7 +176,7 @@ def _unless_equal(new: Any, before: Any) -> Any:
     return before if new == before else new
 
 
-def _unless_same(items: list[Any], before: tuple[Any, ...]) -> tuple[Any, ...]:
+def unless_same(items: list[Any], before: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return *before* if *items* are its very objects, else *items*."""
     same = len(items) == len(before) and all(map(is_, items, before))
     return before if same else tuple(items)

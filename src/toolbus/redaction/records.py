@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from toolbus.messages.record_walker import rewrite_call, rewrite_message
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
-from toolbus.messages.text_walker import rewrite_call, rewrite_message
 
 if TYPE_CHECKING:
     from toolbus.messages.text_walker import TextVisitor

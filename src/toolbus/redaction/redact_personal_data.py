@@ -22,8 +22,8 @@ from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE, Deny
 from toolbus.events.subjects import ToolSelector
+from toolbus.messages.record_walker import rewrite_message, rewrite_response
 from toolbus.messages.records import ToolMessage, ToolResponse, UserMessage
-from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.limits import ScanLimits, UnexaminedError
 from toolbus.redaction.live_placeholders import (
     former_placeholders,

@@ -27,8 +27,8 @@ from toolbus.events.catalogue import (
     Deny,
 )
 from toolbus.events.subjects import ToolSelector
+from toolbus.messages.record_walker import rewrite_message
 from toolbus.messages.records import AssistantMessage, ToolMessage
-from toolbus.messages.text_walker import rewrite_message
 from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.live_placeholders import (
     gives_a_task,

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 from toolbus.messages.parts import AudioPart, ImagePart, Resource, ResourcePart, TextPart
+from toolbus.messages.record_walker import rewrite_message
 from toolbus.messages.records import (
     AssistantMessage,
     ReasoningPart,
@@ -14,13 +15,7 @@ from toolbus.messages.records import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.messages.text_walker import (
-    TextMapper,
-    TextVisitor,
-    is_text_type,
-    rewrite_message,
-    text_in,
-)
+from toolbus.messages.text_walker import TextMapper, TextVisitor, is_text_type, text_in
 from toolbus.testing.strategies import messages
 
 SVG = "image/svg+xml"

@@ -8,7 +8,8 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from toolbus.messages.text_walker import rewrite_response, updated
+from toolbus.messages.record_walker import rewrite_response
+from toolbus.messages.text_walker import updated
 from toolbus.redaction.limits import ScanLimits
 from toolbus.redaction.live_placeholders import former_placeholders, may_hold_former
 from toolbus.redaction.placeholders import LETTERS, kind_of, placeholders_in, restored

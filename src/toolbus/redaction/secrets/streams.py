@@ -16,7 +16,8 @@ from collections import OrderedDict
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from toolbus.messages.text_walker import rewrite_call, updated
+from toolbus.messages.record_walker import rewrite_call
+from toolbus.messages.text_walker import updated
 from toolbus.redaction.placeholders import placeholders_in
 from toolbus.redaction.secrets.collecting import Edit, edited
 from toolbus.redaction.secrets.engine import places

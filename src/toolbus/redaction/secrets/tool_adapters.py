@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.events.catalogue import Deny
-from toolbus.messages.text_walker import rewrite_response
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.live_placeholders import held_placeholder
 from toolbus.redaction.records import stand_in, withheld

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from benchmarks.redaction.freeing import AFTER, AFTER_VALUE, BEFORE, after
 
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.messages.records import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import Engine, engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule, choose

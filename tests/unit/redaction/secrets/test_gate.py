@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.messages.parts import TextPart
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.messages.records import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.examination import Examination
 from toolbus.redaction.secrets.redactor import Redactor

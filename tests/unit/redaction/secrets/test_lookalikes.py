@@ -7,8 +7,8 @@ from base64 import b64encode
 from pathlib import Path
 from uuid import UUID
 
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.messages.records import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.messages.records import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.placeholders import evened
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.redactor import Redactor

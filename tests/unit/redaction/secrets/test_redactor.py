@@ -4,8 +4,8 @@ from itertools import count
 import pytest
 
 from toolbus import Agent
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.messages.records import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.placeholders import evened

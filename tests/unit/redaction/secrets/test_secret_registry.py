@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.messages.records import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.placeholders import evened
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.plausibility import is_plausible

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.messages.immutable import freeze
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.messages.records import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule

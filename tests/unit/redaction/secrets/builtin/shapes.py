@@ -7,7 +7,7 @@ import uuid
 from functools import cache
 
 from toolbus.messages import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
+from toolbus.messages.record_walker import rewrite_response
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose

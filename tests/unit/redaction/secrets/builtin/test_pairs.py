@@ -6,7 +6,7 @@ import pytest
 from tests.unit.redaction.secrets.builtin.shapes import redactor, surviving, values
 
 from toolbus.messages import ToolResponse
-from toolbus.messages.text_walker import rewrite_response
+from toolbus.messages.record_walker import rewrite_response
 
 SHAPES = {
     "name and value": ("cpsxu", '{"name": "DB_PASSWORD", "value": "«»"}'),
