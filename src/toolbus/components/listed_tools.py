@@ -14,7 +14,6 @@ _OF_SPEC = {
 }
 """The members that a spec holds, if they have this type."""
 
-
 MEMBERS = "toolbus/members"
 """The annotation of a spec with the further members of its tool, in the proxy and in pins."""
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 MAX_DEPTH = 200
 
-
 JsonObject: TypeAlias = Mapping[str, Any]
 """A JSON object; inside a record it is a `FrozenDict`, so assigning to its items raises."""
 

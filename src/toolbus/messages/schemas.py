@@ -75,15 +75,12 @@ class _Spot(Struct, frozen=True):
     kind: str = ""
 
     def spend(self, work: int) -> None:
-        """Take *work* from the work left; without any, the check ends.
-
-        That is not a misfit, which `not` or `anyOf` would take for an answer.
-        """
+        """Take *work* from the work left; the check ends without any."""
         self.work[0] -= work
         if self.work[0] < 0 or not self.levels:
-            raise RecursionError
+            raise RecursionError  # not a misfit, which `not` or `anyOf` would take for an answer
 
-    def may_match(self, text: str, pattern: str) -> bool:
+    def matches(self, text: str, pattern: str) -> bool:
         """Return whether *text* has a match of *pattern*, or True if the search might take long.
 
         That may be with an opaque part, a repeated group in which there is a choice, or too many
@@ -175,10 +172,6 @@ def _test(
     return spot.wrong(f"expected {text} {_line(json.dumps(rule, ensure_ascii=False, default=str))}")
 
 
-def _pattern(rule: str, value: str, spot: _Spot) -> _Misfit | None:
-    return _test("match of", spot.may_match, rule, value, spot)
-
-
 def _is_among(value: Any, allowed: list[Any]) -> bool:
     return any(_is_equal(value, each) for each in allowed)
 
@@ -237,14 +230,14 @@ def _properties(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
 
 def _patterns(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
     spot.spend(len(rules) * len(value) * _PER_CHECK)
-    pairs = ((p, name) for p in rules for name in value if spot.may_match(name, p))
+    pairs = ((p, name) for p in rules for name in value if spot.matches(name, p))
     return _first(_check(rules[p], value[name], spot, name) for p, name in pairs)
 
 
 def _additional(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
     known, patterns = (spot.schema.get(k, ()) for k in ("properties", "patternProperties"))
     named = (n for n in value if n not in known)
-    extra = [n for n in named if not any(spot.may_match(n, p) for p in patterns)]
+    extra = [n for n in named if not any(spot.matches(n, p) for p in patterns)]
     if extra and rule is False:
         return spot.wrong(f"unknown property `{_line(extra[0])}`")
     return _first(_check(rule, value[name], spot, name) for name in extra)
@@ -290,7 +283,7 @@ _KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]
     "const": ("", True, partial(_test, "the constant", lambda v, only: _is_among(v, [only]))),
     "minLength": ("string", _SIZE, _at_least),
     "maxLength": ("string", _SIZE, _at_most),
-    "pattern": ("string", _PATTERN, _pattern),
+    "pattern": ("string", _PATTERN, lambda p, v, spot: _test("match of", spot.matches, p, v, spot)),
     "minimum": ("number", _REAL, partial(_test, "number >=", operator.ge)),
     "maximum": ("number", _REAL, partial(_test, "number <=", operator.le)),
     "exclusiveMinimum": ("number", _REAL, partial(_test, "number >", operator.gt)),

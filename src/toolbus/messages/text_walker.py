@@ -72,8 +72,6 @@ class TextMapper(TextVisitor):
 
     def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Return each of the *texts* changed."""
-        if len(texts) == 1:  # As most are.
-            return (self._change(texts[0]),)
         return tuple(map(self._change, texts))
 
     def address(self, uri: str) -> str:
