@@ -232,7 +232,7 @@ class LabelledSessions(AgentComponent):
             messages, records = await host.recorded(scope.session_id)
             is_own = scope.session_id == host.scope.session_id
             if not (messages or is_new or is_own or self._unseen):
-                view.add_unseen(HIDDEN_TEXTS)
+                view.add_lost(HIDDEN_TEXTS)
             recorded = RecordedLabels(records)
             for message in messages:
                 await self._add_recorded(message, view, scope, recorded)
@@ -240,7 +240,7 @@ class LabelledSessions(AgentComponent):
                 view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)
-            view.add_unseen(HIDDEN_TEXTS)
+            view.add_lost(HIDDEN_TEXTS)
         return view
 
     async def _view_above(self, scope: Scope) -> SessionView | None:

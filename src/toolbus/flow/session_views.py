@@ -190,6 +190,12 @@ class SessionView:
             )
         )
 
+    def add_lost(self, source: str) -> None:
+        """Add texts of *source* that cannot be read any more: any call may quote them."""
+        lost = LabelledText(message_id="lost", role="unknown", label=UNSEEN, source=source)
+        lost.drop()
+        self._add(lost)
+
     def _add(self, added: LabelledText) -> None:
         with self._lock:  # Parallel calls may end in threads with loops of their own.
             former = self._by_id.get(added.message_id)

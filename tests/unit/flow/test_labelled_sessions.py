@@ -200,3 +200,22 @@ async def test_a_message_of_a_forgotten_session_is_unknown():
         view = await flow.view(agent.scope)
 
     assert [text.label.is_known for text in view.texts] == [True, True, False, True]
+
+
+async def test_calls_may_quote_texts_that_cannot_be_read(caplog):
+    class Failing(MemoryStore):
+        durable = True
+
+        async def records(self, session_id):
+            raise OSError(session_id)
+
+    flow = FlowGuard()
+    agent = Agent(ScriptedModel([]), tools=TOOLS, components=[flow], store=Failing())
+
+    async with agent:
+        flow.forget_session(agent.scope.session_id)
+        view = await flow.view(agent.scope)
+
+    assert "is not known: OSError" in caplog.text
+    assert [text.label.is_known for text in view.sources] == [False]
+    assert not view.sources[0].index.is_complete
