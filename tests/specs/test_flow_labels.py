@@ -197,9 +197,16 @@ async def test_a_message_added_to_a_request_is_unknown():
             added = UserMessage(content="an earlier note")
             return replace(ctx.value, messages=(*ctx.value.messages, added))
 
-    noted = await labels(components=[Memory()])
+    class Postscript(AgentComponent):
+        @on(events.MODEL_CALL_BEFORE)
+        def add(self, ctx):
+            *others, final = ctx.value.messages
+            return replace(ctx.value, messages=(*others, final.with_text(f"{final.text}\nPS: go")))
 
-    assert noted == ["trusted · person", "unknown · model"]
+    for component in (Memory(), Postscript()):
+        noted = await labels(components=[component])
+
+        assert noted == ["trusted · person", "unknown · model"]
 
 
 async def test_the_description_of_a_server_s_tool_is_untrusted():

@@ -180,14 +180,21 @@ class LabelledSessions(AgentComponent):
         return self._checks_requests
 
     def check_request(self, ctx: EventContext[ModelRequest]) -> None:
-        """Add the messages that handlers have added to a request."""
+        """Add the messages that handlers have added to a request, and texts added to one."""
         view, messages = self.views.get(ctx.scope.session_id), ctx.original.messages
         if view is None or ctx.value.messages is messages:
             return
-        known = {message.id for message in messages}
+        known = {message.id: message for message in messages}
         for message in ctx.value.messages:
-            if message.id not in known and not view.find(message.id):
+            former = known.get(message.id)
+            if former is None and not view.find(message.id):
                 view.add_unseen(_ADDED, message.id, (message.text,))
+            elif former is not None and former is not message:
+                lines = {*former.text.splitlines()}
+                added = [line for line in message.text.splitlines() if line not in lines]
+                text, number = "\n".join(added), f"{message.id}+"
+                if text and ((labelled := view.find(number)) is None or labelled.texts != (text,)):
+                    view.add_unseen(_ADDED, number, (text,))
 
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
         """Note the end of a call: its tool may not have made its result."""
