@@ -72,7 +72,11 @@ class FlowGuard(LabelledSessions):
             self.add_handler(Mark(TOOL_CALL_BEFORE, "guard", {"on_error": "closed"}), self.judge)
 
     async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
-        """Return the facts of the call of *ctx*; None for a sender that it does not serve."""
+        """Return the facts of the call of *ctx*; None while the component is not enabled."""
+        if not self.enabled:
+            # It sees no texts meanwhile: later they are read from the record.
+            self.forget_session(ctx.scope.session_id)
+            return None
         return await self._facts.facts(ctx, await self.view(ctx.scope))
 
     async def judge(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
