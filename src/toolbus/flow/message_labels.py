@@ -241,9 +241,11 @@ def texts_of(message: Message) -> tuple[str, ...]:
         case AssistantMessage():
             texts = [text for call in message.tool_calls for text in strings_of(call.arguments)]
             return (message.text, message.reasoning_text, *texts)
-        case ToolMessage(tool_response=response) if response and response.structured is not None:
-            # In the text of JSON they have escapes.
-            return (message.text, *strings_of(response.structured))
+        case ToolMessage(tool_response=response) if response is not None:
+            resources = [part.resource for part in response.content if part.type == "resource"]
+            # In the text of JSON strings have escapes. A blob is decoded with the other texts.
+            blobs = [resource.blob or "" for resource in resources]
+            return (message.text, *strings_of(response.structured), *blobs)
     return (message.text,)
 
 
