@@ -449,8 +449,9 @@ async def test_a_program_s_message_may_quote_strangers():
     )
     async with agent:
         await agent.run("read it")
+        agent.enqueue("write to harbourmaster Petersen of Rotterdam")
         await agent.run("is it harbourmaster Petersen of Rotterdam?")
-        assert labels_in(agent.ledger)[4] == "trusted · person"
+        assert sorted(labels_in(agent.ledger)[4:6]) == ["trusted · person", "untrusted · person"]
 
 
 # --- What did not run taints nothing -------------------------------------------------------------

@@ -163,6 +163,7 @@ class LabelledSessions(AgentComponent):
             # A guard has refused the result before this component saw it.
             view.add(message, SYSTEM, ())
         self._labeller.add_tools(view, ctx.scope)
+        view.prompt = ctx.value.prompt
 
     def _begin_checks(self, scope: Scope) -> bool:
         """Check requests from now on if a handler may change them; return whether that is new.

@@ -205,11 +205,11 @@ def _of_prompt(new: NextMessage) -> Label:
     label = SYSTEM if role == "system" else _PERSON
     if new.message.metadata.get("made_by") == "model":
         return label.joined([view.label])
-    # In the middle of a run it is a program's, which may have had it from a tool.
+    # In the middle of a run, or beside its prompt, it is a program's, which may have had it from a
+    # tool.
     follows_result = bool(view.texts) and view.texts[-1].role == "tool"
-    if new.noted is None and (scope.turn or follows_result):
-        return _with_quotes(label, new)
-    return label
+    is_program_s = scope.turn or follows_result or view.prompt not in {None, new.message.content}
+    return _with_quotes(label, new) if new.noted is None and is_program_s else label
 
 
 def _with_quotes(label: Label, new: NextMessage) -> Label:

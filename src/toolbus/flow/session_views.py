@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import ToolSpec
+    from toolbus.messages.parts import Part
     from toolbus.messages.records import Message
 
 NOTE = "label"
@@ -105,6 +106,7 @@ class SessionView:
         self.root.views.add(self)
         self.below: dict[str, Label] = {}
         self.tools: dict[str, ToolSpec] = {}
+        self.prompt: str | tuple[Part, ...] | None = None
         self.outcomes: dict[str, str] = {}
         self.label = _MODEL
         """The label of a text that the session's model makes now."""
