@@ -319,6 +319,17 @@ async def test_downloaded_files_stay_untrusted(tmp_path, monkeypatch):
     ]
 
 
+async def test_copies_of_downloads_are_downloads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    copy = CallEffects(frozenset({"read", "write"}), reads=("a*",), writes=("b",), is_known=True)
+    effects = Effects(page=download("a.zip"), echo=copy, notes=READ._replace(reads=("b/c.md",)))
+
+    script = [calls("page"), calls("echo", text="unpack"), calls("notes")]
+    noted = await labels(*script, components=[effects])
+
+    assert noted[-2] == "untrusted · tool notes"
+
+
 async def test_parallel_downloads_count_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     effects = Effects(page=download("page.html"), notes=READ._replace(reads=("page.html",)))

@@ -167,19 +167,25 @@ class ResultOrigin(NamedTuple):
         )
 
     def downloaded(self, settings: FlowSettings) -> frozenset[str]:
-        """Return the absolute paths of files that the call may have downloaded from strangers."""
-        effects = self.effects
-        if effects is None or not {"network", "write"} <= effects.does:
+        """Return the absolute paths of files with texts of strangers: downloads, and their copies.
+
+        A copy whose place is not known may be any file of the folder.
+        """
+        effects, folders = self.effects, CallFolders.of(self.scope)
+        if effects is None or "write" not in effects.does:
             return frozenset()
-        if effects.hosts and all(map(settings.trusts_host, effects.hosts)):
-            return frozenset()
-        folders = CallFolders.of(self.scope)
-        return frozenset([folders.absolute(_root(path)) for path in effects.writes])
+        if self.downloads and self._reads_download():
+            return frozenset([folders.absolute(_root(path)) for path in effects.writes or ["."]])
+        hosts_are_trusted = effects.hosts and all(map(settings.trusts_host, effects.hosts))
+        writes = () if hosts_are_trusted or "network" not in effects.does else effects.writes
+        return frozenset([folders.absolute(_root(path)) for path in writes])
 
     def _reads_download(self) -> bool:
         paths = self._reads(CallFolders.of(self.scope))
         return any(
-            f"{path}/".startswith(f"{file}/") or f"{file}/".startswith(f"{path}/")
+            f"{path}/".startswith(f"{file}/")
+            or f"{file}/".startswith(f"{path}/")
+            or fnmatchcase(file, path)
             for file in self.downloads
             for path in paths
         )
