@@ -663,6 +663,8 @@ def test_a_check_names_the_missing_component(file, capsys):
     assert code == 1
     assert """policy.toml:5: warning: rule 'strangers' asks about every such call; add """ in text
     assert run(capsys, "check", file) == (0, "✓ 2 rules, no problems\n")
+    config.write_text(f'{component}[[component]]\nuse = "flow"\nenabled = false\n')
+    assert run(capsys, "check", file) == (code, text)
 
 
 def test_the_schema_has_the_new_keys(capsys):

@@ -9,7 +9,7 @@ import pytest
 
 from toolbus import Agent, AssistantMessage, ToolCall
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_AFTER
+from toolbus.events.catalogue import TOOL_CALL_AFTER, Ask
 from toolbus.flow import FlowGuard
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
@@ -77,3 +77,28 @@ async def test_a_component_that_is_not_enabled_releases_nothing(tmp_path: Path) 
     await agent.run("go on")
 
     assert sent == []
+
+
+async def test_a_question_says_which_value_a_call_carries(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        'default = "allow"\n[tools]\nsend = { effects = ["message"] }\n'
+        '[[rule]]\nname = "secrets"\nverdict = "ask"\ncarries = "secret"\nsink = "message"\n'
+    )
+    prompts: list[str] = []
+
+    def send(text: str) -> str:
+        return "sent"
+
+    def ask(question: Ask, _call: ToolCall, _scope: object) -> bool:
+        prompts.append(question.prompt)
+        return False
+
+    key = {"text": "sk_live_51Nq8vKLzR3mXw7TtYpB0aHs2"}
+    call = AssistantMessage(tool_calls=(ToolCall(name="send", arguments=key),))
+    components = [FlowGuard(), Policy.read(policy)]
+    agent = Agent(ScriptedModel([call, "no"]), tools=[send], components=components, approver=ask)
+    await agent.run("go on")
+
+    value = "a value that looks like stripe-access-token"
+    assert f"`text` carries a secret: {value}" in prompts[0]

@@ -283,7 +283,7 @@ def on_carried(kinds: tuple[str, ...]) -> PartCondition:
                 carried = {kind: carried[kind] for kind in carried.keys() - addresses}
             for kind in [kind for kind in kinds if kind in carried]:
                 name = _show_argument(path, reading.origins)
-                origin = f" from {carried[kind]}" if carried[kind] else ""
+                origin = f": {carried[kind]}" if carried[kind] else ""
                 return MatchResult("yes", f"{name} carries {_VALUES[kind]}{origin}")
         return MatchResult("no", "it carries no such value")
 

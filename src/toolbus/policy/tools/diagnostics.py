@@ -177,7 +177,8 @@ def _origin_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[
     rule = next((each for each in rules if each.needs_origins), None)
     try:
         table = tomllib.loads((file.file.parent / "toolbus.toml").read_text("utf-8"))
-        uses = {each.get("use") for each in table.get("component", ())}
+        components = [each for each in table.get("component", ()) if each.get("enabled", True)]
+        uses = {each.get("use") for each in components}
     except (OSError, ValueError, AttributeError, TypeError):
         return
     if rule is not None and "policy" in uses and "flow" not in uses:
