@@ -225,8 +225,9 @@ async def test_hostile_texts_stay_text(run):
     assert len(document) < 10_000
 
 
-async def test_only_calls_have_sources(run):
+async def test_only_calls_have_sources(run, here):
     await keep(*session_of())
+    (here / "none.toml").write_text('[[component]]\nuse = "truncate-output"\n')
 
     message = await asyncio.to_thread(run, "explain", "agent.db", "--sources", "m-3", code=2)
     unknown = await asyncio.to_thread(run, "explain", "agent.db", "--sources", "c-mial", code=2)
@@ -234,8 +235,11 @@ async def test_only_calls_have_sources(run):
 
     words = ("explain", "agent.db", "--call", "c-mail", "--with", "flow.toml")
     alone = await asyncio.to_thread(run, *words, code=2)
+    words = ("explain", "agent.db", "--sources", "c-mail", "--with", "none.toml")
+    other = await asyncio.to_thread(run, *words, code=2)
 
     assert "no call 'm-3'" in message
+    assert "none.toml has no component FlowGuard; add `[[component]]`" in other
     assert "`--with` is for `--sources`" in alone
     assert "c-mail" in unknown
     assert "`--sources`" in both

@@ -55,12 +55,13 @@ def explain_sources(
 def _guard_in(parsed: argparse.Namespace) -> FlowGuard | None:
     """Return the component that labels texts, by default of the active configuration."""
     if parsed.target is not None:
-        loaded = load(parsed.target)
-    elif nearest := read_nearest():
-        loaded = install(nearest)
-    else:
-        return None
-    return find_flow_guard(loaded.bus)
+        guard = find_flow_guard(load(parsed.target).bus)
+        if guard is None:
+            way_out = 'add `[[component]]` with `use = "flow"`, or leave out `--with`'
+            raise UsageError(f"{parsed.target} has no component FlowGuard; {way_out}")
+        return guard
+    nearest = read_nearest()
+    return find_flow_guard(install(nearest).bus) if nearest else None
 
 
 def _write(screen: Screen, call: ToolCall, sources: CallSources) -> None:
