@@ -20,6 +20,8 @@ from toolbus.hosts.install.host_files import hooks_file
 PROMPTS = "without that prompt? [y/N] "
 QUESTION = "write this? [y/N, v shows every line] "
 POLICY = 'default = "allow"\n'
+STRANGERS = '[[rule]]\nname = "r"\nverdict = "ask"\nfrom = "untrusted"\nsink = "message"\n'
+IN_FILE = '[[component]]\nuse = "policy"\nsettings = { file = "policy.toml" }\n'
 NAMED = '# mine\n[[component]]\nuse = "policy"\nsettings = { default = "allow" }  # mine\n'
 
 
@@ -159,9 +161,12 @@ def test_prompts_are_skipped_on_request(home):
         ("", None, ["redact-secrets", "policy", "flow"]),
         ('[[component]]\nuse = "flow"\n', None, ["flow", "redact-secrets", "policy"]),
         ("", POLICY, ["redact-secrets", "policy"]),
+        ("", f"{POLICY}{STRANGERS}", ["redact-secrets", "policy", "flow"]),
+        (IN_FILE, f"{POLICY}{STRANGERS}", ["policy", "redact-secrets", "flow"]),
+        (IN_FILE, POLICY, ["policy", "redact-secrets"]),
     ],
 )
-def test_the_starting_policy_comes_with_flow(home, config, policy, names):
+def test_rules_on_origins_come_with_flow(home, config, policy, names):
     home.write(home.config, config)
     if policy is not None:
         home.write(home.policy, policy)

@@ -40,6 +40,7 @@ from toolbus.hosts.install.plans import InstallPlan, SettingsEdit, apply_plans, 
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
 from toolbus.hosts.install.state import installed_state
 from toolbus.policy.policy import Policy
+from toolbus.policy.rules.policy_file import read_policy
 from toolbus.presence.person import person_terminal, require_person
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.settings.files import reason_of
@@ -81,6 +82,7 @@ exit codes: 0 all is well; 1 declined, or doctor finds a fault; 2 usage error"""
 _CHOICES = {
     "policy": "name a policy (asked if your toolbus.toml has none)",
     "redaction": "name redact-secrets (asked if your toolbus.toml has none)",
+    "flow": "name flow (asked if your policy needs it)",
     "skip-prompts": "no prompt of the agent for proven reads (asked once)",
 }
 """Options of yes and no, by name; such an option answers the question of its name."""
@@ -89,7 +91,7 @@ _USES = {"redaction": "redact-secrets", "policy": "policy", "flow": "flow"}
 _TABLES = {name: f'[[component]]\nuse = "{use}"\n' for name, use in _USES.items()}
 _TABLES["policy"] += 'settings = { file = "policy.toml" }\n'
 _CHOSEN = ("redaction", "policy")
-"""The components that a person chooses; flow comes with the starting policy."""
+"""The components that a person chooses; flow comes with a policy that has rules for it."""
 _SKIPPING = frozenset({"claude-code", "copilot"})
 """Hosts with prompts that a hook can skip."""
 _SKIP = (
@@ -109,13 +111,15 @@ class SetupQuestion(NamedTuple):
 class PresentFiles(NamedTuple):
     """The person's own *config* and *policy* file, and whether the config *has* each component.
 
-    *is_new* is true of a config that names no component yet.
+    *is_new* is true of a config that names no component yet, and *needs_flow* of a policy with
+    rules on the origin of words, such as the starting one.
     """
 
     config: SettingsFile
     policy: SettingsFile
     has: Mapping[str, bool]
     is_new: bool
+    needs_flow: bool
 
 
 class SetupPlan(NamedTuple):
@@ -215,7 +219,7 @@ def _answers(
         if question.name not in chosen
         and not (question.name == "skip-prompts" and parsed.policy is False)
     ]
-    answers = {"policy": True, "redaction": True, "skip-prompts": False}
+    answers = {"policy": True, "redaction": True, "flow": True, "skip-prompts": False}
     answers |= {question.name: question.default for question in questions} | chosen
     if questions and not (parsed.yes or parsed.dry_run):
         require_answers(as_json=parsed.json)
@@ -254,7 +258,17 @@ def _own_files() -> PresentFiles:
     components = [each.component for each in configured]
     kinds = {"policy": Policy, "redaction": RedactSecrets, "flow": FlowGuard}
     has = {name: any(isinstance(each, kind) for each in components) for name, kind in kinds.items()}
-    return PresentFiles(config, policy, has, not components)
+    return PresentFiles(config, policy, has, not components, _needs_flow(policy))
+
+
+def _needs_flow(policy: SettingsFile) -> bool:
+    """Return whether *policy*, or the starting one in its place, has rules on origins of words."""
+    if policy.data is None:
+        return True
+    try:
+        return any(rule.needs_origins for rule in read_policy(policy.path).rules)
+    except ToolbusError:
+        return False  # Its mistake is reported when the component is made.
 
 
 def _questions(
@@ -273,6 +287,10 @@ def _questions(
     if "redaction" in missing:
         text = f"{present.config.path} names no redact-secrets, so secrets reach models. Add it?"
         yield SetupQuestion("redaction", text, default=True)
+    if present.has["policy"] and present.policy.data and present.needs_flow:
+        text = f"{present.config.path} names no flow, so rules on the origin of words always ask."
+        if not present.has["flow"]:
+            yield SetupQuestion("flow", f"{text} Add it?", default=True)
     is_written = present.policy.data is None and not present.has["policy"]
     if is_written and any(each.host in _SKIPPING for each in states):
         yield SetupQuestion("skip-prompts", _SKIP, default=False)
@@ -316,9 +334,9 @@ def _plan(
 def _added(present: PresentFiles, answers: Mapping[str, bool]) -> list[str]:
     """Return the names of the components to add."""
     added = [name for name in _CHOSEN if answers[name] and not present.has[name]]
-    # The starting policy has rules on the origin of words.
-    is_needed = "policy" in added and present.policy.data is None
-    return [*added, "flow"] if is_needed and not present.has["flow"] else added
+    is_used = "policy" in added or (present.has["policy"] and present.policy.data is not None)
+    is_needed = is_used and present.needs_flow and not present.has["flow"]
+    return [*added, "flow"] if is_needed and answers["flow"] else added
 
 
 def _machine_files(states: Sequence[InstalledState]) -> Iterator[tuple[str, Managed]]:
