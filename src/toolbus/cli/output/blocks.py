@@ -69,7 +69,7 @@ def write_invocation(
     took = [Span(duration_of(entry.duration_ns), "dim")] if entry.duration_ns else []
     screen.line(sign_of(entry.status), " ", *words, right=took, indent=indent)
     if entry.reason:
-        screen.prose(entry.reason, indent=indent + 2)
+        screen.write_reason(entry.reason, indent=indent + 2)
     if entry.detail:
         screen.prose(f"for operators: {entry.detail}", indent=indent + 2)
 

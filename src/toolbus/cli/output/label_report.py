@@ -179,7 +179,7 @@ class LabelTextReport(LabelReport, TextReport):
         for verdict in row.verdicts:
             by = f" by {', '.join(verdict.by)}" if verdict.by else ""
             line = f"{verdict.outcome}{by}: {verdict.reason}"
-            self._screen.prose(line, indent=3, style=style_of(verdict.outcome))
+            self._screen.write_reason(line, indent=3, style=style_of(verdict.outcome))
 
     def _write_totals(self) -> None:
         super()._write_totals()

@@ -132,7 +132,7 @@ class TextReport(ReplayReport):
         if finding.by:
             self._screen.prose(f"by {', '.join(finding.by)}", indent=3, style="dim")
         if finding.reason:
-            self._screen.prose(finding.reason, indent=3)
+            self._screen.write_reason(finding.reason, indent=3)
         if finding.reads is not None and finding.reads != finding.reason:
             self._screen.line("the model would read: ", Span(finding.reads, "good"), indent=3)
         for change in finding.changes[:_MAX_CHANGES]:

@@ -23,6 +23,8 @@ Rows: TypeAlias = tuple[tuple[str, str], ...]
 _NARROWEST, _WIDEST = 40, 110
 _BLOCK_LINES = 4
 """The longest block of changed lines that is shown whole."""
+_MOST_LINES = 20
+"""The lines of a reason that stay apart."""
 
 
 class Screen:
@@ -43,6 +45,11 @@ class Screen:
         """Write *text*, wrapped at the width of the screen."""
         for line in textwrap.wrap(text, self.width - indent) or [""]:
             self.line(Span(line, style), indent=indent)
+
+    def write_reason(self, text: str, *, indent: int = 0, style: Style = "") -> None:
+        """Write the reason *text*, each of its first lines wrapped for itself."""
+        for line in text.split("\n", _MOST_LINES):
+            self.prose(line, indent=indent, style=style)
 
     def table(
         self,

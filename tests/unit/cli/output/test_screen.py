@@ -35,6 +35,15 @@ class Full(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
+def test_lines_of_a_reason_stay_apart(plain, stream):
+    plain.write_reason("two parts:\n`curl`: it may not\n`sh`: it may not", indent=2)
+    plain.write_reason("\n" * 1_000_000)
+
+    lines = stream.getvalue().splitlines()
+    assert lines[:3] == ["  two parts:", "  `curl`: it may not", "  `sh`: it may not"]
+    assert len(lines) < 30
+
+
 def test_a_line_is_cropped_for_its_right_part(screen, stream):
     screen.line("x" * 60)
     screen.line("x" * 60, right=["end"], indent=2)
