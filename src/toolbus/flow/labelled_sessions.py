@@ -153,15 +153,13 @@ class LabelledSessions(AgentComponent):
         """Read a session again to which another process has appended messages."""
         messages = ctx.original.messages
         view = await self.view(ctx.scope, is_new=not messages)
-        unknown = [each for each in messages if not view.find(each.id)]
-        if not all(
-            isinstance(each, ToolMessage) and each.tool_call_id in view.outcomes for each in unknown
-        ):
-            self.forget_session(ctx.scope.session_id)
-            view, unknown = await self.view(ctx.scope), []
-        for message in unknown:
-            # A guard has refused the result before this component saw it.
-            view.add(message, SYSTEM, ())
+        for message in messages:
+            # A guard may have refused the result before this component saw it.
+            is_refusal = isinstance(message, ToolMessage) and message.tool_call_id in view.outcomes
+            if not (is_refusal or view.find(message.id)):
+                self.forget_session(ctx.scope.session_id)
+                view = await self.view(ctx.scope)
+                break
         self._labeller.add_tools(view, ctx.scope)
         view.prompt = ctx.value.prompt
 

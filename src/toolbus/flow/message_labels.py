@@ -218,20 +218,19 @@ def _with_quotes(label: Label, new: NextMessage) -> Label:
     A piece that a text without doubts has as well is not quoted from others. Texts of any length
     would take time: long ones count as quotes.
     """
-    view, texts = new.view, new.texts
-    doubtful = view.doubts(label)
-    if not doubtful or sum(map(len, texts)) > _LONGEST:
+    doubtful = new.view.doubts(label)
+    if not doubtful or sum(map(len, new.texts)) > _LONGEST:
         return label.joined([text.label for text in doubtful])
-    others = [text.index for text in view.sources if label.joined([text.label]) is label]
     joined = [text.label for text in doubtful if not text.index.is_complete]
-    for text in texts:
-        quotes = find_quotes(text, [each.index for each in doubtful])
-        known = find_quotes(text, others, exactly=True) if quotes else []
-        joined += [
-            doubtful[quote.number].label
-            for quote in quotes
-            if not any(each.start <= quote.start and quote.end <= each.end for each in known)
-        ]
+    for text in new.texts:
+        if quotes := find_quotes(text, [each.index for each in doubtful]):
+            others = [each for each in new.view.sources if label.joined([each.label]) is label]
+            known = find_quotes(text, [each.index for each in others], exactly=True)
+            joined += [
+                doubtful[quote.number].label
+                for quote in quotes
+                if not any(each.start <= quote.start and quote.end <= each.end for each in known)
+            ]
     return label.joined(joined)
 
 

@@ -114,6 +114,8 @@ class SessionView:
         self._calls: dict[str, int] = {}
         self._by_id: dict[str, LabelledText] = {}
         self._firsts: dict[str, int] = {}
+        self.doubtful: list[LabelledText] = []
+        """The sources with any label."""
         self._dropped = 0
         self._lock = threading.Lock()
 
@@ -124,8 +126,7 @@ class SessionView:
 
     def doubts(self, label: Label) -> list[LabelledText]:
         """Return the sources, in all views of the root, that add a doubt or a kind to *label*."""
-        views = [view for view in [*self.root.views] if label.joined([view.label]) is not label]
-        texts = [text for view in views for text in view.sources]
+        texts = [text for view in [*self.root.views] for text in view.doubtful]
         return [text for text in texts if label.joined([text.label]) is not label]
 
     def find(self, message_id: str) -> LabelledText | None:
@@ -216,14 +217,16 @@ class SessionView:
 
     def _note(self, start: int) -> None:
         """Note the labels of the texts from *start* on; anew from the first one."""
-        firsts, label = (self._firsts, self.label) if start else ({}, _MODEL)
-        for number in range(start, len(self.texts)):
-            text = self.texts[number]
-            if text.is_source:
+        firsts, doubtful, label = self._firsts, self.doubtful, self.label
+        if not start:
+            firsts, doubtful, label = {}, [], _MODEL
+        for number, text in enumerate(self.texts[start:], start):
+            if text.is_source and (names := text.label.names):
                 label = label.joined([text.label])
-                for name in text.label.names:
+                doubtful.append(text)
+                for name in names:
                     firsts.setdefault(name, number)
-        self._firsts, self.label = firsts, label
+        self._firsts, self.doubtful, self.label = firsts, doubtful, label
 
     def release(self, message_id: str) -> None:
         """Trust the message of this id from now on."""

@@ -76,3 +76,31 @@ async def test_a_refused_result_is_no_reason_to_read_a_session_again():
 
         assert await flow.view(agent.scope) is view
         assert view.label.is_trusted
+
+
+async def test_a_prompt_after_a_refused_result_is_the_person_s():
+    flow = FlowGuard()
+    page = ToolCall(name="page")
+    agent = agent_with(flow, [AssistantMessage(tool_calls=(page,)), ASKING, "done"])
+    agent.tools.add(tool(page_of_strangers, name="page"))
+    agent.guard(events.MESSAGE_APPEND_BEFORE, refuse_notes, roles="tool")
+
+    async with agent:
+        await agent.run("go on")
+        await agent.run("is it harbourmaster Petersen of Rotterdam?")
+        view = await flow.view(agent.scope)
+
+    assert [text.label.text for text in view.texts if text.role == "user"] == [
+        "trusted · person",
+        "trusted · person",
+    ]
+
+
+async def page_of_strangers() -> str:
+    """Read a page."""
+    return "so says harbourmaster Petersen of Rotterdam"
+
+
+def refuse_notes(ctx):
+    """Refuse the results of one tool."""
+    return Deny("it is withheld") if ctx.value.tool_name == "notes" else None
