@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -32,7 +33,7 @@ _DROPPED = QuoteIndex(())
 _DROPPED.is_complete = False
 
 
-class LabelledText(Struct, kw_only=True, eq=False):
+class LabelledText(Struct, kw_only=True, eq=False, dict=True):
     """The *texts* of one message with its *label*, said by *source*, "the result of web_fetch".
 
     It *is_source* unless its own sources are in view as well, as those of the session's own model
@@ -45,34 +46,25 @@ class LabelledText(Struct, kw_only=True, eq=False):
     source: str
     texts: tuple[str, ...] = ()
     is_source: bool = True
-    _index: QuoteIndex | None = None
-    _secrets: frozenset[str] | None = None
-    _addresses: frozenset[str] | None = None
 
-    @property
+    @cached_property
     def index(self) -> QuoteIndex:
         """The pieces of the texts; the first access takes time."""
-        if self._index is None:
-            self._index = QuoteIndex(self.texts)
-        return self._index
+        return QuoteIndex(self.texts)
 
-    @property
+    @cached_property
     def secrets(self) -> frozenset[str]:
         """The pieces of the secrets in the texts; the first access takes time."""
-        if self._secrets is None:
-            self._secrets = frozenset[str]().union(*map(pieces_of_secrets, self.texts))
-        return self._secrets
+        return frozenset[str]().union(*map(pieces_of_secrets, self.texts))
 
-    @property
+    @cached_property
     def addresses(self) -> frozenset[str]:
         """The hosts, mailboxes and accounts in the texts."""
-        if self._addresses is None:
-            self._addresses = frozenset[str]().union(*map(addresses_in, self.texts))
-        return self._addresses
+        return frozenset[str]().union(*map(addresses_in, self.texts))
 
     def drop(self) -> int:
         """Drop all but the secrets, so that any call may quote the texts; return their size."""
-        self._index, self._secrets, self._addresses = _DROPPED, self.secrets, frozenset()
+        self.index, self.secrets, self.addresses = _DROPPED, self.secrets, frozenset()
         dropped, self.texts = sum(map(len, self.texts)), ()
         return dropped
 
@@ -243,12 +235,13 @@ class RecordedLabels:
         self.labels: dict[str, Label] = {}
         self.refused_calls: set[str] = set()
         self.refused_messages: set[str] = set()
+        refused = {
+            TOOL_CALL_BEFORE.name: self.refused_calls,
+            MESSAGE_APPEND_BEFORE.name: self.refused_messages,
+        }
         for record in records:
-            is_refused = record.outcome in {"denied", "rejected"}
-            if record.event == TOOL_CALL_BEFORE.name and is_refused:
-                self.refused_calls.add(record.call_id)
-            elif record.event == MESSAGE_APPEND_BEFORE.name and is_refused:
-                self.refused_messages.add(record.subject)
+            if record.outcome in {"denied", "rejected"} and record.event in refused:
+                refused[record.event].add(record.subject)
             for entry in record.entries:
                 if entry.name == NOTE and entry.reason is not None:
                     noted = read_label(entry.reason)
