@@ -66,8 +66,8 @@ class CallFolders(NamedTuple):
     @classmethod
     def of(cls, scope: Scope) -> CallFolders:
         """Return the place of the calls of *scope*."""
-        folder = scope.folder or os.path.realpath(os.curdir)
-        project = scope.project or os.path.realpath(folder)
+        folder = scope.folder or os.getcwd()  # noqa: PTH109 - as text, without links
+        project = scope.project or (os.path.realpath(folder) if scope.folder else folder)
         is_project = project.startswith("/") and project not in _SHARED
         if not is_project or project == os.path.expanduser("~"):  # noqa: PTH111 - as text
             project = ""
