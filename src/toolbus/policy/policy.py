@@ -98,6 +98,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _LONGEST_QUICK = 100_000
 """Characters of arguments whose quotes of other texts are looked for in the event loop."""
+_MOST_READINGS = 100
+"""Readings of calls that are kept until their effects are asked for."""
 _USUAL = {"default": "ask", "project": FROM_FILE}
 """The non-empty settings of a policy that comes from a file."""
 
@@ -169,6 +171,7 @@ class Policy(AgentComponent):
     ) -> None:
         super().__init__(enabled=enabled)
         self._memory, self._clock, self._origins = LineCache(), clock, OriginReader()
+        self._readings: dict[str, tuple[ToolCall, list[CallReading]]] = {}
         table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
         table |= {"project": project, "trust_annotations": trust_annotations}
         if file is not None and {key: table[key] for key in table if table[key]} != _USUAL:
@@ -266,8 +269,11 @@ class Policy(AgentComponent):
         is_judged = self.enabled and self.selector.matches(call.name) and not active.refusal
         if not is_judged or sender not in {"", scope.agent_id, *scope.lineage}:
             return None
-        ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope, tool=tool)
-        return describe_effects(await self._examined(active, ctx, lambda _, reading: reading))
+        read, readings = self._readings.pop(call_key(scope, call.id), (call, []))
+        if not readings or (read.name, read.arguments) != (call.name, call.arguments):
+            ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope, tool=tool)
+            readings = await self._examined(active, ctx, lambda _, reading: reading)
+        return describe_effects(readings)
 
     async def _judged(
         self, active: _SessionJudges, ctx: EventContext[ToolCall]
@@ -295,16 +301,22 @@ class Policy(AgentComponent):
         readers = [CallReader(judge.rules, self._memory) for judge in active.judges]
         folders = [self._folder_of(judge.rules, call.name, scope) for judge in active.judges]
 
+        readings: list[CallReading] = []
+
         def examined() -> list[T]:
-            return [
-                examine(judge, reader.facts(call, tool, scope, folder, kept_in, origins=origins))
-                for judge, reader, folder in zip(active.judges, readers, folders, strict=True)
-            ]
+            for reader, folder in zip(readers, folders, strict=True):
+                readings.append(reader.facts(call, tool, scope, folder, kept_in, origins=origins))
+            return [*map(examine, active.judges, readings)]
 
         # Starting shfmt, walking folders or reading long texts would block the event loop.
         is_quick = all(reader.is_quick(call, tool) for reader in readers)
         is_quick = is_quick and (origins is None or len(str(call.arguments)) < _LONGEST_QUICK)
-        return examined() if is_quick else await asyncio.to_thread(examined)
+        results = examined() if is_quick else await asyncio.to_thread(examined)
+        # After the run a shell may be in another folder, and a second reading takes time.
+        self._readings[call_key(scope, call.id)] = call, readings
+        while len(self._readings) > _MOST_READINGS:
+            self._readings.pop(next(iter(self._readings)))
+        return results
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
