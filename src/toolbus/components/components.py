@@ -215,7 +215,7 @@ class AgentComponent:
 
     def add_handler(
         self, mark: Mark, handler: Callable[..., Any], *, restricted: bool = True
-    ) -> Subscription:
+    ) -> None:
         """Subscribe *handler* by *mark* until `teardown`; it runs while `enabled`.
 
         Unless *restricted*, the limits of `restrict` do not apply, except that it may be late.
@@ -228,7 +228,7 @@ class AgentComponent:
         options["when"] = lambda ctx: self.enabled and (wanted is None or wanted(ctx))
         if self._is_late:
             options["priority"] = _late(options.get("priority", 100))
-        return self._subscribe(mark, handler, options)
+        self._subscribe(mark, handler, options)
 
     def teardown(self) -> None:
         """Undo `setup` completely."""

@@ -21,8 +21,7 @@ from toolbus.events.catalogue import (
     RUN_BEFORE,
     TOOL_CALL_AFTER,
 )
-from toolbus.flow.labels import UNSEEN
-from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
+from toolbus.flow.message_labels import SYSTEM, MessageLabeller
 from toolbus.flow.session_views import NOTE, RecordedLabels, SessionView
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.tasks.loops import LoopLock
@@ -68,19 +67,16 @@ class LabelledSessions(AgentComponent):
         self._labeller = MessageLabeller(self.settings, host, host.bus.shared(FactSources))
         self._unseen = host.unseen_texts if isinstance(host, PartialHost) else ""
         labels = Mark(MESSAGE_APPEND_BEFORE, "guard", {"priority": _LAST, "incremental": True})
-        self._labelling = self.add_handler(labels, self.label_message, restricted=False)
+        self.add_handler(labels, self.label_message, restricted=False)
         self.add_handler(Mark(TOOL_CALL_AFTER, "on", {}), self.note_outcome, restricted=False)
         self._checks_requests = False
         if not self._unseen:
             self.add_handler(Mark(RUN_BEFORE, "guard", {}), self.check_transcript)
 
     async def install(self, agent: Host) -> None:
-        """Open the session of *agent*, and check its requests from the first one on."""
+        """Check requests from the first one on."""
         await super().install(agent)
         self._begin_checks(agent.scope)
-        if agent.scope.session_id and not self._unseen:
-            await self.view(agent.scope)
-            self._labelling.replace(self.label_at_once)
 
     def forget_session(self, session_id: str) -> None:
         """Forget the texts of a session: they are read again from the record."""
@@ -107,38 +103,16 @@ class LabelledSessions(AgentComponent):
 
     async def label_message(self, ctx: EventContext[Message]) -> None:
         """Label a message in its final form, and note the label in the ledger."""
-        if ctx.window is None:
-            new = self._next_message(ctx, await self.view(ctx.scope))
-            self._note(ctx, new.view, await self._labeller.add(new))
-        else:
-            ctx.window.release(ctx.window.text)
-
-    def label_at_once(self, ctx: EventContext[Message]) -> None:
-        """Do the same in a session that is open, if no component reads effects of calls.
-
-        An async handler costs each append a task.
-        """
-        view = self.views.get(ctx.scope.session_id)
-        if view is None or self._labeller.reads_effects:
-            self._labelling.replace(self.label_message)
         if ctx.window is not None:
             ctx.window.release(ctx.window.text)
-        elif view is None:
-            # It is read from the record later, with this label.
-            ctx.note(lambda: [PartNote(NOTE, "ran", UNSEEN.text)])
-        else:
-            self._note(ctx, view, self._labeller.add_now(self._next_message(ctx, view)))
-
-    def _next_message(self, ctx: EventContext[Message], view: SessionView) -> NextMessage:
-        message = ctx.value
+            return
+        message, view = ctx.value, await self.view(ctx.scope)
         if self._begin_checks(ctx.scope) and isinstance(message, AssistantMessage):
             view.add_unseen(_ADDED)  # Its request was not checked.
         if isinstance(message, ToolMessage) and not view.texts:
             # Its call was made in a part of the session that is not known.
             view.add_unseen(HIDDEN_TEXTS)
-        return NextMessage(message, texts_of(message), view, ctx.scope, ctx.tool)
-
-    def _note(self, ctx: EventContext[Message], view: SessionView, label: Label) -> None:
+        label = await self._labeller.add(message, view, ctx.scope, ctx.tool)
         self._tell_above(ctx.scope, view)
         ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
 
@@ -275,5 +249,4 @@ class LabelledSessions(AgentComponent):
         if noted is None and message.id in recorded.refused_messages:
             view.add(message, SYSTEM, ())
         else:
-            new = NextMessage(message, texts_of(message), view, scope, None, noted)
-            await self._labeller.add(new)
+            await self._labeller.add(message, view, scope, None, noted)

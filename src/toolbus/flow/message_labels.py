@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,11 +14,12 @@ from toolbus.flow.sources import ResultOrigin
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.redaction.placeholders import kinds_in
+from toolbus.transcript.admission import parameters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from toolbus.components.call_facts import CallEffects, FactSources
+    from toolbus.components.call_facts import FactSources
     from toolbus.components.components import Host
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.flow.session_views import SessionView
@@ -28,35 +29,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-Effects: TypeAlias = "Mapping[str, Collection[CallEffects | None]]"
-"""The effects of calls by their ids, as components have read them."""
-
 _PRIVATE, _NONE = frozenset({PRIVATE}), frozenset[str]()
 _LONGEST = 50_000
 """The most characters that are searched for quotes."""
 
-_UNANSWERED = {
-    **dict.fromkeys(["timeout", "cancelled", "interrupted"], True),
-    **dict.fromkeys(["denied", "unknown_tool", "invalid_arguments"], False),
-}
-"""The statuses of calls whose tools did not make the results; True if the tool may have run."""
+_NOT_RUN = frozenset({"denied", "unknown_tool", "invalid_arguments"})
+_UNANSWERED = _NOT_RUN | {"timeout", "cancelled", "interrupted"}
+"""The statuses of calls whose tools did not make the results, though they may have run."""
 
 _PERSON = Label(speaker="person", is_trusted=True)
 SYSTEM = Label(speaker="system", is_trusted=True)
 
 
 class NextMessage(NamedTuple):
-    """The next *message* in *view*, with its *texts* for the model, and the spec of its *tool*.
-
-    It has a label already if it was *noted* in the ledger.
-    """
+    """The next *message* in *view*, with its *texts*, its *tool*, and the label *noted* before."""
 
     message: Message
     texts: tuple[str, ...]
     view: SessionView
     scope: Scope
-    tool: ToolSpec | None = None
-    noted: Label | None = None
+    tool: ToolSpec | None
+    noted: Label | None
 
 
 class MessageLabeller:
@@ -64,11 +57,6 @@ class MessageLabeller:
 
     def __init__(self, settings: FlowSettings, host: Host, sources: FactSources) -> None:
         self._settings, self._host, self._sources = settings, host, sources
-
-    @property
-    def reads_effects(self) -> bool:
-        """Whether a component reads the effects of calls."""
-        return bool(self._sources.effects)
 
     def add_tools(self, view: SessionView, scope: Scope) -> None:
         """Add the texts of the tools of servers: without a pin a stranger may have written them."""
@@ -88,113 +76,83 @@ class MessageLabeller:
             )
             view.add_tool(spec, label, texts)
 
-    async def add(self, new: NextMessage) -> Label:
-        """Add *new* to its view after components have read the effects of its calls."""
-        effects: dict[str, set[CallEffects | None]] = {}
-        readers, scope = self._sources.effects, new.scope
+    async def add(
+        self,
+        message: Message,
+        view: SessionView,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        noted: Label | None = None,
+    ) -> Label:
+        """Add *message* to *view*, and return its label; no error trusts a text."""
+        new = NextMessage(message, texts_of(message), view, scope, tool, noted)
         try:
-            for call in _calls_of(new) if readers else ():
-                spec = self._spec(call.name, new)
-                read = [await reader.effects_of(call, spec, scope) for reader in readers]
-                effects[call.id] = {*read} - {None}
-        except Exception as error:  # noqa: BLE001 - no error trusts a text
-            return _add(new, _unseen(new, error))
-        return self.add_now(new, effects)
+            label = await self._label(new)
+        except Exception as error:  # noqa: BLE001 - as said above
+            logger.warning("message %r has no label: %s", message.id, type(error).__name__)
+            label = UNSEEN
+        view.add(message, label, new.texts)
+        return label
 
-    def add_now(self, new: NextMessage, effects: Effects = EMPTY) -> Label:
-        """Add *new* to its view, and return its label; note the downloads of its calls."""
-        try:
-            label = self._label(new, effects)
-        except Exception as error:  # noqa: BLE001 - as above
-            label = _unseen(new, error)
-        return _add(new, label)
-
-    def _label(self, new: NextMessage, effects: Effects) -> Label:
-        message, label = new.message, new.view.label
-        if isinstance(message, ToolMessage):
-            label = self._of_result(message, new, effects)
-        elif isinstance(message, AssistantMessage):
-            for call in message.tool_calls if effects else ():
-                self._origins(call, new, effects)
-        else:
-            label = _of_prompt(new)
+    async def _label(self, new: NextMessage) -> Label:
+        label = new.view.label
+        match new.message:
+            case ToolMessage() as message:
+                label = await self._of_result(message, new)
+            case AssistantMessage(tool_calls=calls):
+                # Of parallel calls one may read the file that another one downloads.
+                for call in calls if len(calls) > 1 else ():
+                    await self._origins(call, new)
+            case _:
+                label = _of_prompt(new)
         kinds = {kind for text in new.texts for kind, _ in kinds_in(text)}
         if not kinds <= label.holds:
             label = replace(label, holds=label.holds | kinds)
         return label if new.noted is None else label.joined([new.noted])
 
-    def _of_result(self, message: ToolMessage, new: NextMessage, effects: Effects) -> Label:
-        name, view = message.tool_name, new.view
-        below = [view.below[call_id]] if (call_id := message.tool_call_id) in view.below else []
-        may_have_run = _UNANSWERED.get(view.outcomes.get(call_id, ""))
-        tool, response = self._tool(name, new), message.tool_response
-        if may_have_run is None and tool is not None and tool.delegates:
+    async def _of_result(self, message: ToolMessage, new: NextMessage) -> Label:
+        call_id, name, view = message.tool_call_id, message.tool_name, new.view
+        below = [view.below[call_id]] if call_id in view.below else []
+        status, tool = view.outcomes.get(call_id, ""), self._tool(name, new)
+        if tool is not None and tool.delegates and status not in _UNANSWERED:
             label = Label(speaker="agent", name=name, is_trusted=True)
             return label.joined(below or [new.noted or UNSEEN])
-        call, origins = _answered_call(message), []
-        if may_have_run is not False:
-            origins = self._origins(call, new, effects)
-        if may_have_run is not None and (response is None or response.is_error):
+        arguments, origins = parameters_of(message), []
+        if status not in _NOT_RUN:
+            call = ToolCall(id=call_id, name=name, arguments=arguments or EMPTY)
+            origins = await self._origins(call, new, is_recorded=arguments is not None)
+        if status in _UNANSWERED and (response := message.tool_response) and response.is_error:
             return SYSTEM.joined(below)
+        is_private = any(each.is_private(self._settings) for each in origins)
         label = Label(
             speaker="tool",
             name=name,
             server="" if tool is None else self._host.tools.source_of(name) or "",
             is_trusted=bool(origins) and all(each.is_trusted(self._settings) for each in origins),
-            holds=_PRIVATE if any(each.is_private(self._settings) for each in origins) else _NONE,
+            holds=frozenset([PRIVATE] if is_private else ()),
         ).joined(below)
-        if label.is_trusted and new.noted is None:
-            return _with_quotes(label, new)
-        return label
+        return label if new.noted else _with_quotes(label, new)
 
     def _tool(self, name: str, new: NextMessage) -> Tool | None:
         # The host knows the tools of its agent, but not those of the agents below.
         return None if new.scope.lineage else self._host.tools.get(name)
 
-    def _spec(self, name: str, new: NextMessage) -> ToolSpec | None:
-        tool = self._tool(name, new)
-        return new.tool if tool is None else tool.spec
-
-    def _origins(self, call: ToolCall, new: NextMessage, effects: Effects) -> list[ResultOrigin]:
+    async def _origins(
+        self, call: ToolCall, new: NextMessage, *, is_recorded: bool = True
+    ) -> list[ResultOrigin]:
         """Return the origin of a result by each reading of its effects; note its downloads."""
-        spec, root, is_closed = self._spec(call.name, new), new.view.root, False
+        tool, scope, root = self._tool(call.name, new), new.scope, new.view.root
+        spec, is_closed = new.tool if tool is None else tool.spec, False
         if spec is not None and spec.annotations.get("openWorldHint") is False:
-            is_closed = any(pins.is_pinned(spec, new.scope) for pins in self._sources.pins)
+            is_closed = any(pins.is_pinned(spec, scope) for pins in self._sources.pins)
+        readers = self._sources.effects if is_recorded else ()
+        read = {await reader.effects_of(call, spec, scope) for reader in readers}
         origins = [
-            ResultOrigin(call, new.scope, new.texts[0], each, root.downloads, is_closed=is_closed)
-            for each in effects.get(call.id) or {None}
+            ResultOrigin(call, scope, new.texts[0], effects, root.downloads, is_closed=is_closed)
+            for effects in read - {None} or {None}
         ]
-        for origin in origins if effects else ():
-            root.downloads |= origin.downloaded(self._settings)
+        root.downloads |= frozenset().union(*[each.downloaded(self._settings) for each in origins])
         return origins
-
-
-def _calls_of(new: NextMessage) -> Sequence[ToolCall]:
-    """Return the calls of *new* that may matter for a label: parallel ones, and one that ran."""
-    match new.message:
-        case AssistantMessage(tool_calls=calls) if len(calls) > 1:
-            # One may read the file that another one downloads.
-            return calls
-        case ToolMessage(tool_response=response) as message if response is not None:
-            has_run = _UNANSWERED.get(new.view.outcomes.get(message.tool_call_id, "")) is not False
-            return [_answered_call(message)] if has_run and response.parameters is not None else ()
-    return ()
-
-
-def _answered_call(message: ToolMessage) -> ToolCall:
-    response = message.tool_response
-    arguments = None if response is None else response.parameters
-    return ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=arguments or EMPTY)
-
-
-def _unseen(new: NextMessage, error: Exception) -> Label:
-    logger.warning("message %r has no label: %s", new.message.id, type(error).__name__)
-    return UNSEEN
-
-
-def _add(new: NextMessage, label: Label) -> Label:
-    new.view.add(new.message, label, new.texts)
-    return label
 
 
 def _of_prompt(new: NextMessage) -> Label:
@@ -218,7 +176,7 @@ def _with_quotes(label: Label, new: NextMessage) -> Label:
     A piece that a text without doubts has as well is not quoted from others. Texts of any length
     would take time: long ones count as quotes.
     """
-    doubtful = new.view.doubts(label)
+    doubtful = new.view.doubts(label) if label.is_trusted else []
     if not doubtful or sum(map(len, new.texts)) > _LONGEST:
         return label.joined([text.label for text in doubtful])
     joined = [text.label for text in doubtful if not text.index.is_complete]

@@ -16,7 +16,7 @@ from toolbus.flow.call_facts import CallFactMaker
 from toolbus.flow.flow_guard import FlowGuard
 from toolbus.flow.labelled_sessions import HIDDEN_TEXTS
 from toolbus.flow.labels import UNKNOWN, UNTRUSTED
-from toolbus.flow.message_labels import SYSTEM, MessageLabeller, NextMessage, texts_of
+from toolbus.flow.message_labels import SYSTEM, MessageLabeller, texts_of
 from toolbus.flow.session_views import RecordedLabels, SessionView
 from toolbus.flow.sources import FlowSettings
 from toolbus.messages.records import AssistantMessage, ToolMessage, encode
@@ -150,8 +150,7 @@ class StoredSources:
         if label is None and message.id in ledger.refused_messages:
             label = SYSTEM
         if label is None:
-            new = NextMessage(message, texts_of(message), view, ledger.scope)
-            await self._labeller.add(new)
+            await self._labeller.add(message, view, ledger.scope)
         else:
             view.add(message, label, texts_of(message))
 

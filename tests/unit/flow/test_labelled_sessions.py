@@ -177,31 +177,6 @@ def test_a_forged_label_has_no_effect(runs):
     asyncio.run(play())
 
 
-async def test_a_session_is_labelled_without_a_task_until_effects_are_read():
-    agent = Agent(ScriptedModel([]), tools=TOOLS, components=[FlowGuard()])
-
-    async with agent:
-        await agent.call_tool("notes")
-        assert not agent.bus.awaits(events.MESSAGE_APPEND_BEFORE)
-        await agent.add(World())
-        await agent.call_tool("notes")
-
-        assert agent.bus.awaits(events.MESSAGE_APPEND_BEFORE)
-
-
-async def test_a_message_of_a_forgotten_session_is_unknown():
-    flow = FlowGuard()
-    agent = Agent(ScriptedModel([]), tools=TOOLS, components=[flow], store=Lasting())
-
-    async with agent:
-        await agent.call_tool("notes")
-        flow.forget_session(agent.scope.session_id)
-        await agent.call_tool("notes")
-        view = await flow.view(agent.scope)
-
-    assert [text.label.is_known for text in view.texts] == [True, True, False, True]
-
-
 async def test_calls_may_quote_texts_that_cannot_be_read(caplog):
     class Failing(MemoryStore):
         durable = True
