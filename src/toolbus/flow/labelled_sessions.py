@@ -22,7 +22,7 @@ from toolbus.events.catalogue import (
     TOOL_CALL_AFTER,
 )
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller
-from toolbus.flow.session_views import NOTE, RecordedLabels, SessionView
+from toolbus.flow.session_views import NOTE, LabelledText, RecordedLabels, SessionView
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.tasks.loops import LoopLock
 
@@ -108,10 +108,10 @@ class LabelledSessions(AgentComponent):
             return
         message, view = ctx.value, await self.view(ctx.scope)
         if self._begin_checks(ctx.scope) and isinstance(message, AssistantMessage):
-            view.add_unseen(_ADDED)  # Its request was not checked.
+            view.add_text(LabelledText(source=_ADDED))  # Its request was not checked.
         if isinstance(message, ToolMessage) and not view.texts:
             # Its call was made in a part of the session that is not known.
-            view.add_unseen(HIDDEN_TEXTS)
+            view.add_text(LabelledText(source=HIDDEN_TEXTS))
         label = await self._labeller.add(message, view, ctx.scope, ctx.tool)
         self._tell_above(ctx.scope, view)
         ctx.note(lambda: [PartNote(NOTE, "ran", label.text)])
@@ -130,7 +130,7 @@ class LabelledSessions(AgentComponent):
         for message in messages:
             # A guard may have refused the result before this component saw it.
             is_refusal = isinstance(message, ToolMessage) and message.tool_call_id in view.outcomes
-            if not (is_refusal or view.find(message.id)):
+            if not (is_refusal or view.by_id.get(message.id)):
                 self.forget_session(ctx.scope.session_id)
                 view = await self.view(ctx.scope)
                 break
@@ -159,15 +159,15 @@ class LabelledSessions(AgentComponent):
             return
         known = {message.id: message for message in messages}
         for message in ctx.value.messages:
-            former = known.get(message.id)
-            if former is None and not view.find(message.id):
-                view.add_unseen(_ADDED, message.id, (message.text,))
-            elif former is not None and former is not message:
-                lines = {*former.text.splitlines()}
-                added = [line for line in message.text.splitlines() if line not in lines]
-                text, number = "\n".join(added), f"{message.id}+"
-                if text and ((labelled := view.find(number)) is None or labelled.texts != (text,)):
-                    view.add_unseen(_ADDED, number, (text,))
+            former, number, lines = known.get(message.id), message.id, set[str]()
+            if former is message:
+                continue
+            if former is not None:
+                number, lines = f"{message.id}+", {*former.text.splitlines()}
+            text = "\n".join([line for line in message.text.splitlines() if line not in lines])
+            labelled = view.by_id.get(number)
+            if (text or former is None) and (labelled is None or labelled.texts != (text,)):
+                view.add_text(LabelledText(source=_ADDED, message_id=number, texts=(text,)))
 
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
         """Note the end of a call: its tool may not have made its result."""
@@ -181,7 +181,7 @@ class LabelledSessions(AgentComponent):
         quoted the message keep their labels. Raises `AppendError` for an unknown message.
         """
         view = await self.view(scope)
-        text = view.find(message_id)
+        text = view.by_id.get(message_id)
         if text is None or not (reason and by):
             problem = "a release names its reason and a person" if text else "no such message"
             raise AppendError(scope.session_id, f"message {message_id!r}: {problem}")
@@ -203,9 +203,10 @@ class LabelledSessions(AgentComponent):
         view = SessionView(None if above is None else above.root, task)
         if above is not None and not scope.parent_call_id:
             # Its host does not show its task, which may have words of all that is in view above.
-            view.include(above)
+            for text in above.sources:
+                view.add_text(text)
         if self._unseen:
-            view.add_unseen(self._unseen)
+            view.add_text(LabelledText(source=self._unseen))
         if replay_place.get() is not None or not isinstance(host, ComponentHost):
             return view
         try:

@@ -40,10 +40,10 @@ class LabelledText(Struct, kw_only=True, eq=False, dict=True):
     are: then pieces of calls are not searched in it.
     """
 
-    message_id: str
-    role: str
-    label: Label
     source: str
+    message_id: str = ""
+    role: str = "unknown"
+    label: Label = UNSEEN
     texts: tuple[str, ...] = ()
     is_source: bool = True
 
@@ -104,7 +104,7 @@ class SessionView:
         """The label of a text that the session's model makes now."""
         self.characters = 10_000  # What a view without texts takes.
         self._calls: dict[str, int] = {}
-        self._by_id: dict[str, LabelledText] = {}
+        self.by_id: dict[str, LabelledText] = {}
         self._firsts: dict[str, int] = {}
         self.doubtful: list[LabelledText] = []
         """The sources with any label."""
@@ -120,10 +120,6 @@ class SessionView:
         """Return the sources, in all views of the root, that add a doubt or a kind to *label*."""
         texts = [text for view in [*self.root.views] for text in view.doubtful]
         return [text for text in texts if label.joined([text.label]) is not label]
-
-    def find(self, message_id: str) -> LabelledText | None:
-        """Return the text of the message of this id, or None."""
-        return self._by_id.get(message_id)
 
     def before(self, call_id: str) -> Sequence[LabelledText]:
         """Return the texts in view when the message with the call *call_id* was made.
@@ -144,63 +140,49 @@ class SessionView:
         return _MODEL.joined([text.label for text in self.before(call_id) if text.is_source])
 
     def add(self, message: Message, label: Label, texts: tuple[str, ...]) -> None:
-        """Add *message* with its *texts*; one of the same id is replaced, and the labels joined."""
+        """Add *message* with its *texts*."""
         is_answer = isinstance(message, AssistantMessage)
         if isinstance(message, AssistantMessage):
             self._calls.update({call.id: len(self.texts) for call in message.tool_calls})
         # A refusal may quote the arguments of its call, which it must not vouch for.
         is_refusal = label.speaker == "system" and isinstance(message, ToolMessage)
-        self._add(
-            LabelledText(
-                message_id=message.id,
-                role=message.role,
-                label=label,
-                source=_source_of(message, label),
-                texts=() if is_answer else texts,
-                is_source=not (is_answer or is_refusal),
-            )
+        text = LabelledText(
+            source=_source_of(message, label),
+            message_id=message.id,
+            role=message.role,
+            label=label,
+            texts=() if is_answer else texts,
+            is_source=not (is_answer or is_refusal),
         )
+        self.add_text(text)
         if isinstance(message, UserMessage) and label.speaker == "person" and label.is_trusted:
             self.root.person_texts.extend(texts)
-
-    def include(self, above: SessionView) -> None:
-        """Add the sources of the session *above*, of which a hidden task may have words."""
-        for text in above.sources:
-            self._add(text)
 
     def add_tool(self, spec: ToolSpec, label: Label, texts: tuple[str, ...]) -> None:
         """Add the *texts* of a tool that the model may call."""
         source = f"the description of {spec.name} of {label.server}"
         number = f"tool-{spec.name}-{len(self.texts)}"  # A former description stays in view.
         self.tools[spec.name] = spec
-        self._add(
-            LabelledText(message_id=number, role="system", label=label, source=source, texts=texts)
-        )
-
-    def add_unseen(self, source: str, message_id: str = "", texts: tuple[str, ...] = ()) -> None:
-        """Add the texts of an unknown *source*."""
-        self._add(
-            LabelledText(
-                message_id=message_id, role="unknown", label=UNSEEN, source=source, texts=texts
-            )
-        )
+        text = LabelledText(source=source, message_id=number, label=label, texts=texts)
+        self.add_text(text)
 
     def add_lost(self, source: str) -> None:
         """Add texts of *source* that cannot be read any more: any call may quote them."""
-        lost = LabelledText(message_id="lost", role="unknown", label=UNSEEN, source=source)
+        lost = LabelledText(source=source, message_id="lost")
         lost.drop()
-        self._add(lost)
+        self.add_text(lost)
 
-    def _add(self, added: LabelledText) -> None:
+    def add_text(self, added: LabelledText) -> None:
+        """Add a text; one with the same id is replaced, and the labels joined."""
         with self._lock:  # Parallel calls may end in threads with loops of their own.
-            former = self._by_id.get(added.message_id)
+            former = self.by_id.get(added.message_id)
             if former is None:
                 self.texts.append(added)
             else:
                 added.label = added.label.joined([former.label])
                 added.is_source = added.is_source or former.is_source
                 self.texts[self.texts.index(former)] = added
-            self._by_id[added.message_id] = added
+            self.by_id[added.message_id] = added
             self.characters += sum(map(len, added.texts))
             while self.characters > self.most_characters and self._dropped < len(self.texts) - 1:
                 self.characters -= self.texts[self._dropped].drop()
@@ -222,7 +204,7 @@ class SessionView:
 
     def release(self, message_id: str) -> None:
         """Trust the message of this id from now on."""
-        if (released := self._by_id.get(message_id)) is not None:
+        if (released := self.by_id.get(message_id)) is not None:
             with self._lock:
                 released.label = replace(released.label, is_trusted=True, is_known=True)
                 self._note(0)
@@ -251,12 +233,10 @@ class RecordedLabels:
 
 def _source_of(message: Message, label: Label) -> str:
     """Return the source of *message* in a person's words."""
-    match message:
-        case ToolMessage(tool_name=name):
-            by = f" of {label.server}" if label.server else ""
-            return f"the result of {name}{by}"
-        case AssistantMessage():
-            return "the model's message"
-        case UserMessage():
-            return "the task of an agent" if label.speaker == "agent" else "the prompt"
-    return "the system message"
+    if isinstance(message, ToolMessage):
+        return f"the result of {message.tool_name}" + (
+            f" of {label.server}" if label.server else ""
+        )
+    if isinstance(message, UserMessage):
+        return "the task of an agent" if label.speaker == "agent" else "the prompt"
+    return "the model's message" if message.role == "assistant" else "the system message"

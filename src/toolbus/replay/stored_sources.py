@@ -17,7 +17,7 @@ from toolbus.flow.flow_guard import FlowGuard
 from toolbus.flow.labelled_sessions import HIDDEN_TEXTS
 from toolbus.flow.labels import UNKNOWN, UNTRUSTED
 from toolbus.flow.message_labels import SYSTEM, MessageLabeller, texts_of
-from toolbus.flow.session_views import RecordedLabels, SessionView
+from toolbus.flow.session_views import LabelledText, RecordedLabels, SessionView
 from toolbus.flow.sources import FlowSettings
 from toolbus.messages.records import AssistantMessage, ToolMessage, encode
 from toolbus.replay.call_sources import sections_of, sources_of
@@ -54,7 +54,7 @@ def hide_texts(bus: EventBus, session_id: str) -> None:
     """Begin the view of a replayed session, of whose texts its host did not show all."""
     if guard := find_flow_guard(bus):
         view = SessionView()
-        view.add_unseen(HIDDEN_TEXTS)
+        view.add_text(LabelledText(source=HIDDEN_TEXTS))
         guard.views[session_id] = view
 
 
@@ -143,7 +143,7 @@ class StoredSources:
     async def _add(self, row: MessageRow, view: SessionView, ledger: _StoredLedger) -> None:
         message, label = row.message, ledger.labels.get(row.id)
         if message is None:
-            view.add_unseen(_DAMAGED, row.id)
+            view.add_text(LabelledText(source=_DAMAGED, message_id=row.id))
             return
         if isinstance(message, ToolMessage) and message.tool_call_id in ledger.refused_calls:
             view.outcomes[message.tool_call_id] = "denied"
@@ -161,9 +161,10 @@ def _add_unstored(view: SessionView, above: SessionView | None, doubts: frozense
     A host may not show the task of a sub-agent, which may have words of all that is above.
     """
     if above is not None and not doubts <= view.label.names:
-        view.include(above)
+        for text in above.sources:
+            view.add_text(text)
     if not doubts <= view.label.names:
-        view.add_unseen(HIDDEN_TEXTS)
+        view.add_text(LabelledText(source=HIDDEN_TEXTS))
 
 
 class _StoredLedger(RecordedLabels):
