@@ -21,7 +21,7 @@ from toolbus.events.catalogue import (
     RUN_BEFORE,
     TOOL_CALL_AFTER,
 )
-from toolbus.flow.message_labels import SYSTEM, MessageLabeller
+from toolbus.flow.message_labels import MessageLabeller
 from toolbus.flow.session_views import NOTE, LabelledText, RecordedLabels, SessionView
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.tasks.loops import LoopLock
@@ -157,17 +157,11 @@ class LabelledSessions(AgentComponent):
         view, messages = self.views.get(ctx.scope.session_id), ctx.original.messages
         if view is None or ctx.value.messages is messages:
             return
-        known = {message.id: message for message in messages}
-        for message in ctx.value.messages:
-            former, number, lines = known.get(message.id), message.id, set[str]()
-            if former is message:
-                continue
-            if former is not None:
-                number, lines = f"{message.id}+", {*former.text.splitlines()}
-            text = "\n".join([line for line in message.text.splitlines() if line not in lines])
-            labelled = view.by_id.get(number)
-            if (text or former is None) and (labelled is None or labelled.texts != (text,)):
-                view.add_text(LabelledText(source=_ADDED, message_id=number, texts=(text,)))
+        known = {line for each in messages for line in _lines_of(each)}
+        lines = [line for each in ctx.value.messages for line in _lines_of(each)]
+        text = "\n".join([line for line in lines if line not in known])
+        if text and (number := f"added {text}") not in view.by_id:
+            view.add_text(LabelledText(source=_ADDED, message_id=number, texts=(text,)))
 
     def note_outcome(self, ctx: EventContext[ToolCallOutcome]) -> None:
         """Note the end of a call: its tool may not have made its result."""
@@ -215,8 +209,10 @@ class LabelledSessions(AgentComponent):
             if not (messages or is_new or is_own or self._unseen):
                 view.add_lost(HIDDEN_TEXTS)
             recorded = RecordedLabels(records)
+            view.outcomes |= dict.fromkeys(recorded.refused, "denied")
             for message in messages:
-                await self._add_recorded(message, view, scope, recorded)
+                noted = recorded.labels.get(message.id)
+                await self._labeller.add(message, view, scope, None, noted)
             for message_id in await self.releases(scope):
                 view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
@@ -238,16 +234,7 @@ class LabelledSessions(AgentComponent):
             above = self._keep(parent_id, above)
         return above
 
-    async def _add_recorded(
-        self, message: Message, view: SessionView, scope: Scope, recorded: RecordedLabels
-    ) -> None:
-        """Add a stored message with its label, joined with the recorded one."""
-        noted = recorded.labels.get(message.id)
-        if isinstance(message, ToolMessage):
-            is_refusal = noted is not None and noted.speaker == SYSTEM.speaker
-            if is_refusal or message.tool_call_id in recorded.refused_calls:
-                view.outcomes[message.tool_call_id] = "denied"
-        if noted is None and message.id in recorded.refused_messages:
-            view.add(message, SYSTEM, ())
-        else:
-            await self._labeller.add(message, view, scope, None, noted)
+
+def _lines_of(message: Message) -> list[str]:
+    """Return the lines of *message*, of one without a text its id."""
+    return message.text.splitlines() or [message.id]

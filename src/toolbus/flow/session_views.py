@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NOTE = "label"
 """The name of the ledger's note with a label."""
 
+_REFUSING = {TOOL_CALL_BEFORE.name, MESSAGE_APPEND_BEFORE.name}
 _MODEL = Label(speaker="model", is_trusted=True)
 _DROPPED = QuoteIndex(())
 _DROPPED.is_complete = False
@@ -211,24 +212,25 @@ class SessionView:
 
 
 class RecordedLabels:
-    """The labels in the ledger *records* of a session, by message, and its refused calls."""
+    """The labels in the ledger *records* of a session, by message.
+
+    *refused* has the ids of calls whose messages are refusals, of the call or of its result.
+    """
 
     def __init__(self, records: Iterable[DispatchRecord] = ()) -> None:
         self.labels: dict[str, Label] = {}
-        self.refused_calls: set[str] = set()
-        self.refused_messages: set[str] = set()
-        refused = {
-            TOOL_CALL_BEFORE.name: self.refused_calls,
-            MESSAGE_APPEND_BEFORE.name: self.refused_messages,
-        }
+        self.refused: set[str] = set()
         for record in records:
-            if record.outcome in {"denied", "rejected"} and record.event in refused:
-                refused[record.event].add(record.subject)
+            if record.outcome in {"denied", "rejected"} and record.event in _REFUSING:
+                self.refused.add(record.call_id)
             for entry in record.entries:
                 if entry.name == NOTE and entry.reason is not None:
                     noted = read_label(entry.reason)
                     former = self.labels.get(record.subject, noted)
                     self.labels[record.subject] = noted.joined([former])
+                    if noted.speaker == "system":
+                        self.refused.add(record.call_id)
+        self.refused.discard("")
 
 
 def _source_of(message: Message, label: Label) -> str:

@@ -16,10 +16,10 @@ from toolbus.flow.call_facts import CallFactMaker
 from toolbus.flow.flow_guard import FlowGuard
 from toolbus.flow.labelled_sessions import HIDDEN_TEXTS
 from toolbus.flow.labels import UNKNOWN, UNTRUSTED
-from toolbus.flow.message_labels import SYSTEM, MessageLabeller, texts_of
+from toolbus.flow.message_labels import MessageLabeller, texts_of
 from toolbus.flow.session_views import LabelledText, RecordedLabels, SessionView
 from toolbus.flow.sources import FlowSettings
-from toolbus.messages.records import AssistantMessage, ToolMessage, encode
+from toolbus.messages.records import AssistantMessage, encode
 from toolbus.replay.call_sources import sections_of, sources_of
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class StoredSources:
         ledger = self._ledger(session, seq)
         above = await self._whole_view(ledger.scope.root_session_id)
         view = SessionView(above.root if above else None)
+        view.outcomes |= dict.fromkeys(ledger.refused, "denied")
         for row in self._reader.messages(session.key):
             if row.seq >= seq:
                 _add_unstored(view, above, ledger.doubts_of(row))
@@ -133,6 +134,7 @@ class StoredSources:
         if session is None:
             return None
         view, ledger = SessionView(), self._ledger(session, session.messages + 1)
+        view.outcomes |= dict.fromkeys(ledger.refused, "denied")
         for row in self._reader.messages(session.key):
             await self._add(row, view, ledger)
         return view
@@ -144,12 +146,7 @@ class StoredSources:
         message, label = row.message, ledger.labels.get(row.id)
         if message is None:
             view.add_text(LabelledText(source=_DAMAGED, message_id=row.id))
-            return
-        if isinstance(message, ToolMessage) and message.tool_call_id in ledger.refused_calls:
-            view.outcomes[message.tool_call_id] = "denied"
-        if label is None and message.id in ledger.refused_messages:
-            label = SYSTEM
-        if label is None:
+        elif label is None:
             await self._labeller.add(message, view, ledger.scope)
         else:
             view.add(message, label, texts_of(message))
