@@ -1,21 +1,22 @@
 """The rules by which `FlowGuard(sinks=…)` judges calls without a policy.
 
-They are those of the starting policy. A tool's name says which sink it is, and the names of its
-arguments say where a call goes. No reason repeats a text of the call.
+They are those of the starting policy, but a tool's name alone says which sink it is: all words of
+a call may be its target, and each word that is alone may be its address. No reason repeats a text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNTRUSTED
-from toolbus.flow.named_addresses import URL, recipients_in
+from toolbus.flow.message_labels import strings_of
+from toolbus.flow.named_addresses import URL, recipient_of
 from toolbus.flow.sources import read_globs
+from toolbus.messages.records import encode
 from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
@@ -25,28 +26,20 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 SINKS = ("network", "message", "execute", "destroy")
-_RECIPIENTS = frozenset(
-    {"to", "cc", "bcc", "recipient", "recipients", "email", "emails", "attendees", "invitees"}
-    | {"guests", "channel", "channels", "repo", "repository", "iban", "account", "payee", "wallet"}
-    | {"phone", "url", "urls", "uri", "host", "hosts", "hostname", "endpoint", "domain", "domains"}
-    | {"address", "addresses", "link", "links", "href", "webhook", "website", "site", "server"}
-)
-_FILES = frozenset({"path", "paths", "file", "files", "filename", "folder", "dir", "target"})
-_FINAL_WORD = re.compile(r"[A-Za-z]?[a-z]*$")
 
 
 class FlowRule(NamedTuple):
     """A rule that asks about calls of these *sinks* if all of its conditions hold.
 
-    *carries* has kinds of values, *in_view* labels that all were in view. *untrusted* are the
-    texts of the call that may not quote an untrusted text: its "words" or its "targets".
+    The call *carries* one of these kinds of values, texts with all labels *in_view* were in view,
+    it *quotes* an untrusted text, or it reaches a *new_host*.
     """
 
     reason: str
     sinks: tuple[str, ...]
     carries: tuple[str, ...] = ()
-    untrusted: str = ""
     in_view: tuple[str, ...] = ()
+    quotes: bool = False
     new_host: bool = False
 
 
@@ -56,8 +49,8 @@ _SECRET = "a secret or a card may leave, after a stranger's text was read"  # no
 RULES = (
     FlowRule(_NEW, _LEAVING, ("secret", "card", "iban", PRIVATE), new_host=True),
     FlowRule(_SECRET, (*_LEAVING, "execute"), ("secret", "card"), in_view=(UNTRUSTED,)),
-    FlowRule("a stranger's text names the target", ("network", "destroy"), (), "targets"),
-    FlowRule("it runs words of a stranger's text", ("execute",), (), "words"),
+    FlowRule("a stranger's text names the target", ("network", "destroy"), quotes=True),
+    FlowRule("it runs words of a stranger's text", ("execute",), quotes=True),
 )
 
 
@@ -74,53 +67,36 @@ def check_sinks(sinks: Mapping[str, str]) -> None:
 def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Ask | None:
     """Return the verdict on *call* by the *sinks* of tools; None if no rule forbids it."""
     reached = {sink for pattern, sink in sinks.items() if matches(pattern, call.name)}
-    texts = list(_texts(call.arguments))
+    texts = list(strings_of((*call.arguments.values(),)))
     broken = [
-        rule for rule in RULES if reached.intersection(rule.sinks) and _holds(rule, texts, facts)
+        rule.reason
+        for rule in RULES
+        if reached.intersection(rule.sinks)
+        and facts.in_view.keys() >= {*rule.in_view}
+        and (not rule.new_host or _is_new(texts, facts))
+        and _holds(rule, [*texts, encode(call.arguments).decode()], facts)
     ]
-    return Ask("; ".join([rule.reason for rule in broken])) if broken else None
+    return Ask("; ".join(broken)) if broken else None
 
 
-def _holds(rule: FlowRule, texts: list[tuple[str, str]], facts: CallFacts) -> bool:
-    if not all(name in facts.in_view for name in rule.in_view):
-        return False
-    if rule.new_host and all(map(facts.is_named, _addresses(texts))):
-        return False
-    words = [text for _, text in texts]
-    words.append("\n".join(words))  # A value may be split over several arguments.
-    targets = [text for name, text in texts if _ends_in(name, _RECIPIENTS | _FILES)]
-    quoting = targets if targets and rule.untrusted == "targets" else words
-    pieces = [quoted for text in quoting for quoted in facts.quoted(text) if rule.untrusted]
-    if rule.untrusted and not any(UNTRUSTED in quoted.labels for quoted in pieces):
-        return False
-    kinds = frozenset(rule.carries)
-    return not kinds or any(kinds & facts.carried(text).keys() for text in words)
+def _holds(rule: FlowRule, words: Iterable[str], facts: CallFacts) -> bool:
+    """Return whether *words*, together at the end, quote and carry what *rule* forbids."""
+    if rule.quotes:
+        return any(UNTRUSTED in quote.labels for text in words for quote in facts.quoted(text))
+    return any(not facts.carried(text).keys().isdisjoint(rule.carries) for text in words)
 
 
-def _ends_in(name: str, words: frozenset[str]) -> bool:
-    match = _FINAL_WORD.search(name)
-    return match is not None and match[0].lower() in words
+def _is_new(texts: Iterable[str], facts: CallFacts) -> bool:
+    """Return whether *texts* have no address that a person named, or another one as well."""
+    addresses = [address for text in texts for address in _addresses(text)]
+    return not addresses or not all(map(facts.is_named, addresses))
 
 
-def _addresses(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the addresses in *texts*: whole arguments that name some, and URLs inside of texts."""
-    for name, text in texts:
-        if _ends_in(name, _RECIPIENTS) or recipients_in(text):
-            yield from filter(None, map(str.strip, re.split(r"[,;\n]", text)))
-        else:
-            yield from [match[0] for match in URL.finditer(text)]
-
-
-def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the texts in *value*, keys included, each with the name of its argument."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield "", key
-            yield from _texts(item, key)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _texts(item, name)
-    elif isinstance(value, int):
-        yield name, str(value)
+def _addresses(text: str) -> Iterator[str]:
+    """Yield the URLs and mailboxes in *text*, or all of it if it is one word or one account."""
+    words = text.replace(",", " ").replace(";", " ").split()
+    if len(words) == 1 or recipient_of(text):
+        yield text
+    else:
+        yield from URL.findall(text)
+        yield from [word for word in words if "@" in word and "://" not in word]

@@ -26,7 +26,7 @@ def test_the_rules_are_those_of_the_starting_policy() -> None:
             set(as_tuple(rule["sink"])),
             set(as_tuple(rule.get("carries", ()))),
             set(as_tuple(rule.get("in_view", ()))),
-            "targets" if "target_from" in rule else "words" if "from" in rule else "",
+            "target_from" in rule or "from" in rule,
             rule.get("new_host", False),
             rule["reason"],
         )
@@ -37,7 +37,7 @@ def test_the_rules_are_those_of_the_starting_policy() -> None:
             set(rule.sinks),
             set(rule.carries),
             set(rule.in_view),
-            rule.untrusted,
+            rule.quotes,
             rule.new_host,
             rule.reason,
         )
