@@ -42,6 +42,11 @@ class Label(Struct, frozen=True, kw_only=True):
         doubts = [] if self.is_trusted and self.is_known else [UNTRUSTED]
         return frozenset([*doubts, *([] if self.is_known else [UNKNOWN]), *self.holds])
 
+    def lowers(self, other: Label) -> bool:
+        """Return whether *other* joined with this label is another one; without a copy."""
+        is_lower = self.is_trusted < other.is_trusted or self.is_known < other.is_known
+        return is_lower or not self.holds <= other.holds
+
     def joined(self, others: Iterable[Label]) -> Label:
         """Return this label with the doubts of all *others*, and with all that they hold."""
         is_trusted, is_known, holds = self.is_trusted, self.is_known, self.holds

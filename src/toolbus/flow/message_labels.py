@@ -182,7 +182,7 @@ def _with_quotes(label: Label, new: NextMessage) -> Label:
     joined = [text.label for text in doubtful if not text.index.is_complete]
     for text in new.texts:
         if quotes := find_quotes(text, [each.index for each in doubtful]):
-            others = [each for each in new.view.sources if label.joined([each.label]) is label]
+            others = [each for each in new.view.sources if not each.label.lowers(label)]
             known = find_quotes(text, [each.index for each in others], exactly=True)
             joined += [
                 doubtful[quote.number].label

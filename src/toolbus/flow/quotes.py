@@ -66,7 +66,7 @@ def find_quotes(text: str, indexes: Sequence[QuoteIndex], *, exactly: bool = Fal
     for digest, start, end in located_digests(plain.text, exactly=exactly):
         spans.setdefault(digest, []).append((start, end))
     digests, quotes = frozenset(spans), []
-    for number, index in enumerate(indexes):
+    for number, index in enumerate(indexes if digests else ()):
         held = index.held(digests, exactly=exactly)
         for begin, stop in joined_spans([span for digest in held for span in spans[digest]]):
             start, end = plain.span(begin, stop)

@@ -120,7 +120,7 @@ class SessionView:
     def doubts(self, label: Label) -> list[LabelledText]:
         """Return the sources, in all views of the root, that add a doubt or a kind to *label*."""
         texts = [text for view in [*self.root.views] for text in view.doubtful]
-        return [text for text in texts if label.joined([text.label]) is not label]
+        return [text for text in texts if text.label.lowers(label)]
 
     def before(self, call_id: str) -> Sequence[LabelledText]:
         """Return the texts in view when the message with the call *call_id* was made.

@@ -48,6 +48,7 @@ def test_a_joined_label_has_all_doubts_and_kinds(label, others):
 
 @given(labels(), labels())
 def test_joins_of_two_labels_agree(one, two):
+    assert two.lowers(one) == (one.joined([two]) != one)
     assert one.joined([two]).names == two.joined([one]).names
 
 
