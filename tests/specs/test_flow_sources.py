@@ -239,7 +239,7 @@ async def test_only_calls_have_sources(run, here):
     other = await asyncio.to_thread(run, *words, code=2)
 
     assert "no call 'm-3'" in message
-    assert "none.toml has no component FlowGuard; add `[[component]]`" in other
+    assert "none.toml has no component FlowGuard; name a toolbus.toml" in other
     assert "`--with` is for `--sources`" in alone
     assert "c-mail" in unknown
     assert "`--sources`" in both

@@ -57,7 +57,7 @@ def _guard_in(parsed: argparse.Namespace) -> FlowGuard | None:
     if parsed.target is not None:
         guard = find_flow_guard(load(parsed.target).bus)
         if guard is None:
-            way_out = 'add `[[component]]` with `use = "flow"`, or leave out `--with`'
+            way_out = 'name a toolbus.toml with `use = "flow"`, or leave out `--with`'
             raise UsageError(f"{parsed.target} has no component FlowGuard; {way_out}")
         return guard
     nearest = read_nearest()

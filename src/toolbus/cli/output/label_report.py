@@ -81,7 +81,7 @@ class LabelReport(ReplayReport):
         """
         guard = find_flow_guard(loaded.bus)
         if guard is None:
-            way_out = 'add `[[component]]` with `use = "flow"`'
+            way_out = 'name a toolbus.toml with a `[[component]]` that has `use = "flow"`'
             raise UsageError(
                 f"{loaded.target} has no component FlowGuard, which labels texts; {way_out}"
             )
