@@ -24,7 +24,6 @@ from toolbus.events.catalogue import (
 from toolbus.flow.message_labels import MessageLabeller
 from toolbus.flow.session_views import NOTE, LabelledText, RecordedLabels, SessionView
 from toolbus.messages.records import AssistantMessage, ToolMessage
-from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,9 +54,8 @@ class LabelledSessions(AgentComponent):
 
     def __init__(self, settings: FlowSettings, *, enabled: bool | None = None) -> None:
         super().__init__(enabled=enabled)
-        self.settings, self._opening = settings, LoopLock()
+        self.settings, self._lock = settings, threading.Lock()
         self.views: dict[str, SessionView] = {}
-        self._lock = threading.Lock()
 
     def subscribe(self, host: Host) -> None:
         """Label the messages on the bus of *host*, whatever the limits of `restrict`."""
@@ -86,14 +84,11 @@ class LabelledSessions(AgentComponent):
         """Return the view of the session of *scope*; nothing was appended to one that *is_new*."""
         view = self.views.get(scope.session_id)
         if view is None:
-            async with self._opening.current():
-                view = self.views.get(scope.session_id)
-                if view is None:
-                    view = self._keep(scope.session_id, await self._opened(scope, is_new=is_new))
+            view = self._keep(scope.session_id, await self._opened(scope, is_new=is_new))
         return view
 
     def _keep(self, session_id: str, opened: SessionView) -> SessionView:
-        """Keep *opened* unless a thread was faster; return the view, and evict the oldest."""
+        """Keep *opened* unless another task was faster; return the view, and evict the oldest."""
         with self._lock:
             view = self.views.setdefault(session_id, opened)
             characters = sum([each.characters for each in self.views.values()])

@@ -117,10 +117,8 @@ class MessageLabeller:
         if tool is not None and tool.delegates and status not in _UNANSWERED:
             label = Label(speaker="agent", name=name, is_trusted=True)
             return label.joined(below or [new.noted or UNSEEN])
-        arguments, origins = parameters_of(message), []
-        if status not in _NOT_RUN:
-            call = ToolCall(id=call_id, name=name, arguments=arguments or EMPTY)
-            origins = await self._origins(call, new, is_recorded=arguments is not None)
+        call = ToolCall(id=call_id, name=name, arguments=parameters_of(message) or EMPTY)
+        origins = [] if status in _NOT_RUN else await self._origins(call, new)
         if status in _UNANSWERED and (response := message.tool_response) and response.is_error:
             return SYSTEM.joined(below)
         is_private = any(each.is_private(self._settings) for each in origins)
@@ -137,16 +135,13 @@ class MessageLabeller:
         # The host knows the tools of its agent, but not those of the agents below.
         return None if new.scope.lineage else self._host.tools.get(name)
 
-    async def _origins(
-        self, call: ToolCall, new: NextMessage, *, is_recorded: bool = True
-    ) -> list[ResultOrigin]:
+    async def _origins(self, call: ToolCall, new: NextMessage) -> list[ResultOrigin]:
         """Return the origin of a result by each reading of its effects; note its downloads."""
         tool, scope, root = self._tool(call.name, new), new.scope, new.view.root
         spec, is_closed = new.tool if tool is None else tool.spec, False
         if spec is not None and spec.annotations.get("openWorldHint") is False:
             is_closed = any(pins.is_pinned(spec, scope) for pins in self._sources.pins)
-        readers = self._sources.effects if is_recorded else ()
-        read = {await reader.effects_of(call, spec, scope) for reader in readers}
+        read = {await reader.effects_of(call, spec, scope) for reader in self._sources.effects}
         origins = [
             ResultOrigin(call, scope, new.texts[0], effects, root.downloads, is_closed=is_closed)
             for effects in read - {None} or {None}
