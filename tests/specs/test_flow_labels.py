@@ -28,7 +28,6 @@ from toolbus import (
 )
 from toolbus.components.call_facts import CallEffects, FactSources
 from toolbus.components.participants import ComponentHost
-from toolbus.errors import AppendError
 from toolbus.flow import FlowGuard
 from toolbus.formats import anthropic_requests, chat_requests
 from toolbus.messages import encode
@@ -740,29 +739,3 @@ async def test_evicted_sessions_are_read_again(stored):
         view = await flow.view(Scope(session_id="other"))
 
     assert view.label.text == "unknown · model"
-
-
-async def test_a_person_releases_a_message(stored):
-    flow = FlowGuard()
-    agent = Agent(
-        ScriptedModel([calls("page"), "done", "done"]),
-        tools=[page],
-        store=stored.store,
-        session_id="s",
-        components=[flow],
-    )
-    async with agent:
-        await agent.run("go on")
-        (result,) = [message for message in agent.messages if message.role == "tool"]
-        label = await flow.release(agent.scope, result.id, reason="our own page", by="Ann")
-        await agent.run("go on")
-        noted = labels_in(agent.ledger)
-        acts = await flow.releases(agent.scope)
-        with pytest.raises(AppendError):
-            await flow.release(agent.scope, "missing", reason="our own page", by="Ann")
-
-    assert label.text == "trusted · tool page"
-    assert noted[-2:] == ["trusted · person", "trusted · model"]
-    act = {"by": "Ann", "reason": "our own page", "former": "untrusted · tool page"}
-    assert acts == {result.id: act}
-    assert (await stored.run())[-1] == "trusted · model"

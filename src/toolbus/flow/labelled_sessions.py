@@ -14,7 +14,6 @@ from toolbus.components.components import LATE, AgentComponent
 from toolbus.components.marks import Mark
 from toolbus.components.participants import ComponentHost
 from toolbus.components.state import replay_place
-from toolbus.errors import AppendError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
@@ -26,12 +25,9 @@ from toolbus.flow.session_views import NOTE, LabelledText, RecordedLabels, Sessi
 from toolbus.messages.records import AssistantMessage, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.components import Host
     from toolbus.events.catalogue import ModelRequest, RunStart, Scope, ToolCallOutcome
-    from toolbus.flow.labels import Label
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import Message
 
@@ -163,28 +159,6 @@ class LabelledSessions(AgentComponent):
         if view := self.views.get(ctx.scope.session_id):
             view.outcomes[ctx.value.requested.id] = ctx.value.status
 
-    async def release(self, scope: Scope, message_id: str, *, reason: str, by: str) -> Label:
-        """Trust the message of a session from now on; return its label.
-
-        The act is in the component's state and logged; see `releases`. Results that have
-        quoted the message keep their labels. Raises `AppendError` for an unknown message.
-        """
-        view = await self.view(scope)
-        text = view.by_id.get(message_id)
-        if text is None or not (reason and by):
-            problem = "a release names its reason and a person" if text else "no such message"
-            raise AppendError(scope.session_id, f"message {message_id!r}: {problem}")
-        act = {"by": by, "reason": reason, "former": text.label.text}
-        await self.state(scope, shared=True).update(lambda acts: {**(acts or {}), message_id: act})
-        logger.warning("%s released message %r (%s): %s", by, message_id, act["former"], reason)
-        view.release(message_id)
-        return text.label
-
-    async def releases(self, scope: Scope) -> Mapping[str, Mapping[str, str]]:
-        """Return the releases in the session of *scope*, by the message: by, reason, former."""
-        acts: Mapping[str, Mapping[str, str]] = await self.state(scope, shared=True).read() or {}
-        return acts
-
     async def _opened(self, scope: Scope, *, is_new: bool = False) -> SessionView:
         """Return a new view of the session of *scope*, with the messages that it has already."""
         host, above = self.host, await self._view_above(scope)
@@ -208,8 +182,6 @@ class LabelledSessions(AgentComponent):
             for message in messages:
                 noted = recorded.labels.get(message.id)
                 await self._labeller.add(message, view, scope, None, noted)
-            for message_id in await self.releases(scope):
-                view.release(message_id)
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)
             view.add_lost(HIDDEN_TEXTS)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.flow.carried_values import pieces_of_secrets
@@ -202,13 +201,6 @@ class SessionView:
                 for name in names:
                     firsts.setdefault(name, number)
         self._firsts, self.doubtful, self.label = firsts, doubtful, label
-
-    def release(self, message_id: str) -> None:
-        """Trust the message of this id from now on."""
-        if (released := self.by_id.get(message_id)) is not None:
-            with self._lock:
-                released.label = replace(released.label, is_trusted=True, is_known=True)
-                self._note(0)
 
 
 class RecordedLabels:
