@@ -21,9 +21,9 @@ _KINDS_OF_CALLS: tuple[Ability, ...] = ALWAYS[ALWAYS.index("unknown_tools") :]
 
 
 class ComponentReach(Struct, frozen=True, kw_only=True):
-    """The abilities that *component* needs and gets, and the *undelivered* ones.
+    """The abilities of *component*, needed and provided, and the *undelivered* abilities.
 
-    *unseen* is a sentence about texts that a component with facts on calls does not see.
+    *unseen* is a sentence about the unseen texts, for a component with facts on calls.
     """
 
     component: str

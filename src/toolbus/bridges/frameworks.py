@@ -79,7 +79,7 @@ class Framework(Struct, frozen=True, kw_only=True):
         title: the vendor's name.
         package: the name of its package, as it is installed.
         versions: the oldest and the newest version that were tested.
-        abilities: by ability its delivery; a missing one is "yes".
+        abilities: by ability its delivery; a missing ability is "yes".
         notes: further sentences about calls or texts that pass by every component.
     """
 
@@ -102,7 +102,7 @@ class Framework(Struct, frozen=True, kw_only=True):
 
     @property
     def unseen_texts(self) -> str:
-        """The texts of its models that no component sees."""
+        """The texts of its models out of sight of components."""
         if self.delivers["block_prompt"] == "outside":
             return "prompts, instructions and answers of the clients, and results of other servers"
         hosted = " and results of the provider's own tools" * (
@@ -285,7 +285,7 @@ EXTRAS = tuple([framework.extra for framework in FRAMEWORKS.values()])
 
 
 def framework(name: str) -> Framework:
-    """Return the framework *name*; raises `RegistrationError` for an unknown one."""
+    """Return the framework *name*; raises `RegistrationError` for an unknown name."""
     known = FRAMEWORKS.get(name)
     if known is None:
         raise RegistrationError(f"framework {name!r}", f"there is none{hint(name, FRAMEWORKS)}")

@@ -54,18 +54,18 @@ logger = logging.getLogger("toolbus")
 
 
 class BridgeHost(Participant):
-    """The components of one bridge in the framework *name*.
+    """The components of a bridge in the framework *name*.
 
     Args:
         name: the framework, a key of `FRAMEWORKS`.
         components: components and adapters, installed in this order.
-        store: the store for transcripts and ledgers; without one nothing is kept. An address, as of
+        store: the store for transcripts and ledgers; without it nothing is kept. An address, as of
             an `Agent`'s, is opened, and closed with the bridge.
         approver: decides the questions of guards; by default the framework's own approval does. If
             neither can be asked, questions wait in *store*; without one the calls are denied.
         bus: the bus of the components; its other handlers apply too.
         agent_id: the name of the framework's agent in scopes and in the ledger.
-        session_id: the session of calls without a conversation; by default a new one.
+        session_id: the session of calls without a conversation; by default a new session.
         partial: install components also if the framework lacks abilities that they need; a warning
             lists these.
         timeout: the maximum seconds of a tool call; None for no limit.
@@ -118,7 +118,7 @@ class BridgeHost(Participant):
 
     @property
     def unseen_texts(self) -> str:
-        """The texts of the framework's models that no component sees."""
+        """The texts of the framework's models out of sight of components."""
         return self.framework.unseen_texts
 
     def session(self, key: str = "") -> BridgeSession:
@@ -215,7 +215,7 @@ class BridgeHost(Participant):
     async def claim(self, scope: Scope) -> None:
         """Have components read the session of *scope* again if another process used it meanwhile.
 
-        The session's state names the host that used it last.
+        The session's state names its latest host.
         """
         if self._keepers:
             state = self.state(_STATE, scope)

@@ -1,4 +1,4 @@
-"""One conversation of a framework: its prompts, tools, calls and answers on the bus."""
+"""A conversation of a framework: its prompts, tools, calls and answers on the bus."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class PinComparison(NamedTuple):
 
     @property
     def differing(self) -> int:
-        """The number of differences; a pin that does not cover a member is none."""
+        """The number of differences, without pins that do not cover a member."""
         return sum(change.change != "uncovered" for change in self.changes)
 
 

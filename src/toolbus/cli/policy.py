@@ -176,7 +176,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def _init(parsed: argparse.Namespace, output: Output) -> int:
-    """Write a new policy; one for all projects if it is personal, or lies beside the user's own."""
+    """Write a new policy, for all projects if it is personal, or lies beside the user's own."""
     # The file's place decides both its content and the name by which a configuration finds it.
     folder = config_folder()
     file: Path = parsed.file or (_own_policy(folder) if parsed.personal else Path("policy.toml"))
@@ -204,7 +204,7 @@ def _init(parsed: argparse.Namespace, output: Output) -> int:
 
 
 def starting_policy(*, personal: bool, skips_prompts: bool = False) -> str:
-    """Return the text of a new policy; a *personal* one applies to the project of each session.
+    """Return the text of a new policy; a *personal* policy applies to the project of each session.
 
     With *skips_prompts* its rule on reading answers a coding agent's own prompt.
     """

@@ -91,7 +91,7 @@ _USES = {"redaction": "redact-secrets", "policy": "policy", "flow": "flow"}
 _TABLES = {name: f'[[component]]\nuse = "{use}"\n' for name, use in _USES.items()}
 _TABLES["policy"] += 'settings = { file = "policy.toml" }\n'
 _CHOSEN = ("redaction", "policy")
-"""The components that a person chooses; flow comes with a policy that has rules for it."""
+"""The components of a person's choice; flow comes with a policy that has rules for it."""
 _SKIPPING = frozenset({"claude-code", "copilot"})
 """Hosts with prompts that a hook can skip."""
 _SKIP = (
@@ -340,7 +340,7 @@ def _added(present: PresentFiles, answers: Mapping[str, bool]) -> list[str]:
 
 
 def _machine_files(states: Sequence[InstalledState]) -> Iterator[tuple[str, Managed]]:
-    """Yield the hosts with hooks that a project can switch off, and the files against that."""
+    """Yield the hosts whose hooks a project can switch off, and the files against it."""
     for state in states:
         managed = vendors()[state.host].managed
         if managed is not None and switch_warning(state.host) is not None:

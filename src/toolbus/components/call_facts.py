@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class QuotedPiece(NamedTuple):
-    """A *text* of a call that stands in a message before it, said by *source*.
+    """A *text* of a call from a message before it, said by *source*.
 
-    *labels* are those of the message, such as "untrusted" and "private"; *message_id* is "" if
+    *labels* are the labels of the message, such as "untrusted" and "private"; *message_id* is "" if
     the message is not known.
     """
 
@@ -33,7 +33,7 @@ class CallFacts(Protocol):
         """The labels of all texts that the model had in view, each with its first source."""
 
     def quoted(self, text: str) -> Sequence[QuotedPiece]:
-        """Return the pieces of *text*, also encoded ones, that stand in the texts in view."""
+        """Return the pieces of *text*, also encoded pieces, from the texts in view."""
 
     def carried(self, text: str) -> Mapping[str, str]:
         """Return the kinds of values in *text*, such as "iban" or "private", with their origins."""
@@ -45,16 +45,16 @@ class CallFacts(Protocol):
 
 @runtime_checkable
 class CallFactSource(Protocol):
-    """A component that knows the facts about the words of calls; it changes no message."""
+    """A component with facts about the words of calls; it changes no message."""
 
     async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
-        """Return the facts of the call of *ctx*; None for a sender that it does not serve."""
+        """Return the facts of the call of *ctx*; None for the sender of another component."""
         ...
 
 
 @runtime_checkable
 class SessionKeeper(Protocol):
-    """A component that keeps a part of each session's record in memory."""
+    """A component with a part of each session's record in memory."""
 
     def forget_session(self, session_id: str) -> None:
         """Forget the texts of a session: they are read again from the record."""
@@ -62,10 +62,10 @@ class SessionKeeper(Protocol):
 
 
 class CallEffects(NamedTuple):
-    """The effects of a call, as a policy reads them: what it *does*, with *hosts* and files.
+    """The effects of a call, as a policy reads them: its acts, with *hosts* and files.
 
     *does* is a set of read, write, network, destroy and run-code. It *is_known* if no part of the
-    call is unknown before it runs. A folder that is searched as a whole ends in "/**".
+    call is unknown before it runs. The path of a folder searched as a whole ends in "/**".
     """
 
     does: frozenset[str]
@@ -76,7 +76,7 @@ class CallEffects(NamedTuple):
 
 
 class EffectReader(Protocol):
-    """A component that reads the effects of calls."""
+    """A reader of the effects of calls."""
 
     async def effects_of(
         self, call: ToolCall, tool: ToolSpec | None, scope: Scope
@@ -86,7 +86,7 @@ class EffectReader(Protocol):
 
 
 class PinReader(Protocol):
-    """A component that knows the pins of tools."""
+    """A component with the pins of tools."""
 
     def is_pinned(self, spec: ToolSpec, scope: Scope) -> bool:
         """Return whether the tool of *spec* equals its pin."""
@@ -94,7 +94,7 @@ class PinReader(Protocol):
 
 
 class FactSources:
-    """The components on one bus that know facts about calls: `bus.shared(FactSources)`."""
+    """The components on a bus with facts about calls: `bus.shared(FactSources)`."""
 
     def __init__(self) -> None:
         self.pins: list[PinReader] = []
@@ -104,11 +104,11 @@ class FactSources:
 
 @runtime_checkable
 class PartialHost(Protocol):
-    """A host that does not show its components all texts that its models have in view."""
+    """A host with texts in view of its models, and out of sight of its components."""
 
     @property
     def unseen_texts(self) -> str:
-        """The texts that components do not see, as the noun of a sentence."""
+        """The texts unseen by components, as the noun of a sentence."""
         ...
 
 

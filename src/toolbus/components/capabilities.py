@@ -17,7 +17,7 @@ class CallAllower(Protocol):
     """A component with rules by which a person allowed calls in advance."""
 
     async def allows(self, ctx: EventContext[ToolCall]) -> bool:
-        """Return whether a host that asks about every call may skip the question for *ctx*."""
+        """Return whether a host may skip its usual question about the call of *ctx*."""
         ...
 
 
@@ -35,7 +35,7 @@ class PromptSkipper(Protocol):
 
 @runtime_checkable
 class DisplayRedactor(Protocol):
-    """A component that redacts records for a person, such as secrets in a log."""
+    """A redactor of records for a person, such as secrets in a log."""
 
     async def for_display(self, record: R, scope: Scope) -> R | None:
         """Return *record*, a message, call or text, redacted.

@@ -1,4 +1,4 @@
-"""Members of tools in the list of an MCP server that a spec does not have, such as icons."""
+"""Members of tools in the list of an MCP server beyond a spec, such as icons."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _OF_SPEC = {
     **dict.fromkeys(("name", "title", "description"), str),
     **dict.fromkeys(("inputSchema", "outputSchema"), dict),
 }
-"""The members that a spec holds, if they have this type."""
+"""The members of a spec, if they have this type."""
 
 MEMBERS = "toolbus/members"
 """The annotation of a spec with the further members of its tool, in the proxy and in pins."""
 
 
 def further_members(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of *tool*, an item of `tools/list`, that its spec does not hold.
+    """Return the members of *tool*, an item of `tools/list`, beyond its spec.
 
     Of annotations known to MCP only a title beside another title is returned.
     """

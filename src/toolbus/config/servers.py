@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9-]{1,32}")
 class ServerEntry(Struct, frozen=True, kw_only=True):
     """One `[[server]]`: a *command* with its arguments and added environment, or a *url*.
 
-    *resources* are globs of the addresses that this server answers if others list them too.
+    *resources* are globs of the addresses for this server, if further servers list them too.
     *where* is "file:line".
     """
 

@@ -1,4 +1,4 @@
-"""Facts that components share: the origin of a call's words for rules, its effects for others."""
+"""Facts of several components: the origin of a call's words for rules, its effects for labels."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _ENDS = ".,;:!?)]}"
 class SourceEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A *text* in view, or a text of the argument at the path *argument* with its *source*.
 
-    *labels* are those of the *message* for rules. A long text is cut.
+    *labels* are the labels of the *message* for rules. A long text is cut.
     """
 
     argument: str = ""
@@ -61,9 +61,9 @@ class SourceEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CallSources(Struct, frozen=True, kw_only=True):
     """The sources of the call *id*, whose model had *texts* texts in view.
 
-    *labelled_now* counts those without a stored label, and *in_view* are those with a label for
-    rules. *unnamed* are addresses that no person named, *hidden* placeholders of hidden values,
-    each with a message in view that has the same. *is_cut*: a list is longer than here.
+    *labelled_now* counts the texts without a stored label, and *in_view* has the texts with a label
+    for rules. *unnamed* are addresses not named by a person, *hidden* placeholders of hidden
+    values, each with a message in view of the same. *is_cut*: a list is longer than here.
     """
 
     id: str
@@ -122,7 +122,7 @@ def sources_of(call: ToolCall, view: Sequence[LabelledText], facts: CallFacts) -
 def argument_texts(call: ToolCall) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each string in the arguments of *call*, and of names in them.
 
-    Arguments that are not valid JSON are one text.
+    Arguments without valid JSON are a single text.
     """
     waiting: list[tuple[str, Any]] = [
         ("", call.arguments) if call.raw is None else ("the arguments", call.raw)
@@ -149,7 +149,7 @@ def _inside(path: str, value: Mapping[str, Any] | Sequence[Any]) -> list[tuple[s
 
 
 def joined_texts(call: ToolCall) -> list[tuple[str, str]]:
-    """Return the first texts of *call* with their paths, and all others as one text."""
+    """Return the first texts of *call* with their paths, and the rest as a single text."""
     texts = argument_texts(call)
     first, others = list(islice(texts, _MOST)), [text for _, text in texts]
     if others:
@@ -200,7 +200,7 @@ def _unnamed(texts: Sequence[tuple[str, str]], facts: CallFacts) -> Iterator[Sou
 def _hidden(
     texts: Sequence[tuple[str, str]], view: Sequence[LabelledText]
 ) -> Iterator[SourceEntry]:
-    """Yield the placeholders in *texts*, each with the first message that has the same one."""
+    """Yield the placeholders in *texts*, each with the first message of the same."""
     hidden = {(path, each): None for path, text in texts for each in placeholders_in(text)}
     known: dict[str, LabelledText] = {}
     for labelled in view if hidden else ():

@@ -153,9 +153,9 @@ class StoredSources:
 
 
 def _add_unstored(view: SessionView, above: SessionView | None, doubts: frozenset[str]) -> None:
-    """Add texts that explain *doubts* about *view*: those of the session *above*, or unknown ones.
+    """Add texts for the *doubts* about *view*: the texts of the session *above*, or unknown texts.
 
-    A host may not show the task of a sub-agent, which may have words of all that is above.
+    A host may not show the task of a sub-agent, with words of any text above.
     """
     if above is not None and not doubts <= view.label.names:
         for text in above.sources:

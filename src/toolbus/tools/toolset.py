@@ -56,7 +56,7 @@ class Toolset:
         return iter([*tools, *[tool for tool in included if counts[tool.spec.name] == 1]])
 
     def _warn_of_clashes(self, names: Iterable[str]) -> None:
-        """Log, once for each of *names*, the included sets that all have it, so that none has."""
+        """Log, once for each of *names*, the included sets with such a tool: none is used."""
         for name in {*names} - self._tools.keys() - self._clashing:
             self._clashing.add(name)
             sources = ", ".join([repr(each.source) for each in self._included if each.get(name)])

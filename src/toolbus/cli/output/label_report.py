@@ -1,4 +1,4 @@
-"""The labels of a replay: those of each message, and those in view of each call."""
+"""The labels of a replay, by message, and by call the labels in view."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class VerdictEntry(Struct, frozen=True, kw_only=True):
 class LabelledCall(Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
     """A call: the labels *in_view* of its model, by label the first source.
 
-    *quotes* names by argument the first untrusted source that it quotes. *verdicts* are empty if
-    the call would run as in the recording.
+    *quotes* names by argument the first untrusted source of its words. *verdicts* are empty if the
+    call would run as in the recording.
     """
 
     session: str

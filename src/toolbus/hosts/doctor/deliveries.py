@@ -1,4 +1,4 @@
-"""The abilities that each configured component needs in a host, and that the host provides."""
+"""The abilities needed by each configured component, and provided by a host."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class ComponentDelivery(Struct, frozen=True, kw_only=True):
 
     Args:
         component: its name in the configuration.
-        delivered: abilities that always work.
-        mcp_only: abilities that work for tools of MCP servers only.
-        commands_only: abilities that work for shell commands only.
-        undelivered: abilities that never work.
-        unheard: names of the events that it handles and that the host never reports.
-        unseen: a sentence about texts that a component with facts on calls does not see.
+        delivered: abilities without a limit.
+        mcp_only: abilities for tools of MCP servers only.
+        commands_only: abilities for shell commands only.
+        undelivered: abilities without any effect.
+        unheard: names of its events without a report of the host.
+        unseen: a sentence about the unseen texts, for a component with facts on calls.
     """
 
     component: str
@@ -103,7 +103,7 @@ def _unheard(component: AgentComponent, events: Sequence[Event]) -> tuple[str, .
 
 
 def _unseen(component: AgentComponent, facts: DialectFacts) -> str:
-    """Return a sentence about the texts that *component* does not see in the host of *facts*."""
+    """Return a sentence about the texts unseen by *component* in the host of *facts*."""
     if not isinstance(component, CallFactSource):
         return ""
     kinds = {*facts.kinds.values()}

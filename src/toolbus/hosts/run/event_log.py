@@ -57,7 +57,7 @@ class HookStore(SqliteStore):
         return bool(await self._write(TransactionJob(work)))
 
     async def length(self, session_id: str) -> int:
-        """Return the number of messages of the session, 0 for an unknown one."""
+        """Return the number of messages of the session, 0 for an unknown session."""
         session = await self._query(lambda reader: reader.session(session_id))
         return 0 if session is None else session.messages
 
@@ -114,7 +114,7 @@ class EventLog:
         return None if text is None else await self._redact(text, self.scope)
 
     def note(self, event: str, reason: str, subject: str = "", call_id: str = "") -> None:
-        """Add a ledger record that belongs to no dispatch."""
+        """Add a ledger record without a dispatch."""
         record = DispatchRecord(
             event=event,
             scope=self.scope,

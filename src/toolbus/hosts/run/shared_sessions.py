@@ -1,6 +1,6 @@
-"""Sessions that several processes write, such as a worker and its successor.
+"""Sessions of several processes, such as a worker and its successor.
 
-A component that keeps the texts of a session in memory reads them again from the store after
+A component with the texts of a session in memory reads them again from the store after
 another process has written to the session.
 """
 

@@ -161,7 +161,7 @@ def _deep_merge(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def address_key(uri: str) -> str:
-    """Return a key that is equal for addresses of resources that a person cannot tell apart."""
+    """Return a key for the look of an address of a resource."""
     return normalize("NFKC", unquote(uri)).casefold().rstrip("/")
 
 

@@ -32,8 +32,8 @@ _AMBIENT = re.compile(
 class ServerSettings(NamedTuple):
     """A server of a group: a *command* with additions to its environment, or a *url*.
 
-    The names of *headers* are in lower case. *resources* are globs of the addresses that only this
-    server answers, if others list them too.
+    The names of *headers* are in lower case. *resources* are globs of the addresses for this
+    server alone, if further servers list them too.
     """
 
     name: str

@@ -142,7 +142,7 @@ class ToolList:
         return {**body, "tools": listed}
 
     def _without_clashes(self, listed: Any) -> list[Any]:
-        """Return the tools in *listed* without those that components have as well."""
+        """Return the tools in *listed*, except for the tools of components as well."""
         tools = listed if isinstance(listed, list) else []
         for name in sorted({_member(tool, "name", str, "") for tool in tools}):
             if self._of_components.get(name) is not None:

@@ -1,8 +1,8 @@
-"""Suspicious shapes in the self-description of a tool, for a person who is about to accept it.
+"""Suspicious shapes in the self-description of a tool, for a person about to accept it.
 
 The shapes are a short list: invisible characters, look-alike letters, tags of chats, names of other
-tools and servers, paths of private files, and orders to a model. They are warnings that a person
-reads, and block nothing: harmless descriptions have them, and a hostile text can avoid them.
+tools and servers, paths of private files, and orders to a model. They are warnings for a
+person, and block nothing: harmless descriptions have them, and a hostile text can avoid them.
 
 **Limits.** Orders are found in English only. A plain word such as "search" counts as the name of a
 tool only in quotes or beside the word "tool". A server may mention its own tools.
@@ -99,7 +99,7 @@ _ORDER = re.compile(
 class SuspiciousText(Struct, frozen=True, omit_defaults=True):
     """A *shape* at *place* in a description, with an *excerpt* in visible characters.
 
-    *note* says more: the name of the tool, or the text that invisible tags spell. *further* is the
+    *note* says more: the name of the tool, or the text of invisible tags. *further* is the
     number of further texts of this shape at the place.
     """
 
@@ -128,7 +128,7 @@ _SAID: Mapping[Shape, str] = {
 
 
 class FirstSight:
-    """Finds suspicious texts in items; *pins* name the tools and servers that texts may mention."""
+    """Finds suspicious texts in items; *pins* name the tools and servers for texts to mention."""
 
     def __init__(self, *pins: ToolPins) -> None:
         self._tools: dict[str, set[str]] = defaultdict(set)
@@ -145,7 +145,7 @@ class FirstSight:
     def suspicious_texts(
         self, name: str, item: PinnedItem, server: str | None, before: PinnedItem | None = None
     ) -> tuple[SuspiciousText, ...]:
-        """Return the suspicious texts of *item* that are not in *before*.
+        """Return the suspicious texts of *item*, without the texts of *before*.
 
         *server* is the source of the item, None if it is unknown.
         """
@@ -237,7 +237,7 @@ def _is_picture(before: str, char: str) -> bool:
 
 
 def _spelled(text: str, places: Iterable[int]) -> str:
-    """Return a note with the text that invisible tag characters spell, "" without any."""
+    """Return a note with the text of invisible tag characters, "" without any."""
     codes = [ord(text[index]) for index in places]
     tags = [chr(code - 0xE0000) for code in codes if _TAG_START <= code <= _TAG_END]
     return f"they spell {''.join(tags)[:_EXCERPT]!r}" if tags else ""

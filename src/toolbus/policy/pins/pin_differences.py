@@ -1,6 +1,6 @@
 """Differences between pinned and current tools, for a person's decision.
 
-The differences note a new tool whose name looks like that of a pinned tool: `skeleton`.
+The differences note a new tool whose name looks like the name of a pinned tool: `skeleton`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ PinKind = Literal["tool", "prompt", "instructions"]
 
 
 class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of one pinned item of *server* ("": the program itself), with a *note*.
+    """A change of a pinned item of *server* ("": the program itself), with a *note*.
 
-    An uncovered item has members that only clients of MCP see, and a pin from before they were
-    pinned. *warnings* are the suspicious texts of a new item, or those new in a changed item.
+    An uncovered item has members for clients of MCP alone, and a pin from before they were pinned.
+    *warnings* are the suspicious texts of a new item, or the new texts of a changed item.
     """
 
     server: str
@@ -79,7 +79,7 @@ class PinnedNames:
 
 
 def skeleton(name: str) -> str:
-    """Return a key that is equal for names that look alike.
+    """Return a key for the look of *name*.
 
     Case, accents, invisible characters and the kind of word separator do not count.
     """

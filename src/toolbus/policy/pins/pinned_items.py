@@ -73,7 +73,7 @@ _AGAIN = "write it again with `toolbus pin`"
 class PinnedItem(NamedTuple):
     """The JSON *fields* in which a tool, prompt or server describes itself, and their digest.
 
-    *members* are the further ones that only a client of MCP sees, None if they are unknown.
+    *members* are further members for a client of MCP alone, None if they are unknown.
     """
 
     fields: Mapping[str, Any]
@@ -186,9 +186,9 @@ def pin_program(specs: Iterable[ToolSpec]) -> PinnedServer:
 
 
 def reveal(text: str, keep: str = "") -> str:
-    r"""Return *text* with invisible characters, except those in *keep*, escaped as in JSON.
+    r"""Return *text* with invisible characters, except for *keep*, escaped as in JSON.
 
-    The escapes are those of JSON, so that a text inside JSON keeps its value.
+    A text inside JSON keeps its value.
     """
     if text.isascii() and text.isprintable():
         return text
