@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-_WAY_OUT = "give one of the sets a prefix"
-
 
 class Toolset:
     """The tools of an agent or a runner, by name; may change while in use.
@@ -51,16 +49,16 @@ class Toolset:
         tools = [tool for tool, offered in self._tools.values() if offered()]
         included = [*chain.from_iterable(self._included)]
         counts = Counter([*self._tools, *[tool.spec.name for tool in included]])
-        if len(counts) < len(self._tools) + len(included):
-            self._warn_of_clashes([name for name in counts if counts[name] > 1])
+        self._warn_of_clashes({name for name in counts if counts[name] > 1})
         return iter([*tools, *[tool for tool in included if counts[tool.spec.name] == 1]])
 
-    def _warn_of_clashes(self, names: Iterable[str]) -> None:
+    def _warn_of_clashes(self, names: set[str]) -> None:
         """Log, once for each of *names*, the included sets with such a tool: none is used."""
-        for name in {*names} - self._tools.keys() - self._clashing:
+        for name in names - self._tools.keys() - self._clashing:
             self._clashing.add(name)
             sources = ", ".join([repr(each.source) for each in self._included if each.get(name)])
-            logger.warning("tool %r is left out: %s all have it; %s", name, sources, _WAY_OUT)
+            text = "tool %r is left out: %s all have it; give one of the sets a prefix"
+            logger.warning(text, name, sources)
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -81,7 +79,7 @@ class Toolset:
         names = [tool.spec.name for tool in tools]
         with self._lock:
             for name in names:
-                self._check_free(name, f"; {_WAY_OUT}")
+                self._check_free(name, "; give one of the sets a prefix")
             self._included = (*self._included, tools)
 
     def remove(self, name: str) -> None:
@@ -107,10 +105,8 @@ class Toolset:
         """Return the `source` of the toolset with the tool *name*, None without such a tool."""
         if name in self._tools:
             return self.source
-        for tools in self._included:
-            if tools.get(name) is not None:
-                return tools.source_of(name)
-        return None
+        sources = [tools.source_of(name) for tools in self._included if tools.get(name)]
+        return sources[0] if sources else None
 
     def _check_free(self, name: str, way_out: str = "") -> None:
         """Raise `RegistrationError` if *name* is in use, also by a tool not offered now."""
