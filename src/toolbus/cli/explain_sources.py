@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.cli.output.blocks import describe_call, print_json
@@ -9,6 +10,7 @@ from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.config.configuration import read_nearest
 from toolbus.config.targets import install, load
+from toolbus.history.entry_texts import short
 from toolbus.history.lookup import find_match
 from toolbus.history.message_history import history_of
 from toolbus.replay.call_sources import sections_of
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import SessionRow
 
-_NAME, _GAPS = 60, 6
-"""The shown characters of an argument, a source or an id, and the spaces of its line."""
+_GAPS = 6
+"""The spaces of a line."""
+
+_short = partial(short, length=60)
+"""Shortens an argument, a source or an id."""
 
 
 def explain_sources(
@@ -84,7 +89,3 @@ def _write_entry(screen: Screen, entry: SourceEntry) -> None:
         screen.prose(note, indent=4)
     if text:
         screen.prose(text, indent=4)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[:_NAME]}…"

@@ -86,9 +86,9 @@ def beginning(text: str) -> Excerpt:
     return Excerpt(text, "") if len(text) <= _LONG else excerpt(text, _LONG, _LONG)
 
 
-def short(text: str) -> str:
+def short(text: str, length: int = _LONGEST_NAME) -> str:
     """Return *text* as a name in a line; a model may have chosen a long one."""
-    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 def call_line(call: ToolCall) -> str:

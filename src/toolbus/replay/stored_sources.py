@@ -73,7 +73,7 @@ def read_sources(
     call, row = stored_call(history), match.asking or match.row
     if call is None or row is None:
         return None
-    return asyncio.run(StoredSources(reader, guard, limit).of_call(match.session, call, row.seq))
+    return asyncio.run(StoredSources(reader, guard, limit).of_call(match.session, call, row))
 
 
 def stored_call(history: MessageHistory) -> ToolCall | None:
@@ -110,19 +110,17 @@ class StoredSources:
         self._labeller = MessageLabeller(settings, host, sources)
         self._facts = CallFactMaker(settings, sources)
 
-    async def of_call(self, session: SessionRow, call: ToolCall, seq: int) -> CallSources | None:
-        """Return the sources of *call*, made in message number *seq* of *session*, or before it."""
-        ledger = self._ledger(session, seq)
+    async def of_call(
+        self, session: SessionRow, call: ToolCall, asking: MessageRow
+    ) -> CallSources | None:
+        """Return the sources of *call* of *session*, made in the message *asking* or before it."""
+        ledger = self._ledger(session, asking.seq)
         above = await self._whole_view(ledger.scope.root_session_id)
         view = SessionView(above.root if above else None)
-        view.outcomes |= dict.fromkeys(ledger.refused, "denied")
-        for row in self._reader.messages(session.key):
-            if row.seq >= seq:
-                _add_unstored(view, above, ledger.doubts_of(row))
-                break
-            await self._add(row, view, ledger)
-            if view.characters > self._limit:
-                return None
+        await self._read(session, view, ledger, asking.seq)
+        if view.characters > self._limit or (above and above.characters > self._limit):
+            return None
+        _add_unstored(view, above, ledger.doubts_of(asking))
         ctx = EventContext(TOOL_CALL_BEFORE, call, scope=ledger.scope)
         sources = sources_of(call, view.texts, await self._facts.facts(ctx, view))
         made_now = [each for each in view.texts if each.message_id not in ledger.labels]
@@ -133,14 +131,22 @@ class StoredSources:
         session = self._reader.session(session_id) if session_id else None
         if session is None:
             return None
-        view, ledger = SessionView(), self._ledger(session, session.messages + 1)
-        view.outcomes |= dict.fromkeys(ledger.refused, "denied")
-        for row in self._reader.messages(session.key):
-            await self._add(row, view, ledger)
+        view, end = SessionView(), session.messages + 1
+        await self._read(session, view, self._ledger(session, end), end)
         return view
 
     def _ledger(self, session: SessionRow, seq: int) -> _StoredLedger:
         return _StoredLedger(self._reader, session, seq, self._agent_id)
+
+    async def _read(
+        self, session: SessionRow, view: SessionView, ledger: _StoredLedger, end: int
+    ) -> None:
+        """Add the messages of *session* before number *end* to *view*, up to the limit."""
+        view.outcomes |= dict.fromkeys(ledger.refused, "denied")
+        for row in self._reader.messages(session.key):
+            if row.seq >= end or view.characters > self._limit:
+                return
+            await self._add(row, view, ledger)
 
     async def _add(self, row: MessageRow, view: SessionView, ledger: _StoredLedger) -> None:
         message, label = row.message, ledger.labels.get(row.id)

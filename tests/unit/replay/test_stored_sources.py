@@ -169,27 +169,32 @@ def test_a_page_does_not_search_long_texts(path):
     assert title.startswith("too long for a page")
 
 
-def test_a_hidden_task_may_have_the_words_of_the_session_above(path):
-    def noted(session, subject, label, **scope):
-        entry = HandlerEntry(name="label", priority=0, kind="guard", status="ran", reason=label)
-        return DispatchRecord(
-            event="message:append:before",
-            scope=Scope(session_id=session, run_id="r", **scope),
-            subject=subject,
-            started_ns=1,
-            duration_ns=1,
-            outcome="unchanged",
-            original="",
-            entries=(entry,),
-        )
+def noted(session, subject, label, **scope):
+    """Return a record with the label of a message."""
+    entry = HandlerEntry(name="label", priority=0, kind="guard", status="ran", reason=label)
+    return DispatchRecord(
+        event="message:append:before",
+        scope=Scope(session_id=session, run_id="r", **scope),
+        subject=subject,
+        started_ns=1,
+        duration_ns=1,
+        outcome="unchanged",
+        original="",
+        entries=(entry,),
+    )
+
+
+def store_sub_session(path, result=None):
+    """Store a session with a page or *result*, and the session of its sub-agent with c-below."""
+    above = session_of(arguments={"to": "x"})[2]
+    above = above if result is None else above.with_tool_response(result)
+    below = asking("b-1", "c-below", "send_mail", to="x")
+    records = [
+        noted("root", "m-3", "untrusted · tool web_fetch"),
+        noted("sub", "b-1", "untrusted · model", root_session_id="root", lineage=("a",)),
+    ]
 
     async def write():
-        above = session_of(arguments={"to": "x"})[2]
-        below = asking("b-1", "c-below", "send_mail", to="x")
-        records = [
-            noted("root", "m-3", "untrusted · tool web_fetch"),
-            noted("sub", "b-1", "untrusted · model", root_session_id="root", lineage=("a",)),
-        ]
         async with SqliteStore(path) as opened:
             asked = asking("m-2", "c-read", "web_fetch")
             await opened.append("root", AppendRequest(message=asked))
@@ -198,8 +203,20 @@ def test_a_hidden_task_may_have_the_words_of_the_session_above(path):
 
     in_a_thread(write)
 
+
+def test_a_hidden_task_may_have_the_words_of_the_session_above(path):
+    store_sub_session(path)
+
     (known,) = sources_in(path, "c-below").in_view
     assert (known.source, known.message) == ("the result of web_fetch", "m-3")
+
+
+def test_a_page_does_not_search_a_long_session_above(path):
+    store_sub_session(path, ToolResponse("x " * 2_600_000, parameters={}))
+
+    ((title, *_),) = sections_in(path, "c-below")
+
+    assert title.startswith("too long for a page")
 
 
 def test_a_policy_reads_the_effects_of_calls_without_stored_labels(path, tmp_path):

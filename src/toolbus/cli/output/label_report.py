@@ -6,6 +6,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from toolbus.cli.output.replay_report import JsonReport, ReplayReport, TextRepor
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.flow.labels import UNSEEN, UNTRUSTED, read_label
 from toolbus.flow.session_views import NOTE
+from toolbus.history.entry_texts import short
 from toolbus.replay.call_sources import joined_texts
 from toolbus.replay.findings import Outcome
 from toolbus.replay.stored_sources import find_flow_guard
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 _FIRST = 1 << 40
 """A priority above all handlers that may change a call."""
 
-_SHOWN = 40
-"""The shown characters of a name, a source or an id."""
+_short = partial(short, length=40)
+"""Shortens a name, a source or an id."""
 
 
 class LabelledMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="message"):
@@ -195,7 +197,3 @@ class LabelJsonReport(LabelReport, JsonReport):
 
     def _write_row(self, row: LabelRow) -> None:
         self._write_entry(row)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
