@@ -13,7 +13,7 @@ from toolbus.policy.paths.hosts import host_patterns, reaches, read_host, read_w
 from toolbus.policy.programs.program_files import language_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from toolbus.components.call_facts import CallFacts
     from toolbus.policy.commands import Command, PathUse
@@ -151,41 +151,63 @@ def targets_of(part: CallPart, reading: CallReading) -> list[Target]:
     All words of a message or a destruction that names none are its target.
     New addresses in the text of a message, and in the body of a request, are targets as well.
     """
-    facts = reading.origins
-    recipients = [Target(word.text) for word in part.recipients]
+    # A deletion names a part of its address.
+    is_whole = not deletes(part, reading)
+    targets = [
+        *map(Target, _changed_paths(part)),
+        *[Target(word.text, is_address=is_whole) for word in part.hosts],
+        *[Target(word.text) for word in part.recipients if not _is_named(word.text, reading)],
+    ]
+    if not targets and not part.recipients and part.effects & _TARGETED:
+        return [Target(text) for text in words_of(part, reading).values()]
+    return [*targets, *_new_links(part, reading)]
+
+
+def _changed_paths(part: CallPart) -> Iterable[str]:
+    """Return the paths of changed files, as they are written below their folder and in short."""
     uses = [use for use in part.paths if use.kind in CHANGES]
     # After a `cd` the path of a stranger is in two words, and `..` may stand between others.
     paths = [posixpath.join(use.folder or "", use.word.text) for use in uses]
-    targets = [Target(path) for path in dict.fromkeys([*paths, *map(posixpath.normpath, paths)])]
-    # A deletion names a part of its address.
-    is_whole = not deletes(part, reading)
-    targets += [Target(word.text, is_address=is_whole) for word in part.hosts]
-    targets += [each for each in recipients if facts is None or not facts.is_named(each.text)]
-    if not targets and not recipients and part.effects & _TARGETED:
-        return [Target(text) for text in words_of(part, reading).values()]
-    if part.is_tool and "network" in part.effects and facts is not None:
+    return dict.fromkeys([*paths, *map(posixpath.normpath, paths)])
+
+
+def _new_links(part: CallPart, reading: CallReading) -> Iterator[Target]:
+    """Yield the addresses in the words of a tool with network, but its hosts and named ones."""
+    if part.is_tool and "network" in part.effects and reading.origins is not None:
         hosts = {word.text for word in part.hosts}
-        links = [each for each in _addresses(part, reading) if each not in hosts]
-        targets += [Target(each, is_address=True) for each in links if not facts.is_named(each)]
-    return targets
+        for address in _addresses(part, reading):
+            if address not in hosts and not _is_named(address, reading):
+                yield Target(address, is_address=True)
+
+
+def _is_named(address: str, reading: CallReading) -> bool:
+    return reading.origins is not None and reading.origins.is_named(address)
 
 
 def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     """Yield the hosts and recipients of *part* but this machine; none if they are fixed."""
     yield from _unnamed(part)
-    # A name without a dot is one of the person's settings, unless it is a remote of git.
-    has_names = part.is_tool or part.action[:1] == ("git",)
     for word in part.hosts:
-        if has_names or not word.known or "." in word.text or ":" in word.text:
+        if _is_host(word, part):
             yield from _hosts(word)
     yield from map(_recipient, part.recipients)
     is_alias = not part.is_tool and part.hosts and not any("." in each.text for each in part.hosts)
     if is_alias or part.effects & _SPEAKS:
-        facts = reading.origins
         for address in _addresses(part, reading):
-            # Nothing of the model's own is in a link that stands in view.
-            if facts is None or not stands_in_view(address, facts):
+            if not _is_in_view(address, reading):
                 yield from _hosts(Word(address))
+
+
+def _is_in_view(address: str, reading: CallReading) -> bool:
+    # Nothing of the model's own is in a link that stands in view.
+    return reading.origins is not None and stands_in_view(address, reading.origins)
+
+
+def _is_host(word: Word, part: CallPart) -> bool:
+    """Return whether *word* of *part* is an address, and no name in the person's settings."""
+    # Such a name has no dot. A name without a dot may also be a remote of git, a destination.
+    has_names = part.is_tool or part.action[:1] == ("git",)
+    return has_names or not word.known or "." in word.text or ":" in word.text
 
 
 def _unnamed(part: CallPart) -> Iterator[Destination]:
