@@ -49,7 +49,8 @@ class Toolset:
         tools = [tool for tool, offered in self._tools.values() if offered()]
         included = [*chain.from_iterable(self._included)]
         counts = Counter([*self._tools, *[tool.spec.name for tool in included]])
-        self._warn_of_clashes({name for name in counts if counts[name] > 1})
+        if clashing := {name for name in counts if counts[name] > 1}:
+            self._warn_of_clashes(clashing)
         return iter([*tools, *[tool for tool in included if counts[tool.spec.name] == 1]])
 
     def _warn_of_clashes(self, names: set[str]) -> None:
