@@ -395,6 +395,14 @@ TOOLS = [tool("echo", inputSchema=SCHEMA)]
 """
 
 
+WATCHING = """
+class Policy(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE)
+    def watch(self, ctx):
+        return None
+"""
+
+
 async def _call(peer, own, arguments, name="echo"):
     peer.send(id=own, method="tools/call", params={"name": name, "arguments": arguments})
     result = (await peer.answer(own))["result"]
@@ -402,12 +410,7 @@ async def _call(peer, own, arguments, name="echo"):
 
 
 async def test_arguments_are_checked_as_in_agents(proxied, policy):
-    watching = policy("""
-        class Policy(AgentComponent):
-            @guard(events.TOOL_CALL_BEFORE)
-            def watch(self, ctx):
-                return None
-    """)
+    watching = policy(WATCHING)
 
     async with proxied("--with", watching, body=STRICT) as peer:
         fitting = await _call(peer, 1, {"path": "a", "n": 1})
@@ -452,12 +455,7 @@ async def test_a_handler_breaks_fitting_arguments(proxied, policy):
 
 
 async def test_a_hostile_schema_stops_nothing(proxied, policy):
-    watching = policy("""
-        class Policy(AgentComponent):
-            @guard(events.TOOL_CALL_BEFORE)
-            def watch(self, ctx):
-                return None
-    """)
+    watching = policy(WATCHING)
     hostile = """
 defs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
 SCHEMAS = {

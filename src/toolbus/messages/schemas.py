@@ -122,8 +122,10 @@ def _first(misfits: Iterable[_Misfit | None]) -> _Misfit | None:
 
 
 def _kind(value: Any) -> str:
-    kinds = (kind for kind, types in _TYPES.items() if isinstance(value, types))
-    return next(kinds, f"`{type(value).__name__}`")
+    for kind, types in _TYPES.items():
+        if isinstance(value, types):
+            return kind
+    return f"`{type(value).__name__}`"
 
 
 def _frozen(value: Any) -> Any:
