@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -93,13 +95,12 @@ class PinReader(Protocol):
         ...
 
 
-class FactSources:
+class FactSources(Struct):
     """The components on a bus with facts about calls: `bus.shared(FactSources)`."""
 
-    def __init__(self) -> None:
-        self.pins: list[PinReader] = []
-        self.facts: list[CallFactSource] = []
-        self.effects: list[EffectReader] = []
+    pins: list[PinReader] = []
+    facts: list[CallFactSource] = []
+    effects: list[EffectReader] = []
 
 
 @runtime_checkable

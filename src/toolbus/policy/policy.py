@@ -121,11 +121,6 @@ class _SessionJudges(NamedTuple):
     refusal: str = ""
 
     @property
-    def needs_origins(self) -> bool:
-        """Whether verdicts depend on the origin of words."""
-        return any(judge.needs_origins for judge in self.judges)
-
-    @property
     def remembers(self) -> bool:
         """Whether verdicts depend on earlier calls."""
         return any(judge.remembers for judge in self.judges)
@@ -280,7 +275,7 @@ class Policy(AgentComponent):
     ) -> list[tuple[CallJudge, CallVerdict]]:
         """Return each judge with its verdict on the call of *ctx*, ignoring limits."""
         origins = None
-        if active.needs_origins and self.host is not None:
+        if self.host is not None and any(judge.needs_origins for judge in active.judges):
             origins = await self._origins.read(self.host.bus, ctx)
         judgements = await self._examined(active, ctx, CallJudge.judge, origins)
         return list(zip(active.judges, judgements, strict=True))
