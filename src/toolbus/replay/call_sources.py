@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
+from toolbus.flow.named_addresses import URL
 from toolbus.redaction.placeholders import placeholders_in
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ _UNSEARCHED = "this text is too long to be searched whole"
 _NOT_COMPARED = "no text in view, so it could not be compared"
 _LEAST_DIGITS = 8
 _ADDRESS = re.compile(
-    r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}"
-    r"|(?<![\w.!#$%&*+/=?^{|}~-])[\w.!#$%&*+/=?^{|}~-]{1,64}@[\w.-]{1,253}\w"
+    URL.pattern + r"|(?<![\w.!#$%&*+/=?^{|}~-])[\w.!#$%&*+/=?^{|}~-]{1,64}@[\w.-]{1,253}\w"
 )
 _ENDS = ".,;:!?)]}"
 
