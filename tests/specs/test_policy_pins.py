@@ -6,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -225,7 +226,7 @@ def test_members_for_clients_are_pinned(capsys):
     pin_server()
     assert pin("--check", "--", *command()) == 0
     pinned = json.loads(Path("toolbus.lock").read_text())["servers"]["python"]
-    listed = pinned["tools"]["read"]["members"]["listed"]
+    listed = pinned["tools"]["read"]["members"]
     assert listed["icons"] == ICONS
     assert listed["annotations"] == {"badge": "safe"}
 
@@ -245,8 +246,12 @@ async def test_an_older_lock_file_stays_valid(here, environment, capsys):
     file = Path("toolbus.lock")
     whole = json.loads(file.read_text())
     for kind in ("tools", "prompts"):
-        for item in whole["servers"]["python"][kind].values():
-            del item["members"]
+        for name, item in whole["servers"]["python"][kind].items():
+            del item["members"], item["digest"]
+            lines = {"description": "\n".join(item["description"])} if kind == "tools" else {}
+            fields = {**item, **lines}
+            text = json.dumps([1, kind[:-1], name, fields], sort_keys=True, separators=(",", ":"))
+            item["digest"] = f"sha256:{sha256(text.encode()).hexdigest()}"
     file.write_text(json.dumps(whole))
     configure(here)
     program = [*PROXY, "--config", "toolbus.toml", "--", *command()]
@@ -333,8 +338,9 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
         ('"version": 1', '"version": 1, "version": 1', "an object has a key twice"),
         ('"description": [', '"description": [1, ', "'description' is not a list of lines"),
         ('"output_schema": null', '"other": null', "tool 'read': its digest does not match"),
-        ('"listed": {}', '"listed": {"icons": []}', "its digest does not match its text"),
-        ('"listed": {}', '"other": {}', "'members' is not an object with a digest"),
+        ('"members": {}', '"members": {"icons": []}', "its digest does not match its text"),
+        ('"members": {}', '"other": {}', "its digest does not match its text"),
+        ('"members": {}', '"members": []', "'members' is not an object"),
     ],
 )
 def test_an_edited_lock_file_is_refused(capsys, old, new, reason):

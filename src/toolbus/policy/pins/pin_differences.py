@@ -153,12 +153,11 @@ def _state(
     """Return how *after* differs from *before*, or None; a missing member is a change here."""
     if before is None:
         return "new"
-    if before.digest != after.digest:
+    if before.digest == after.digest:
+        return None
+    if (before.members is None) is (after.members is None) or not before.allows(after):
         return "changed"
-    if after.members is None or before.members is None:
-        is_uncovered = before.members is None and after.members is not None
-        return "uncovered" if is_uncovered and after.whole is not after.fields else None
-    return None if before.members.digest == after.members.digest else "changed"
+    return "uncovered" if after.members else None
 
 
 def _by_name(item: PinnedItem | None) -> Mapping[str, PinnedItem]:

@@ -158,7 +158,7 @@ class PinJudge:
         if len(pinned) > 1:
             names = ", ".join([describe_source(each) for each in pinned])
             reason = f"tool {name!r} is pinned for {names}; choose with the setting `server`"
-            return PinObjection(reason, (), item.whole_digest)
+            return PinObjection(reason, (), item.digest)
         former = next(iter(pinned.values()), None)
         if former is not None and former.allows(item):
             return None
@@ -169,7 +169,7 @@ class PinJudge:
         server = self._server_of(spec.name, source)
         warnings = self._sight.suspicious_texts(spec.name, item, server, former)
         rows = difference_rows(item_differences(former, item))
-        return PinObjection(reason, (*[f"! {each}" for each in warnings], *rows), item.whole_digest)
+        return PinObjection(reason, (*[f"! {each}" for each in warnings], *rows), item.digest)
 
     def _server_of(self, name: str, source: str | None) -> str | None:
         """Return the server of the tool *name* of *source*, also from a proxy, or None."""

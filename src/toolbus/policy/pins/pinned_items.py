@@ -15,7 +15,7 @@ The lock file `toolbus.lock` is JSON, sorted, with one value per line for readab
           "description": ["Shows the log.", "Line by line."],
           "digest": "sha256:…",
           "input_schema": {"type": "object"},
-          "members": {"digest": "sha256:…", "listed": {"icons": []}},
+          "members": {"icons": []},
           "output_schema": null
         }
       }
@@ -71,25 +71,20 @@ _AGAIN = "write it again with `toolbus pin`"
 
 
 class PinnedItem(NamedTuple):
-    """The JSON *fields* in which a tool, prompt or server describes itself, and their digest.
+    """The JSON *fields* in which a tool, prompt or server describes itself, and a digest.
 
-    *members* are further members for a client of MCP alone, None if they are unknown.
+    *members* are further members for a client of MCP alone, None if they are unknown. The digest
+    covers both.
     """
 
     fields: Mapping[str, Any]
     digest: str
-    members: PinnedItem | None = None
-
-    @property
-    def whole_digest(self) -> str:
-        """The digest of the fields, and of the members if there are any."""
-        return self.digest if self.members is None else f"{self.digest} {self.members.digest}"
+    members: Mapping[str, Any] | None = None
 
     @property
     def whole(self) -> Mapping[str, Any]:
         """The fields, and the members as one of them."""
-        listed = {} if self.members is None else self.members.fields
-        return {**self.fields, "members": listed} if listed else self.fields
+        return {**self.fields, "members": self.members} if self.members else self.fields
 
     def allows(self, current: PinnedItem) -> bool:
         """Return whether this pin accepts the *current* item.
@@ -97,14 +92,16 @@ class PinnedItem(NamedTuple):
         Each of its members must equal the pinned one. Some may be missing: a server may list fewer
         for an older revision. A pin without members accepts all.
         """
-        if self.digest != current.digest:
+        known, members = self.members, current.members
+        if _canonical(self.fields) != _canonical(current.fields):
             return False
-        if self.members is None or current.members is None:
-            return True
-        known = self.members.fields
-        return all(
-            name in known and _canonical(value) == _canonical(known[name])
-            for name, value in current.members.fields.items()
+        return (
+            known is None
+            or members is None
+            or all(
+                name in known and _canonical(members[name]) == _canonical(known[name])
+                for name in members
+            )
         )
 
 
@@ -207,10 +204,13 @@ def _known(item: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 def _item(
     kind: str, name: str, fields: Mapping[str, Any], members: Mapping[str, Any] | None = None
 ) -> PinnedItem:
-    """Return *fields* with their digest, SHA-256 of canonical JSON including *kind* and *name*."""
-    text = _canonical([DIGEST_VERSION, kind, name, fields])
-    further = None if members is None else _item(f"{kind} members", name, members)
-    return PinnedItem(fields, f"sha256:{sha256(text.encode()).hexdigest()}", further)
+    """Return the item of *fields* and *members*, if they are known.
+
+    Its digest is SHA-256 of canonical JSON, with *kind* and *name*.
+    """
+    whole = [DIGEST_VERSION, kind, name, fields]
+    text = _canonical(whole if members is None else [*whole, members])
+    return PinnedItem(fields, f"sha256:{sha256(text.encode()).hexdigest()}", members)
 
 
 def _canonical(value: Any) -> str:
@@ -243,9 +243,8 @@ def _server_table(server: PinnedServer) -> dict[str, Any]:
 def _item_table(item: PinnedItem) -> dict[str, Any]:
     table = {**item.fields, "digest": item.digest}
     lines = {key: table[key].split("\n") for key in _IN_LINES if isinstance(table.get(key), str)}
-    if item.members is not None:
-        lines["members"] = {"digest": item.members.digest, "listed": item.members.fields}
-    return {**table, **lines}
+    members = {} if item.members is None else {"members": item.members}
+    return {**table, **lines, **members}
 
 
 class _LockedServer(msgspec.Struct, forbid_unknown_fields=True):
@@ -323,19 +322,10 @@ def _locked_item(kind: str, name: str, table: dict[str, Any], where: str) -> Pin
             raise _LockError(f"{where}: {key!r} is not a list of lines")
         if key in fields:
             fields[key] = "\n".join(lines)
-    members_digest, listed = _locked_members(fields.pop("members", None), where)
-    item = _item(kind, name, fields, listed)
-    current = None if item.members is None else item.members.digest
-    if (item.digest, current) != (digest, members_digest):
+    members = fields.pop("members", None)
+    if not isinstance(members, dict | None):
+        raise _LockError(f"{where}: 'members' is not an object")
+    item = _item(kind, name, fields, members)
+    if item.digest != digest:
         raise _LockError(f"{where}: its digest does not match its text")
     return item
-
-
-def _locked_members(table: Any, where: str) -> tuple[str | None, dict[str, Any] | None]:
-    """Return the digest and the members in *table*, which is None in a lock file of before."""
-    match table:
-        case None:
-            return None, None
-        case {"digest": str(digest), "listed": dict(listed)}:
-            return digest, listed
-    raise _LockError(f"{where}: 'members' is not an object with a digest and listed members")
