@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbus.flow.decoded_texts import LARGEST, read_argument, readings_of
+from toolbus.flow.decoded_texts import LARGEST, DecodedTexts, read_argument
 from toolbus.flow.quotes import Quote, QuoteIndex, find_quotes
 
 ROOT = Path(__file__).parents[2]
@@ -268,7 +268,7 @@ def test_a_divided_payload_is_found():
     assert PAYLOAD in read_pieces([encoded[:21], encoded[21:50], encoded[50:]], PAGE)
     assert read_pieces(["transmit", "customer", "ledger"], PAGE)
     assert "evil.example" in read_pieces(["ev", "il.exa", "mple"], "It is evil.example alone")
-    assert next(iter(readings_of("one text"))) == "one text"
+    assert DecodedTexts(["one text"]).texts[0] == "one text"
 
 
 def test_common_words_are_no_quote():

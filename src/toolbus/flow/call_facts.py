@@ -12,11 +12,12 @@ from weakref import WeakKeyDictionary
 from toolbus.components.call_facts import QuotedPiece
 from toolbus.flow.carried_values import (
     SECRET,
+    UNREAD,
     kinds_of_placeholders,
     kinds_of_values,
     piece_in,
 )
-from toolbus.flow.decoded_texts import read_argument, readings_of
+from toolbus.flow.decoded_texts import DecodedTexts, read_argument
 from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
 from toolbus.flow.named_addresses import (
     NamedAddresses,
@@ -177,10 +178,13 @@ class FlowFacts:
         for quoted in () if are_old else self.quoted(text):
             if PRIVATE in quoted.labels:
                 yield PRIVATE, quoted.source
-        for reading in readings_of(text):
+        readings = DecodedTexts([text])
+        for reading in readings.texts:
             yield from kinds_of_values(reading)
             if (part := piece_in(reading, self._secrets)) is not None:
                 yield SECRET, self._secrets[part]
+        # The rest of a text that is not read to its end may be any value.
+        yield from () if readings.is_complete else UNREAD.items()
 
 
 def _covers(spans: Sequence[tuple[int, int]], quote: Quote) -> bool:

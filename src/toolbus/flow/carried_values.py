@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 SECRET = "secret"  # noqa: S105 - a kind
 _PERSONAL = ("card", "email", "iban", "national-id", "phone")
+UNREAD = dict.fromkeys([SECRET, *_PERSONAL], "a text that could not be searched")
+"""The kinds of values that such a text may have, with their origin."""
+
 _LIMITS = ScanLimits(8_000_000, 5.0)
 _PIECE, _MOST_SECRETS = 12, 1_000
 """Characters of a piece of a secret, and secrets of one text."""
@@ -39,7 +42,7 @@ def kinds_of_values(text: str) -> Iterator[tuple[str, str]]:
     try:
         matches = at_once(detector.find(rest, appraisal(_LIMITS)))
     except UnexaminedError:
-        yield from [(kind, "a text that could not be searched") for kind in _PERSONAL]
+        yield from [(kind, UNREAD[kind]) for kind in _PERSONAL]
     else:
         yield from [(match.kind, f"a value that looks like {match.kind}") for match in matches]
 

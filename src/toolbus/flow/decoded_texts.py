@@ -84,11 +84,6 @@ class DecodedTexts:
         return new if self.is_complete else []
 
 
-def readings_of(text: str) -> Iterator[str]:
-    """Yield *text* and its decoded forms; `DecodedTexts` says whether these are all."""
-    yield from DecodedTexts([text]).texts
-
-
 def read_argument(texts: Sequence[str]) -> DecodedTexts:
     """Return the readings of *texts*: the strings in one argument, or in all arguments of a call.
 

@@ -77,3 +77,12 @@ def test_a_text_in_a_blob_is_quoted():
     pieces = FlowFacts(view.texts, {"untrusted": ""}, NamedAddresses([], [])).quoted(PAYLOAD)
 
     assert [piece.text for piece in pieces] == [PAYLOAD]
+
+
+def test_an_argument_that_is_not_read_to_its_end_may_carry_all(facts):
+    nested = "sk_live_51Nq8vKLzR3mXw7TtYpB0aHs2"
+    for _ in range(6):
+        nested = base64.b64encode(nested.encode()).decode()
+
+    assert {"secret", "card", "iban"} <= facts.carried(nested).keys()
+    assert not facts.carried("a short text")
