@@ -175,32 +175,22 @@ class SessionView:
     def add_text(self, added: LabelledText) -> None:
         """Add a text; one with the same id is replaced, and the labels joined."""
         with self._lock:  # Parallel calls may end in threads with loops of their own.
-            former = self.by_id.get(added.message_id)
-            if former is None:
-                self.texts.append(added)
-            else:
+            number = len(self.texts)
+            if (former := self.by_id.get(added.message_id)) is not None:
+                number = self.texts.index(former)
                 added.label = added.label.joined([former.label])
                 added.is_source = added.is_source or former.is_source
-                self.texts[self.texts.index(former)] = added
+            self.texts[number : number + 1] = [added]
             self.by_id[added.message_id] = added
             self.characters += sum(map(len, added.texts))
             while self.characters > self.most_characters and self._dropped < len(self.texts) - 1:
                 self.characters -= self.texts[self._dropped].drop()
                 self._dropped += 1
-            self._note(len(self.texts) - 1 if former is None else 0)
-
-    def _note(self, start: int) -> None:
-        """Note the labels of the texts from *start* on; anew from the first one."""
-        firsts, doubtful, label = self._firsts, self.doubtful, self.label
-        if not start:
-            firsts, doubtful, label = {}, [], _MODEL
-        for number, text in enumerate(self.texts[start:], start):
-            if text.is_source and (names := text.label.names):
-                label = label.joined([text.label])
-                doubtful.append(text)
+            if added.is_source and (names := added.label.names):
+                self.label = self.label.joined([added.label])
+                self.doubtful.append(added)
                 for name in names:
-                    firsts.setdefault(name, number)
-        self._firsts, self.doubtful, self.label = firsts, doubtful, label
+                    self._firsts[name] = min(number, self._firsts.get(name, number))
 
 
 class RecordedLabels:
