@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+import re
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -11,25 +12,27 @@ from msgspec.structs import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Speaker: TypeAlias = Literal["person", "system", "model", "tool", "agent", "unknown"]
-
 UNTRUSTED, UNKNOWN, PRIVATE = "untrusted", "unknown", "private"
-_TRUSTED, _BETWEEN, _OF = "trusted", " · ", "of"
-_SPEAKERS: dict[str, Speaker] = {speaker: speaker for speaker in get_args(Speaker)}
+_TRUSTED, _BETWEEN = "trusted", " · "
+_LINE = re.compile(
+    r"(trusted|untrusted|unknown) · (person|system|model|tool|agent|unknown)"
+    r"(?: ([^\s·]+)(?: of ([^\s·]+))?)?((?: · [^\s·]+)*)"
+)
 
 
 class Label(Struct, frozen=True, kw_only=True):
     """The label of a text, said by *speaker*, a tool or agent *name*, of *server*.
 
-    Unless *is_trusted*, a stranger may have written it. *holds* names what it holds: the kinds of
-    values that redaction found, and "private" by a setting. *is_known* is False if a part of its
-    sources was not seen; then it is not trusted.
+    The speaker is a person, system, model, tool or agent, or unknown. Unless *is_trusted*, a
+    stranger may have written the text. *holds* names what it holds: the kinds of values that
+    redaction found, and "private" by a setting. *is_known* is False if a part of its sources was
+    not seen; then it is not trusted.
 
     >>> Label(speaker="tool", name="web_fetch", holds=frozenset({"private"})).text
     'untrusted · tool web_fetch · private'
     """
 
-    speaker: Speaker
+    speaker: str
     name: str = ""
     server: str = ""
     is_trusted: bool = False
@@ -65,7 +68,7 @@ class Label(Struct, frozen=True, kw_only=True):
         trust = UNKNOWN if not self.is_known else _TRUSTED if self.is_trusted else UNTRUSTED
         words = f"{self.speaker} {_word(self.name)}" if self.name else self.speaker
         if self.name and self.server:
-            words = f"{words} {_OF} {_word(self.server)}"
+            words = f"{words} of {_word(self.server)}"
         return _BETWEEN.join([trust, words, *map(_word, sorted(self.holds))])
 
 
@@ -75,22 +78,16 @@ UNSEEN = Label(speaker="unknown", is_known=False)
 
 def read_label(text: str) -> Label:
     """Return the label of a line; `UNSEEN` for a text that no label has."""
-    trust, *others = text.split(_BETWEEN)
-    words = others[0].split(" ") if others else [""]
-    speaker = _SPEAKERS.get(words[0])
-    if (
-        trust not in {_TRUSTED, UNTRUSTED, UNKNOWN}
-        or speaker is None
-        or len(words) not in {1, 2, 4}
-    ):
+    if (match := _LINE.fullmatch(text)) is None:
         return UNSEEN
+    trust, speaker, name, server, holds = match.groups("")
     return Label(
         speaker=speaker,
-        name=unquote(words[1]) if len(words) > 1 else "",
-        server=unquote(words[3]) if len(words) > 3 else "",  # noqa: PLR2004 - "tool NAME of SERVER"
+        name=unquote(name),
+        server=unquote(server),
         is_trusted=trust == _TRUSTED,
         is_known=trust != UNKNOWN,
-        holds=frozenset(map(unquote, others[1:])),
+        holds=frozenset(map(unquote, holds.split(_BETWEEN)[1:])),
     )
 
 
