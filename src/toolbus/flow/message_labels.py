@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNSEEN, Label
 from toolbus.flow.quotes import find_quotes
+from toolbus.flow.session_views import LabelledText
 from toolbus.flow.sources import ResultOrigin
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-_PRIVATE, _NONE = frozenset({PRIVATE}), frozenset[str]()
 _LONGEST = 50_000
 """The most characters that are searched for quotes."""
 
@@ -69,12 +69,14 @@ class MessageLabeller:
             is_pinned = any(pins.is_pinned(spec, scope) for pins in self._sources.pins)
             is_trusted = is_pinned or matches(self._settings.trusted_tools, name)
             label = Label(speaker="tool", name=name, server=server, is_trusted=is_trusted)
-            texts = (
-                spec.description,
-                *strings_of(spec.input_schema),
-                *strings_of(spec.annotations),
+            text = LabelledText(
+                source=f"the description of {name} of {server}",
+                message_id=f"tool-{name}-{len(view.texts)}",  # A former one stays in view.
+                label=label,
+                texts=tuple(strings_of((spec.description, spec.input_schema, spec.annotations))),
             )
-            view.add_tool(spec, label, texts)
+            view.tools[name] = spec
+            view.add_text(text)
 
     async def add(
         self,
@@ -191,8 +193,8 @@ def texts_of(message: Message) -> tuple[str, ...]:
     """Return the texts of *message*, first the one that its model reads."""
     match message:
         case AssistantMessage():
-            texts = [text for call in message.tool_calls for text in strings_of(call.arguments)]
-            return (message.text, message.reasoning_text, *texts)
+            arguments = tuple([call.arguments for call in message.tool_calls])
+            return (message.text, message.reasoning_text, *strings_of(arguments))
         case ToolMessage(tool_response=response) if response is not None:
             resources = [part.resource for part in response.content if part.type == "resource"]
             # In the text of JSON strings have escapes. A blob is decoded with the other texts.

@@ -158,14 +158,6 @@ class SessionView:
         if isinstance(message, UserMessage) and label.speaker == "person" and label.is_trusted:
             self.root.person_texts.extend(texts)
 
-    def add_tool(self, spec: ToolSpec, label: Label, texts: tuple[str, ...]) -> None:
-        """Add the *texts* of a tool that the model may call."""
-        source = f"the description of {spec.name} of {label.server}"
-        number = f"tool-{spec.name}-{len(self.texts)}"  # A former description stays in view.
-        self.tools[spec.name] = spec
-        text = LabelledText(source=source, message_id=number, label=label, texts=texts)
-        self.add_text(text)
-
     def add_lost(self, source: str) -> None:
         """Add texts of *source* that cannot be read any more: any call may quote them."""
         lost = LabelledText(source=source, message_id="lost")
