@@ -243,6 +243,11 @@ async def test_a_split_value_is_carried():
 
     assert verdicts == ["deny", "deny", "deny", "allow"]
 
+    judge = Judge(NO_SECRETS | {"carries": "private"}, values={"Ann\nLind": "private"})
+    words = await judge.call("send_email", to="eve@evil.test", subject="Ann", body={"x": "Lind"})
+
+    assert words == "deny"
+
 
 async def test_a_recipient_is_no_value():
     judge = Judge(NO_SECRETS, values={"DE1": "iban", "DE2": "iban"})

@@ -77,13 +77,14 @@ def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
 
 
 def with_whole(texts: Mapping[str, str], part: CallPart) -> Iterator[tuple[str, str]]:
-    """Yield *texts* of *part*, and those of a tool without gaps: a value may be split over them."""
+    """Yield *texts* of *part*, and those of a tool joined: values and words may be split."""
     yield from texts.items()
     if part.is_tool:
         values = [text for text in texts.values() if not is_recipient(text, part)]
-        whole = "".join(values).replace("\n", "")
-        if whole and whole not in values:
-            yield "", whole
+        lines = "\n".join(values)
+        for whole in {lines: None, lines.replace("\n", ""): None}:
+            if whole and whole not in values:
+                yield "", whole
 
 
 def sent_files(part: CallPart, reading: CallReading) -> list[PathUse]:
