@@ -80,6 +80,7 @@ from toolbus.policy.rules.verdict_texts import (
     ledger_notes,
     question_text,
     refusal_text,
+    without_words,
 )
 from toolbus.policy.shared_facts import OriginReader, describe_effects
 from toolbus.policy.skipped_prompts import needs_no_prompt
@@ -208,6 +209,7 @@ class Policy(AgentComponent):
         if active.remembers:
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
+        judgement = without_words(judgement)
         ctx.note(partial(ledger_notes, judge.rules.rules, judgement, active.notice))
         match judgement.verdict:
             case "deny":

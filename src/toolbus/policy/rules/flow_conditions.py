@@ -21,7 +21,8 @@ The reasons hold no word of the call but the end of a host's name, which carries
 from __future__ import annotations
 
 import tomllib
-from functools import cache, partial
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,12 +51,14 @@ from toolbus.policy.rules.tables import texts
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from toolbus.components.call_facts import CallFacts
+    from toolbus.policy.commands import PathUse
     from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.part_words import Target
     from toolbus.policy.paths.path_patterns import PathPattern
+    from toolbus.policy.rules.records import Answer
 
 UNKNOWN_ORIGINS = 'the origin of its words is unknown; add the component `use = "flow"`'
 _SINKS = {"message": "message", "destroy": "destroy", "execute": "run-code"}
@@ -79,54 +82,36 @@ def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition
     if allows:
         reason = f"an allow rule cannot have `{key}`, which only tightens; use ask or deny"
         raise MisfitError(reason)
-    match key:
-        case "sink":
-            return on_sink(texts(value))
-        case "in_view":
-            return on_view(texts(value))
-        case "carries":
-            return on_carried(texts(value))
-        case "target_from":
-            return on_target_origin(value)
-        case "from":
-            return on_origin({"": value} if isinstance(value, str) else value)
     if not value:
         raise MisfitError("expected true; leave it out for all hosts")
-    return on_new_host()
+    names = ("true",) if value is True else texts(value)
+    if isinstance(value, Mapping):
+        names = tuple([f"{glob} = {label}" for glob, label in value.items()])
+
+    def look(part: CallPart, reading: CallReading) -> MatchResult:
+        if key == "sink":
+            return _is_sink(frozenset(names), part, reading)
+        if reading.origins is None:
+            is_fixed = key == "new_host" and not any(destinations(part, reading))
+            return _NO if is_fixed else _UNKNOWN
+        wanted = value if isinstance(value, Mapping) else names
+        return _LOOKS[key](wanted, part, reading, reading.origins)
+
+    return PartCondition(key, names, lambda _: None, every=False, look=look)
 
 
-def on_sink(names: tuple[str, ...]) -> PartCondition:
-    """Return the condition that a part is a sink of *names*."""
-    wanted = frozenset(names)
-    look = partial(_serves, wanted)
-    return PartCondition("sink", names, partial(_sink, wanted), every=False, look=look)
-
-
-def _sink(names: frozenset[str], part: CallPart) -> MatchResult | None:
-    """Return whether *part* is a sink of *names*; None if that depends on its words or files."""
+def _is_sink(names: frozenset[str], part: CallPart, reading: CallReading) -> MatchResult:
+    """Return whether *part* is a sink of *names*, by its effects, its words or its files."""
     effects = part.effects | part.claimed
     if any(effect in effects for name, effect in _SINKS.items() if name in names):
         return _YES
-    depends = (names & {"network", "destroy"} and effects & {"network", "run-code"}) or (
-        "execute" in names and effects & CHANGES
-    )
-    return None if depends else _possible_sink(names, part)
-
-
-def _serves(names: frozenset[str], part: CallPart, reading: CallReading) -> MatchResult:
-    """Return whether *part* is a sink of *names* by its words or its files."""
     answers = [_possible_sink(names, part)]
     if "network" in names:
         answers.append(_sends(part, reading))
     if "destroy" in names and deletes(part, reading):
         answers.append(MatchResult("yes", "it deletes by a request"))
     if "execute" in names:
-        uses = [use for use in part.paths if use.kind in CHANGES]
-        resolver = _resolver(reading)
-        files = [touches(use, _files("run_later"), resolver).answer for use in uses]
-        answers += [MatchResult(answer, "it writes a file that is run later") for answer in files]
-        if " ".join(part.action[:2]) in language_words("settings", "commands"):
-            answers.append(MatchResult("yes", "it changes settings of programs"))
+        answers.append(_prepares_run(part, reading))
     return max(answers, key=lambda each: _RANKS[each.answer])
 
 
@@ -140,14 +125,27 @@ def _possible_sink(names: frozenset[str], part: CallPart) -> MatchResult:
     return MatchResult("maybe", "its effects are unknown") if leaves else _NO
 
 
-def _resolver(reading: CallReading) -> PathResolver:
+def _prepares_run(part: CallPart, reading: CallReading) -> MatchResult:
+    """Return whether *part* changes what programs do later: their files or their settings."""
+    if " ".join(part.action[:2]) in language_words("settings", "commands"):
+        return MatchResult("yes", "it changes settings of programs")
+    return MatchResult(
+        _touched(CHANGES, "run_later", part.paths, reading), "it writes a file that is run later"
+    )
+
+
+def _touched(
+    kinds: Collection[str], files: str, uses: Iterable[PathUse], reading: CallReading
+) -> Answer:
+    """Return whether *uses* of *kinds* touch *files* of `file_kinds.toml`."""
     # In an unknown folder the names alone must do: most are harmless.
-    return reading.resolver if reading.folder else PathResolver(CallPlace("/"))
+    resolver = reading.resolver if reading.folder else PathResolver(CallPlace("/"))
+    answers = [touches(use, _files(files), resolver).answer for use in uses if use.kind in kinds]
+    return max(answers, key=_RANKS.__getitem__, default="no")
 
 
 @cache
 def _files(kind: str) -> tuple[PathPattern, ...]:
-    """Return the patterns of the files of *kind* in `file_kinds.toml`."""
     text = Path(__file__).with_name("file_kinds.toml").read_text("utf-8")
     return path_patterns(tomllib.loads(text)[kind], project=None)
 
@@ -169,78 +167,53 @@ def _sends(part: CallPart, reading: CallReading) -> MatchResult:
     return _YES
 
 
-def on_new_host() -> PartCondition:
-    """Return the condition that a part reaches a host or recipient that no person named."""
-    return PartCondition("new_host", ("true",), _look_later, every=False, look=_reaches_new)
-
-
-def _look_later(_part: CallPart) -> None:
-    return None
-
-
-def _reaches_new(part: CallPart, reading: CallReading) -> MatchResult:
-    facts, doubt = reading.origins, ""
+def _reaches_new(
+    _wanted: Any, part: CallPart, reading: CallReading, facts: CallFacts
+) -> MatchResult:
+    doubt = ""
     for place in destinations(part, reading):
         if not place.is_certain:
             doubt = doubt or place.why
-        elif facts is None:
-            return _UNKNOWN
         elif not (place.address and facts.is_named(place.address)):
-            is_shown = not _carries_more(place.why, facts)
-            return MatchResult("yes", place.why if is_shown else "it reaches a new host")
+            return MatchResult("yes", _safe(place.why, facts) or "it reaches a new host")
     return MatchResult("maybe", doubt) if doubt else MatchResult("no", "it reaches no new host")
 
 
-def on_view(names: tuple[str, ...]) -> PartCondition:
-    """Return the condition that texts with all labels of *names* were in view."""
-
-    def look(_part: CallPart, reading: CallReading) -> MatchResult:
-        if reading.origins is None:
-            return _UNKNOWN
-        view = reading.origins.in_view
-        if missing := [name for name in names if name not in view]:
-            return MatchResult("no", f"no {missing[0]} text was in view")
-        sources = [f"{name} text ({view[name]})" for name in names]
-        return MatchResult("yes", f"the model had {' and '.join(sources)} in view")
-
-    return PartCondition("in_view", names, _look_later, every=False, look=look)
+def _is_in_view(
+    labels: tuple[str, ...], _part: CallPart, _reading: CallReading, facts: CallFacts
+) -> MatchResult:
+    if missing := [label for label in labels if label not in facts.in_view]:
+        return MatchResult("no", f"no {missing[0]} text was in view")
+    sources = [f"{label} text ({facts.in_view[label]})" for label in labels]
+    return MatchResult("yes", f"the model had {' and '.join(sources)} in view")
 
 
-def on_origin(labels: Mapping[str, str]) -> PartCondition:
-    """Return the condition that an argument has words from a text with its label in *labels*.
-
-    *labels* are by globs of arguments; "" stands for all arguments and for commands.
-    """
-
-    def look(part: CallPart, reading: CallReading) -> MatchResult:
-        if reading.origins is None:
-            return _UNKNOWN
-        for path, text in with_whole(instructions_of(part, reading), part):
-            wanted = {label for glob, label in labels.items() if not glob or matches(glob, path)}
-            for quote in reading.origins.quoted(text) if wanted else ():
-                if wanted & quote.labels:
-                    name = _show_argument(path, reading.origins)
-                    return MatchResult("yes", f"{name} has words from {quote.source}")
-        return MatchResult("no", "it has no words from such a text")
-
-    written = tuple([" = ".join(filter(None, each)) for each in labels.items()])
-    return PartCondition("from", written, _look_later, every=False, look=look)
+def _quotes(
+    labels: tuple[str, ...] | Mapping[str, str],
+    part: CallPart,
+    reading: CallReading,
+    facts: CallFacts,
+) -> MatchResult:
+    """Return whether *part* has words from a text with one of *labels*, or of those of a glob."""
+    for path, text in with_whole(instructions_of(part, reading), part):
+        wanted = {*labels}
+        if isinstance(labels, Mapping):
+            wanted = {label for glob, label in labels.items() if matches(glob, path)}
+        for quote in facts.quoted(text) if wanted else ():
+            if wanted & quote.labels:
+                why = f"{_argument(path, facts)} has words from {quote.source}"
+                return MatchResult("yes", why)
+    return MatchResult("no", "it has no words from such a text")
 
 
-def on_target_origin(label: str) -> PartCondition:
-    """Return the condition that a target of a part has words from a text with *label*."""
-
-    def look(part: CallPart, reading: CallReading) -> MatchResult:
-        facts = reading.origins
-        if facts is None:
-            return _UNKNOWN
-        for target in targets_of(part, reading):
-            for quote in facts.quoted(target.text):
-                if label in quote.labels and _names_target(quote.text, target, facts):
-                    return MatchResult("yes", f"{quote.source} names its target")
-        return MatchResult("no", "no such text names its target")
-
-    return PartCondition("target_from", (label,), _look_later, every=False, look=look)
+def _has_target(
+    labels: tuple[str, ...], part: CallPart, reading: CallReading, facts: CallFacts
+) -> MatchResult:
+    for target in targets_of(part, reading):
+        for quote in facts.quoted(target.text):
+            if quote.labels.issuperset(labels) and _names_target(quote.text, target, facts):
+                return MatchResult("yes", f"{quote.source} names its target")
+    return MatchResult("no", "no such text names its target")
 
 
 def _names_target(text: str, target: Target, facts: CallFacts) -> bool:
@@ -251,40 +224,37 @@ def _names_target(text: str, target: Target, facts: CallFacts) -> bool:
     return not facts.is_named(target.text) and any(host in text.lower() for host in hosts)
 
 
-def _sends_secret_file(part: CallPart, reading: CallReading) -> bool:
-    resolver, patterns = _resolver(reading), _files("secrets")
-    uses = [use for use in sent_files(part, reading) if use.kind == "read"]
-    return any(touches(use, patterns, resolver).answer == "yes" for use in uses)
+def _carries(
+    kinds: tuple[str, ...], part: CallPart, reading: CallReading, facts: CallFacts
+) -> MatchResult:
+    files = sent_files(part, reading) if "secret" in kinds else ()
+    if _touched({"read"}, "secrets", files, reading) == "yes":
+        return MatchResult("yes", "it sends a file of secrets")
+    for path, text in with_whole(words_of(part, reading), part):
+        carried = facts.carried(text)
+        # An account that is paid, or an address that is written to, is no value.
+        addresses = {"email"} if "@" in text else {"iban", "phone"}
+        values = carried.keys() - (addresses if is_recipient(text, part) else ())
+        for kind in [kind for kind in kinds if kind in values]:
+            origin = f": {carried[kind]}" if carried[kind] else ""
+            return MatchResult("yes", f"{_argument(path, facts)} carries {_VALUES[kind]}{origin}")
+    return MatchResult("no", "it carries no such value")
 
 
-def _show_argument(path: str, facts: CallFacts) -> str:
+def _argument(path: str, facts: CallFacts) -> str:
     """Return *path* for a reason, or "it" for a command and for names that carry values."""
-    return f"`{path}`" if path and not _carries_more(path, facts) else "it"
+    return f"`{path}`" if _safe(path, facts) else "it"
 
 
-def _carries_more(text: str, facts: CallFacts) -> bool:
-    """Return whether *text* carries values, other than those that every text of the call does."""
-    return not facts.carried(text).keys() <= facts.carried("").keys()
+def _safe(text: str, facts: CallFacts) -> str:
+    """Return *text*, or "" if it carries values other than those of every text of the call."""
+    return text if facts.carried(text).keys() <= facts.carried("").keys() else ""
 
 
-def on_carried(kinds: tuple[str, ...]) -> PartCondition:
-    """Return the condition that a part carries a value of *kinds*."""
-
-    def look(part: CallPart, reading: CallReading) -> MatchResult:
-        if reading.origins is None:
-            return _UNKNOWN
-        if "secret" in kinds and _sends_secret_file(part, reading):
-            return MatchResult("yes", "it sends a file of secrets")
-        for path, text in with_whole(words_of(part, reading), part):
-            carried = reading.origins.carried(text)
-            # An account that is paid, or an address that is written to, is no value.
-            addresses = {"email"} if "@" in text else {"iban", "phone"}
-            if is_recipient(text, part):
-                carried = {kind: carried[kind] for kind in carried.keys() - addresses}
-            for kind in [kind for kind in kinds if kind in carried]:
-                name = _show_argument(path, reading.origins)
-                origin = f": {carried[kind]}" if carried[kind] else ""
-                return MatchResult("yes", f"{name} carries {_VALUES[kind]}{origin}")
-        return MatchResult("no", "it carries no such value")
-
-    return PartCondition("carries", kinds, _look_later, every=False, look=look)
+_LOOKS: Mapping[str, Callable[[Any, CallPart, CallReading, CallFacts], MatchResult]] = {
+    "new_host": _reaches_new,
+    "in_view": _is_in_view,
+    "from": _quotes,
+    "target_from": _has_target,
+    "carries": _carries,
+}

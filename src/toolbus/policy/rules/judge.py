@@ -190,14 +190,10 @@ def decided_part(part: CallPart, matched: tuple[RuleFinding, ...], default: Defa
     for status in _VERDICTS_BY_RANK:
         findings = [finding for finding in matched if finding.status == status]
         if findings:
-            finding = max(findings, key=_needs_origins)
+            finding = max(findings, key=lambda each: each.needs_origins)
             return PartVerdict(part, _VERDICTS[status], finding, matched)
     decided = _by_default(part, default)
     return PartVerdict(part, _VERDICTS[decided.status], decided, matched)
-
-
-def _needs_origins(finding: RuleFinding) -> bool:
-    return finding.rule is not None and finding.rule.needs_origins
 
 
 def _by_default(part: CallPart, default: Default) -> RuleFinding:

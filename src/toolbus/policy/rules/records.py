@@ -124,6 +124,11 @@ class RuleFinding(NamedTuple):
     why: str = ""
     key: str = ""
 
+    @property
+    def needs_origins(self) -> bool:
+        """Whether its rule is about the origin of words; then *why* has no word of the call."""
+        return self.rule is not None and self.rule.needs_origins
+
 
 class PartVerdict(NamedTuple):
     """The *verdict* on a *part*: the finding that *decided*, and all *matched* findings."""
@@ -141,11 +146,6 @@ class CallVerdict(NamedTuple):
     verdict: Default
     parts: tuple[PartVerdict, ...]
     failed: RuleFinding | None = None
-
-    @property
-    def is_discreet(self) -> bool:
-        """Whether its texts hold no word of the call: a rule on the origin of words matched."""
-        return any(each.rule is not None and each.rule.needs_origins for each in self.matched)
 
     @property
     def matched(self) -> Iterator[RuleFinding]:

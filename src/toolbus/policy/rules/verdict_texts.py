@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolbus.bus.dispatch.details import PartNote
 from toolbus.policy.rules.protection import PROTECTED
+from toolbus.policy.rules.records import PartVerdict
 from toolbus.policy.rules.values import first_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.policy.facts import CallPart
-    from toolbus.policy.rules.records import (
-        CallVerdict,
-        PartVerdict,
-        PolicyRule,
-        RuleFinding,
-        RuleStatus,
-    )
+    from toolbus.policy.rules.records import CallVerdict, PolicyRule, RuleFinding, RuleStatus
 
 _STATUSES: dict[RuleStatus, HandlerStatus] = {
     "allowed": "ran",
@@ -31,17 +27,42 @@ _STATUSES: dict[RuleStatus, HandlerStatus] = {
 _MOST_PARTS, _LONGEST = 8, 300
 
 
+def without_words(judgement: CallVerdict) -> CallVerdict:
+    """Return *judgement* without words of the call, if a rule on their origin matched.
+
+    Of a command it keeps the program, of other rules their reasons.
+    """
+    if not any(each.needs_origins for each in judgement.matched):
+        return judgement
+    parts = [
+        PartVerdict(
+            replace(part, source="" if part.unknown else "".join(part.action[:1])),
+            verdict,
+            _blank(decided),
+            tuple(map(_blank, matched)),
+        )
+        for part, verdict, decided, matched in judgement.parts
+    ]
+    return judgement._replace(parts=tuple(parts))
+
+
+def _blank(finding: RuleFinding) -> RuleFinding:
+    if finding.needs_origins:
+        return finding
+    by_default = "it is unknown" if finding.key == "unknown" else "it is not allowed as such"
+    return finding._replace(why="" if finding.rule else by_default)
+
+
 def refusal_text(judgement: CallVerdict, path_warning: str = "") -> str:
     """Return the refusal for the model: each denied part, its rule, and alternatives.
 
-    If a rule on the origin of words matched, it holds no word of the call. A *path_warning* is
-    included if it may be the reason that no rule matches a part.
+    A *path_warning* is included if it may be the reason that no rule matches a part.
     """
     if judgement.failed is not None:
         return f"denied by the policy: {failure_text(judgement.failed)}"
     parts = list(judgement.decided)
     hints = dict.fromkeys([each.decided.rule.hint for each in parts if each.decided.rule])
-    reasons = _with_heading("denied by the policy", list(_lines(parts, judgement)))
+    reasons = _with_heading("denied by the policy", list(_lines(parts)))
     instead = [f"instead: {text}" for text in hints if text]
     return "\n".join([reasons, *_path_warning(parts, path_warning), *instead])
 
@@ -50,7 +71,7 @@ def question_text(judgement: CallVerdict, path_warning: str = "") -> str:
     """Return the question for a person: the parts to approve and why; see `refusal_text`."""
     parts, others = list(judgement.decided), len(judgement.parts)
     share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
-    reasons = _with_heading(f"the policy requires approval{share}", list(_lines(parts, judgement)))
+    reasons = _with_heading(f"the policy requires approval{share}", list(_lines(parts)))
     return "\n".join([reasons, *_path_warning(parts, path_warning)])
 
 
@@ -67,7 +88,7 @@ def asking_rules(judgement: CallVerdict) -> str:
 
 def _asking(finding: RuleFinding, call_id: str) -> str:
     # A grant for a tool and a rule must not cover a later call with words of another stranger.
-    if finding.rule is not None and finding.rule.needs_origins:
+    if finding.needs_origins:
         return f"{decider(finding)} for call {call_id}"
     # An approval of the default must not cover an unknown part.
     return f"{decider(finding)}: unknown" if finding.key == "unknown" else decider(finding)
@@ -93,25 +114,6 @@ def reason_text(finding: RuleFinding) -> str:
     return reason or finding.why or "all its conditions match"
 
 
-def _may_show(judgement: CallVerdict, finding: RuleFinding) -> bool:
-    """Return whether the details of *finding* hold no word of a call that must stay out."""
-    is_discreet = finding.rule is not None and finding.rule.needs_origins
-    return is_discreet or not judgement.is_discreet
-
-
-def _reason_in(judgement: CallVerdict, finding: RuleFinding) -> str:
-    """Return the reason for *finding*, without words of a call that must stay out."""
-    if _may_show(judgement, finding):
-        return reason_text(finding)
-    reason = "" if finding.rule is None else finding.rule.reason
-    return reason or ("it is unknown" if finding.key == "unknown" else "it is not allowed as such")
-
-
-def _program(part: CallPart) -> str:
-    """Return the program of *part* without its words."""
-    return part.action[0] if part.action and not part.unknown else ""
-
-
 def one_line(source: str) -> str:
     """Return *source* on one line, truncated."""
     return first_words(" ".join(source.split()), _LONGEST)
@@ -127,16 +129,13 @@ def ledger_notes(
     all_notes = [rule.idle_note for rule in rules]
     for finding in judgement.matched:
         if finding.rule is not None:
-            text = finding.why if _may_show(judgement, finding) else ""
-            why = f"{finding.status}: {text}" if text else finding.status
+            why = f"{finding.status}: {finding.why}" if finding.why else finding.status
             all_notes[finding.rule.number] = PartNote(
                 finding.rule.label, _STATUSES[finding.status], why
             )
     all_notes.extend(
         [
-            PartNote(
-                "protection", _STATUSES[each.decided.status], _reason_in(judgement, each.decided)
-            )
+            PartNote("protection", _STATUSES[each.decided.status], each.decided.why)
             for each in judgement.parts
             if each.decided.key == PROTECTED
         ]
@@ -150,13 +149,12 @@ def _with_heading(head: str, lines: list[str]) -> str:
     return f"{head}: {lines[0]}" if len(lines) == 1 else "\n".join([f"{head}:", *lines])
 
 
-def _lines(parts: list[PartVerdict], judgement: CallVerdict) -> Iterator[str]:
+def _lines(parts: list[PartVerdict]) -> Iterator[str]:
     for each in parts[:_MOST_PARTS]:
         part, finding = each.part, each.decided
-        text = _program(part) if judgement.is_discreet else one_line(part.source)
-        source = "" if part.is_tool or not text else f"`{text}`: "
+        source = "" if part.is_tool or not part.source else f"`{one_line(part.source)}`: "
         is_default = finding.rule is None and finding.key != PROTECTED
         rule = "" if is_default else f"{decider(finding)}: "
-        yield f"{source}{rule}{_reason_in(judgement, finding)}"
+        yield f"{source}{rule}{reason_text(finding)}"
     if len(parts) > _MOST_PARTS:
         yield f"and {len(parts) - _MOST_PARTS} more"
