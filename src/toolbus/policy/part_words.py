@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from toolbus.components.call_facts import CallFacts
-    from toolbus.policy.commands import Command, PathUse
+    from toolbus.policy.commands import PathUse
     from toolbus.policy.facts import CallPart, CallReading
 
 _MOST_NAMES, _MOST_ADDRESSES = 1_000, 1_000
@@ -24,12 +24,9 @@ MOST_RECIPIENTS = 1_000
 """Recipients in one text that are read."""
 _LEAST_DIGITS = 8
 """Digits of a number that may be an account or a card."""
-# The scheme is read backwards: from each letter onwards it would be slow in long texts.
-_ADDRESS = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s<>\"'`|\\^{}()\[\]]+")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}+://[^\s<>\"'`|\\^{}()\[\]]+")
 _LEADING = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}\Z")
 _PLAIN_NAME = re.compile(r"[A-Za-z_-]{1,40}")
-_DOMAIN = re.compile(r"[^\s<>\"']*")
 _LOOPBACK = host_patterns(["loopback"])
 _USUAL_REMOTES = frozenset({"origin", "upstream"})
 _SPEAKS = frozenset({"message", "run-code"})
@@ -95,10 +92,10 @@ def sent_files(part: CallPart, reading: CallReading) -> list[PathUse]:
     return [use for each in parts for use in each.paths if use.kind not in CHANGES]
 
 
-def stands_in_view(address: str, facts: CallFacts) -> bool:
-    """Return whether the whole *address* stands in a text in view."""
-    whole = without_scheme(address)
-    return any(without_scheme(quote.text) == whole for quote in facts.quoted(address))
+def stands_in_view(address: str, facts: CallFacts | None) -> bool:
+    """Return whether the whole *address* stands in a text in view; not if that is unknown."""
+    whole, quotes = without_scheme(address), () if facts is None else facts.quoted(address)
+    return any(without_scheme(quote.text) == whole for quote in quotes)
 
 
 def without_scheme(address: str) -> str:
@@ -109,8 +106,7 @@ def without_scheme(address: str) -> str:
 def is_recipient(text: str, part: CallPart) -> bool:
     """Return whether *text* is nothing but recipients of *part*."""
     recipients = {word.text for word in part.recipients}
-    is_short = len(text) <= sum(map(len, recipients)) + _MOST_NAMES
-    return is_short and {*split_recipients(text)} <= recipients
+    return bool(recipients) and {*split_recipients(text)} <= recipients
 
 
 def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
@@ -121,19 +117,16 @@ def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     packages and addresses count, but none that a person named.
     """
     files = {use.word.text for use in part.paths if use.kind in CHANGES}
-    if part.is_tool or part.command is None or _is_open(part):
+    command, facts = part.command, reading.origins
+    if command is None or _is_open(part):
         texts = words_of(part, reading)
         return {path: text for path, text in texts.items() if text not in files}
-    words = [word for word in _instructions(part, part.command, reading) if word not in files]
-    return {"": "\n".join([" ".join(words), part.command.stdin or ""])}
-
-
-def _instructions(part: CallPart, command: Command, reading: CallReading) -> list[str]:
     words = [word.text for word in (command.program, *command.words)]
     is_manager = not part.programs.isdisjoint(language_words("managers", "programs"))
-    if part.unknown or reading.origins is None or not is_manager:
-        return words
-    return list(_packages(part, words, reading.origins))
+    if is_manager and facts is not None and not part.unknown:
+        words = list(_packages(part, words, facts))
+    line = " ".join([word for word in words if word not in files])
+    return {"": "\n".join([line, command.stdin or ""])}
 
 
 def _packages(part: CallPart, words: list[str], facts: CallFacts) -> Iterator[str]:
@@ -192,16 +185,10 @@ def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
         if _is_host(word, part):
             yield from _hosts(word)
     yield from map(_recipient, part.recipients)
-    is_alias = not part.is_tool and part.hosts and not any("." in each.text for each in part.hosts)
-    if is_alias or part.effects & _SPEAKS:
-        for address in _addresses(part, reading):
-            if not _is_in_view(address, reading):
-                yield from _hosts(Word(address))
-
-
-def _is_in_view(address: str, reading: CallReading) -> bool:
-    # Nothing of the model's own is in a link that stands in view.
-    return reading.origins is not None and stands_in_view(address, reading.origins)
+    for address in _addresses(part, reading) if part.effects & _SPEAKS else ():
+        # Nothing of the model's own is in a link that stands in view.
+        if not stands_in_view(address, reading.origins):
+            yield from _hosts(Word(address))
 
 
 def _is_host(word: Word, part: CallPart) -> bool:
@@ -213,15 +200,12 @@ def _is_host(word: Word, part: CallPart) -> bool:
 
 def _unnamed(part: CallPart) -> Iterator[Destination]:
     """Yield the destination of *part* if no word names it."""
-    if part.reaches == "public" or _action_of(part) in language_words("public", "commands"):
+    is_public = " ".join(part.action[:2]) in language_words("public", "commands")
+    if is_public or part.reaches == "public":
         yield Destination("", "anyone may read it")
-    is_open = part.is_tool and part.reaches != "fixed" and "network" in part.effects
+    is_open = part.is_tool and not part.reaches and "network" in part.effects
     if is_open and not (part.hosts or part.recipients):
         yield Destination("", "no argument names its destination")
-
-
-def _action_of(part: CallPart) -> str:
-    return " ".join(part.action[:2])
 
 
 def _addresses(part: CallPart, reading: CallReading) -> Iterator[str]:
@@ -231,13 +215,10 @@ def _addresses(part: CallPart, reading: CallReading) -> Iterator[str]:
     """
     parts = [part] if part.is_tool else reading.parts
     texts = {text: None for each in parts for text in words_of(each, reading).values()}
-    text = "\n".join(texts)
-    for number, match in enumerate(_ADDRESS.finditer(text)):
+    for number, match in enumerate(_ADDRESS.finditer("\n".join(texts))):
+        yield match[0] if number < _MOST_ADDRESSES else "x://\\"
         if number == _MOST_ADDRESSES:
-            yield "x://\\"
             return
-        scheme = _SCHEME.search(text[max(match.start() - 21, 0) : match.start()])
-        yield f"{scheme[0] if scheme else 'x'}{match[0]}"
 
 
 def may_only_read(part: CallPart, reading: CallReading) -> bool:
@@ -245,9 +226,12 @@ def may_only_read(part: CallPart, reading: CallReading) -> bool:
     are_known = all(word.known and not word.pattern for word in part.hosts)
     if not part.hosts or not are_known or part.recipients or part.unknown:
         return False
-    if part.command is not None:
-        return _only_fetches(part, part.command)
-    return part.is_tool and _only_addresses(part, _argument_texts(reading.call.arguments))
+    command = part.command
+    if command is None:
+        return part.is_tool and _only_addresses(part, _argument_texts(reading.call.arguments))
+    has_input = bool(command.settings) or command.stdin is not None or command.piped
+    is_plain = part.options <= language_words("curl", "plain_options")
+    return part.programs <= _FETCHERS and is_plain and not has_input
 
 
 def deletes(part: CallPart, reading: CallReading) -> bool:
@@ -257,12 +241,6 @@ def deletes(part: CallPart, reading: CallReading) -> bool:
         return bool(part.hosts) and isinstance(method, str) and method.upper() == "DELETE"
     words = [] if part.command is None else [word.text for word in part.command.words]
     return part.programs <= _FETCHERS and any(word.endswith("DELETE") for word in words)
-
-
-def _only_fetches(part: CallPart, command: Command) -> bool:
-    has_input = bool(command.settings) or command.stdin is not None or command.piped
-    is_plain = part.options <= language_words("curl", "plain_options")
-    return part.programs <= _FETCHERS and is_plain and not has_input
 
 
 def _only_addresses(part: CallPart, texts: Mapping[str, str]) -> bool:
@@ -280,26 +258,21 @@ def _is_open(part: CallPart) -> bool:
 
 
 def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of *arguments* by their paths, with inner keys and long numbers."""
+    """Return the texts of *arguments* by their paths, with long numbers and inner keys."""
     texts: dict[str, list[str]] = {}
     waiting: list[tuple[str, Any]] = [("", arguments)]
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, Mapping | list | tuple):
-            waiting += _members(path, value)
+        if isinstance(value, Mapping):
+            start = f"{path}." if path else ""
+            waiting += [(path, key) for key in value if path or not _PLAIN_NAME.fullmatch(key)]
+            waiting += [(f"{start}{key}", each) for key, each in reversed(list(value.items()))]
+        elif isinstance(value, list | tuple):
+            waiting += [(path, each) for each in reversed(value)]
         elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:
             is_listed = path in texts or len(texts) < _MOST_NAMES
             texts.setdefault(path if is_listed else "", []).append(str(value))
     return {path: "\n".join(each) for path, each in texts.items()}
-
-
-def _members(path: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the members of *value*, in reverse, and keys that are no plain names, with paths."""
-    if not isinstance(value, Mapping):
-        return [(path, each) for each in reversed(value)]
-    keys = [(path, key) for key in value if path or not _PLAIN_NAME.fullmatch(key)]
-    start = f"{path}." if path else ""
-    return [*keys, *[(f"{start}{key}", each) for key, each in reversed(list(value.items()))]]
 
 
 def _part_texts(part: CallPart) -> Iterator[str]:
@@ -338,11 +311,9 @@ def _hosts(word: Word) -> Iterator[Destination]:
 def _recipient(word: Word) -> Destination:
     if not word.known:
         return Destination("", "its recipient cannot be read", is_certain=False)
-    _, sign, rest = word.text.rpartition("@")
-    domain = _DOMAIN.match(rest)
-    hosts = read_host(word.text).hosts if "://" in word.text else ()
-    place = f"a mailbox at {_domain(domain[0])}" if sign and domain else "a recipient"
-    return _new(word.text, _domain(hosts[0]) if hosts else place)
+    address = word.text.rpartition("<")[2].rstrip(">")
+    hosts = read_host(address).hosts if "@" in address or "://" in address else ()
+    return _new(word.text, _domain(hosts[0]) if hosts else "a recipient")
 
 
 def _new(address: str, shown: str) -> Destination:

@@ -186,7 +186,7 @@ def _read_plain(text: str) -> HostReading:
     first = re.split(r"[/?#]", text, maxsplit=1)[0]
     if _ODD.search(text):
         return _reading([], doubt=f"programs parse {text!r} differently")
-    copied = re.fullmatch(r"((?:[^\[\]:]*@)?(?:\[[^\[\]]*\]|[^:\[\]]*)):(.*\D.*)", first)
+    copied = re.fullmatch(r"([^\[\]:]*(?:\[[^\[\]]*\])?):(.*\D.*)", first)
     if copied is None:
         return _read_authority(first, None)
     # A URL parser may take `host:path` for `user:password@host`.
