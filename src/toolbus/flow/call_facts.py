@@ -21,12 +21,11 @@ from toolbus.flow.decoded_texts import DecodedTexts, read_argument
 from toolbus.flow.labels import PRIVATE, UNKNOWN, UNTRUSTED
 from toolbus.flow.named_addresses import (
     NamedAddresses,
-    addresses_in,
     decoded_url,
     recipient_of,
     recipients_in,
 )
-from toolbus.flow.quotes import find_quotes, joined_spans
+from toolbus.flow.quotes import find_quotes, vouched_spans
 from toolbus.flow.sources import CallFolders
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import encode
@@ -148,8 +147,8 @@ class FlowFacts:
                 yield QuotedPiece(text, source.source, labels, source.message_id)
         for reading in argument.texts:
             quotes = find_quotes(reading, indexes)
-            trusted = self._exact_spans(reading, _DOUBTS) if quotes else []
-            public = self._exact_spans(reading, _DOUBTS | {PRIVATE}) if quotes else []
+            trusted = self._vouched(reading, _DOUBTS) if quotes else []
+            public = self._vouched(reading, _DOUBTS | {PRIVATE}) if quotes else []
             for quote in quotes:
                 source = self._sources[quote.number]
                 labels = source.label.names
@@ -159,16 +158,10 @@ class FlowFacts:
                 if labels and not _covers(public, quote):
                     yield QuotedPiece(quote.text, source.source, labels, source.message_id)
 
-    def _exact_spans(self, reading: str, without: frozenset[str]) -> list[tuple[int, int]]:
-        """Return the spans of exact quotes from sources *without* these labels, in order."""
+    def _vouched(self, reading: str, without: frozenset[str]) -> list[tuple[int, int]]:
+        """Return the spans of *reading* that sources *without* these labels have as well."""
         sources = [each for each in self._sources if each.label.names.isdisjoint(without)]
-        # Signs between words do not count in a quote, and they make another address.
-        spans = [
-            (quote.start, quote.end)
-            for quote in find_quotes(reading, [each.index for each in sources], exactly=True)
-            if sources[quote.number].addresses.issuperset(addresses_in(quote.text))
-        ]
-        return joined_spans(spans)
+        return vouched_spans(reading, sources)
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
         # To write to a person is not to tell others the person's address; but an address that no

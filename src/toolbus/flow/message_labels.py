@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNSEEN, Label
-from toolbus.flow.quotes import find_quotes
+from toolbus.flow.quotes import find_quotes, vouched_spans
 from toolbus.flow.session_views import LabelledText
 from toolbus.flow.sources import ResultOrigin
 from toolbus.messages.immutable import EMPTY
@@ -180,11 +180,11 @@ def _with_quotes(label: Label, new: NextMessage) -> Label:
     for text in new.texts:
         if quotes := find_quotes(text, [each.index for each in doubtful]):
             others = [each for each in new.view.sources if not each.label.lowers(label)]
-            known = find_quotes(text, [each.index for each in others], exactly=True)
+            known = vouched_spans(text, others)
             joined += [
                 doubtful[quote.number].label
                 for quote in quotes
-                if not any(each.start <= quote.start and quote.end <= each.end for each in known)
+                if not any(start <= quote.start and quote.end <= end for start, end in known)
             ]
     return label.joined(joined)
 

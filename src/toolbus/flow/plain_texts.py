@@ -27,31 +27,24 @@ _OTHER = re.compile(r"[^\x00-\x7f]+")
 class _PlainForms(dict[int, str]):
     """The plain forms of characters beyond ASCII by their codes, looked up once for each."""
 
-    def __init__(self, *, exactly: bool) -> None:
-        self._exactly = exactly
-
     def __missing__(self, code: int) -> str:
         folded = normalize("NFKD", normalize("NFKD", chr(code)).casefold())
-        letters = folded if self._exactly else folded.translate(_LETTERS)
-        form = self[code] = "".join(map(self._plain, letters))
+        form = self[code] = "".join(map(_plain, folded.translate(_LETTERS)))
         return form
 
-    def _plain(self, letter: str) -> str:
-        """Return a letter or digit itself, a space for a sign or blank, and nothing for a mark."""
-        is_mark = category(letter).startswith("M")
-        if not letter.isspace() and (not is_visible(letter) or (is_mark and not self._exactly)):
-            return ""
-        return letter if letter.isalnum() or letter.isascii() or is_mark else " "
+
+def _plain(letter: str) -> str:
+    """Return a letter or digit itself, a space for a sign or blank, and nothing for a mark."""
+    if not letter.isspace() and (not is_visible(letter) or category(letter).startswith("M")):
+        return ""
+    return letter if letter.isalnum() or letter.isascii() else " "
 
 
 class PlainText:
-    """The plain form of *text*: its compatibility decomposition (NFKD), case folded.
+    """The plain form of *text*: its compatibility decomposition (NFKD), case folded."""
 
-    *exactly* keeps accents and look-alikes apart from the letters that they resemble.
-    """
-
-    def __init__(self, text: str, *, exactly: bool = False) -> None:
-        self._source, self._forms = text, _PlainForms(exactly=exactly)
+    def __init__(self, text: str) -> None:
+        self._source, self._forms = text, _PlainForms()
         if not text.isascii():
             text = _OTHER.sub(lambda run: run[0].translate(self._forms), text)
         # Only ASCII letters are not folded yet: one character each before and after.

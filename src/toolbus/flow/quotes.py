@@ -9,11 +9,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.flow.decoded_texts import DecodedTexts
+from toolbus.flow.named_addresses import addresses_in
 from toolbus.flow.plain_texts import PlainText
 from toolbus.flow.text_pieces import digests_of, located_digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from toolbus.flow.session_views import LabelledText
 
 _MOST_PIECES = 500_000
 
@@ -36,42 +39,46 @@ class QuoteIndex:
 
     def __init__(self, texts: Iterable[str]) -> None:
         decoded = DecodedTexts(list(texts))
-        self._loose: set[int] = set()
-        self._exact: set[int] = set()
+        self.digests: set[int] = set()
         for text in decoded.texts:
-            plain, spelled = PlainText(text).text, PlainText(text, exactly=True).text
-            pieces = {*islice(digests_of(plain), _MOST_PIECES - len(self._loose))}
-            self._loose |= pieces
-            if plain != spelled:
-                space = _MOST_PIECES - len(self._exact)
-                pieces = {*islice(digests_of(spelled, exactly=True), space)}
-            self._exact |= pieces
-        self.is_complete = decoded.is_complete and len(self._loose) < _MOST_PIECES
-        if self._exact == self._loose:
-            self._exact = self._loose
-
-    def held(self, digests: frozenset[int], *, exactly: bool) -> frozenset[int]:
-        """Return those of *digests* that the index holds, *exactly* as the texts write them."""
-        return digests & (self._exact if exactly else self._loose)
+            space = _MOST_PIECES - len(self.digests)
+            self.digests.update(islice(digests_of(PlainText(text).text), space))
+        self.is_complete = decoded.is_complete and len(self.digests) < _MOST_PIECES
 
 
-def find_quotes(text: str, indexes: Sequence[QuoteIndex], *, exactly: bool = False) -> list[Quote]:
+def find_quotes(text: str, indexes: Sequence[QuoteIndex]) -> list[Quote]:
     """Return the pieces of *text* that the texts of *indexes* hold, in order of the indexes.
 
-    Pieces that overlap or touch are one. A trusted text vouches only for pieces that it holds
-    *exactly*: an address with an accent or a letter of another script is another address.
+    Pieces that overlap or touch are one.
     """
-    plain = PlainText(text, exactly=exactly)
+    plain = PlainText(text)
     spans: dict[int, list[tuple[int, int]]] = {}
-    for digest, start, end in located_digests(plain.text, exactly=exactly):
+    for digest, start, end in located_digests(plain.text):
         spans.setdefault(digest, []).append((start, end))
     digests, quotes = frozenset(spans), []
     for number, index in enumerate(indexes if digests else ()):
-        held = index.held(digests, exactly=exactly)
+        held = digests & index.digests
         for begin, stop in joined_spans([span for digest in held for span in spans[digest]]):
             start, end = plain.span(begin, stop)
             quotes.append(Quote(text[start:end], start, end, number))
     return quotes
+
+
+def vouched_spans(text: str, sources: Sequence[LabelledText]) -> list[tuple[int, int]]:
+    """Return the spans of *text* that *sources* have with the same addresses, in order.
+
+    Signs between words do not count in a quote, nor do accents and letters of other scripts, and
+    they make another address.
+    """
+    spans = [
+        (quote.start, quote.end)
+        for quote in find_quotes(text, [each.index for each in sources])
+        # A letter beside an address is a part of it.
+        if sources[quote.number].addresses.issuperset(
+            addresses_in(text[max(quote.start - 1, 0) : quote.end + 1])
+        )
+    ]
+    return joined_spans(spans)
 
 
 def joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

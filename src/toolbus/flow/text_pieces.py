@@ -31,8 +31,6 @@ _CHINESE = "\u3400-\u9fff\U00020000-\U0003ffff"
 _SIGNS = f"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff{_CHINESE}"
 _SPACELESS = re.compile(f"(?=([{_CHINESE}]{{8}}|[{_SIGNS}]{{14}}))")
 _TOKEN = re.compile(r"[a-z0-9_@./+%-]{6,}")
-# With a letter beyond ASCII, a name is another name.
-_WHOLE_TOKEN = re.compile(r"[a-z0-9_@./+%\x80-\U0010ffff-]{6,}")
 _PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
 _DOTTED = re.compile(r"(?:[a-z0-9_%+\x80-\U0010ffff-]+\.)+([a-z]{2,24})")
 # From each group of digits on, and 16 digits as of cards at most: other numbers may stand around.
@@ -54,15 +52,15 @@ def _common(kind: str) -> frozenset[str]:
     return frozenset([*lists[kind].split(), *(f"{number:02}" for number in range(100))])
 
 
-def digests_of(plain: str, *, exactly: bool = False) -> Iterator[int]:
-    """Yield the digests of the pieces of *plain*, with *exactly* of whole identifiers only."""
+def digests_of(plain: str) -> Iterator[int]:
+    """Yield the digests of the pieces of *plain*."""
     common = _common("words")
     yield from filter(None, _runs([word for word in _WORD.findall(plain) if word not in common]))
-    for key, _, _ in _names(plain, exactly=exactly):
+    for key, _, _ in _names(plain):
         yield hash(key)
 
 
-def located_digests(plain: str, *, exactly: bool = False) -> Iterator[tuple[int, int, int]]:
+def located_digests(plain: str) -> Iterator[tuple[int, int, int]]:
     """Yield the digest, start and end of each piece of *plain*, and of the folders of its paths."""
     common = _common("words")
     words = [match for match in _WORD.finditer(plain) if match[0] not in common]
@@ -72,7 +70,7 @@ def located_digests(plain: str, *, exactly: bool = False) -> Iterator[tuple[int,
             three = " ".join(texts[number : number + _WORDS])
             count = _WORDS if len(three) >= _SHORTEST_RUN else _MORE_WORDS
             yield digest, words[number].start(), words[number + count - 1].end()
-    for key, start, end in _names(plain, exactly=exactly):
+    for key, start, end in _names(plain):
         yield hash(key), start, end
         for number in range(1, min(key.count("/"), _MOST_FOLDERS) + 1):
             folder = key.rsplit("/", number)[0]
@@ -91,7 +89,7 @@ def _runs(words: list[str]) -> list[int]:
     return runs
 
 
-def _names(plain: str, *, exactly: bool) -> Iterator[tuple[str, int, int]]:
+def _names(plain: str) -> Iterator[tuple[str, int, int]]:
     """Yield key, start and end of all identifiers and spaceless pieces; numbers without spaces."""
     for match in _SPACELESS.finditer(plain) if not plain.isascii() else ():
         yield match[1], *match.span(1)
@@ -105,7 +103,7 @@ def _names(plain: str, *, exactly: bool) -> Iterator[tuple[str, int, int]]:
         whole = plain[start : match.end()]
         for written in {whole, whole.rpartition(" ")[0] or whole}:
             yield written.replace(" ", ""), start, start + len(written)
-    for match in (_WHOLE_TOKEN if exactly else _TOKEN).finditer(plain):
+    for match in _TOKEN.finditer(plain):
         if not match[0].isalpha():
             yield from _names_in(match[0], match.start())
 
