@@ -19,49 +19,38 @@ from unicodedata import is_normalized
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}")
 _LONGEST = 2_048
 _WORD = re.compile(r"[^\s<>()\[\]{}\"'`,;|\u2018-\u201f\xab\xbb]{1,2048}")
 _EMAIL = re.compile(r"[a-z0-9.!#$%&*+/=?^_{|}~-]{1,64}@([^@\s:/?#\[\]]{1,253})")
 _SHOWN = re.compile(r"[^<>@]{0,200}<([^<>]{1,400})>")
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_HOST = re.compile(r"\w(?:[\w-]{0,61}\w)?(?:\.\w(?:[\w-]{0,61}\w)?)*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _ACCOUNT = re.compile(r"(?<![A-Z0-9])[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}(?![A-Z0-9])")
 _DOTTED = re.compile(r"(?<![\w+-])[\w+-]++(?:[@.][\w+-]++)+")
-_PLAIN = re.compile(r"[#@]?[\w-]+(?:/[\w.-]+)*(?::[0-9]{1,5})?")
-"""A channel, a repository or another name whose first part is not a domain."""
-
 _FILE_ENDINGS = frozenset(["cs", "md", "mov", "pl", "ps", "py", "rs", "sh", "so", "tf", "zip"])
 """Top-level domains that are also endings of files: `deploy.sh` in a message names a file."""
 
-_SUFFIX = re.compile(r"[a-z]{2,3}\.[a-z]{2}")
-"""The shape of suffixes such as `co.uk`, which name no host below them."""
-
 
 class NamedAddresses:
-    """The addresses in the *texts* of persons, and all that a glob of *trusted_hosts* matches.
-
-    A glob may also match a name that is not a host, such as `ann/*` for repositories.
-    """
+    """The addresses in the *texts* of persons, and all hosts that *trusted_hosts* match."""
 
     def __init__(self, texts: Iterable[str] = (), trusted_hosts: Iterable[str] = ()) -> None:
         self._trusted = tuple([glob.lower() for glob in trusted_hosts])
-        self._hosts, self._domains, self._words = set[str](), set[str](), set[str]()
-        self._urls = set[str]()
+        self._words, self._domains, self._urls = set[str](), set[str](), set[str]()
         self._texts: list[str] = []
         self.read(tuple(texts))
 
     def read(self, texts: Sequence[str]) -> None:
         """Add the addresses in *texts*, all that persons wrote, but for those read before."""
         for text in texts[len(self._texts) :]:
-            self._texts.append(text.upper())
-            urls = [_bare(url) for url in URL.findall(text.lower())]
-            self._urls.update(urls)
-            self._hosts.update(filter(None, map(host_of, urls)))
-            for word in _WORD.findall(URL.sub(" ", text)):
-                self._add_word(word.rstrip(".:!?").lower())
+            self._texts.append(_compact(text))
+            words = [word.rstrip(".:!?") for word in _WORD.findall(URL.sub(" ", text))]
+            for word in map(str.lower, [*URL.findall(text), *words]):
+                self._add(word)
+        self._words.discard("")
 
     def is_named(self, address: str) -> bool:
         """Return whether a person named *address*: a URL, host, recipient, account or channel."""
@@ -71,15 +60,14 @@ class NamedAddresses:
         if shown := _SHOWN.fullmatch(address):
             address = shown[1].strip()
         if email := _EMAIL.fullmatch(address):
-            domain = host_of(email[1])
-            return address in self._words or self._covers(domain, self._domains)
-        if account := recipient_of(address):
-            alone = re.compile(rf"(?<![A-Z0-9]){'[ -]?'.join(account)}(?![A-Z0-9])")
-            return any(alone.search(text) is not None for text in self._texts)
-        if not _PLAIN.fullmatch(address):
-            host = host_of(address)
-            return self._covers(host, self._domains) or self._is_at_url(host, address)
-        return address in self._words or self._is_trusted(address)
+            return address in self._words or self._covers(host_of(email[1]))
+        if account := _ACCOUNT.fullmatch(_compact(address)):
+            return any(account[0] in text for text in self._texts)
+        host = host_of(address)
+        if "." not in host and ":" not in host:
+            # A channel, a repository or another name.
+            return "." not in address.split("/")[0] and address.strip("#@/") in self._words
+        return self._covers(host) or self._is_at_url(_bare(address))
 
     def are_named_files(self, text: str) -> bool:
         """Return whether *text* has only absolute paths of files below folders that were named."""
@@ -88,35 +76,32 @@ class NamedAddresses:
         return bool(paths) and all(
             names[0] in {"", "~"}
             and ".." not in names
-            and any("/".join(names[:end]) in self._words for end in range(3, len(names)))
+            and any("/".join(names[:end]).strip("/") in self._words for end in range(3, len(names)))
             for names in paths
         )
 
-    def _add_word(self, word: str) -> None:
+    def _add(self, word: str) -> None:
+        """Add the address *word*, or a word that may be one."""
         word = word.removeprefix("mailto:")
-        self._words.update([word, word.lstrip("#@"), word.rstrip("/")])
-        host = "" if "@" in word else host_of(word)
-        if "." in host and "/" in word:
-            self._hosts.add(host)
-            self._urls.add(_bare(word))
+        self._words.add(word.strip("#@/"))
+        host = "" if _EMAIL.fullmatch(word) else host_of(word)
+        if "/" in word:
+            self._urls.update([_bare(word), f"//{host}"])
         elif "." in host and host.rpartition(".")[2] not in _FILE_ENDINGS:
             self._domains.add(host)
 
-    def _is_at_url(self, host: str, address: str) -> bool:
-        """Return whether a URL names *address*: its *host* alone, or the URL and what is below."""
-        path = _bare(address)
-        if ".." in path or "%2e" in path:
-            return False
+    def _is_at_url(self, path: str) -> bool:
+        """Return whether a URL names *path*: its host alone, or the URL and what is below."""
         ends = [place for place, sign in enumerate(path) if sign in "/?#"]
-        above = {path, *[path[:end] for end in ends]}
-        return host in self._hosts and (path == host or not above.isdisjoint(self._urls))
+        above = {f"//{path}", path, *[path[:end] for end in ends]}
+        return ".." not in path and "%2e" not in path and not above.isdisjoint(self._urls)
 
-    def _covers(self, host: str, named: Collection[str]) -> bool:
-        """Return whether *host* is trusted or *named*, or is below a *named* domain."""
-        return bool(host) and (host in named or self._is_trusted(host) or _is_below(host, named))
-
-    def _is_trusted(self, name: str) -> bool:
-        return any(fnmatchcase(name, glob) for glob in self._trusted)
+    def _covers(self, host: str) -> bool:
+        """Return whether *host* is trusted, or is at or below a domain that was named."""
+        labels = host.split(".")
+        above = {".".join(labels[start:]) for start in range(len(labels))}
+        is_trusted = any(fnmatchcase(host, glob) for glob in self._trusted)
+        return bool(host) and (is_trusted or not above.isdisjoint(self._domains))
 
 
 def _bare(url: str) -> str:
@@ -125,14 +110,8 @@ def _bare(url: str) -> str:
     return (rest or scheme).rstrip(".,;:!?)]}/")
 
 
-def _is_below(host: str, named: Collection[str]) -> bool:
-    """Return whether *host* is below a *named* domain; a suffix names no host below it."""
-    labels = host.split(".")
-    is_number = ":" in host or _NUMBER.fullmatch(labels[-1])
-    above = [".".join(labels[start:]) for start in range(1, len(labels) - 1)]
-    return not is_number and any(
-        domain in named and not _SUFFIX.fullmatch(domain) for domain in above
-    )
+def _compact(text: str) -> str:
+    return text.upper().replace(" ", "").replace("-", "")
 
 
 @lru_cache(maxsize=1024)
@@ -147,22 +126,15 @@ def host_of(address: str) -> str:
     try:
         parts = urlsplit(address if "://" in address else f"//{address.removeprefix('//')}")
         name, _ = (parts.hostname or "").removesuffix("."), parts.port
-        labels = name.split(".")
-        if ":" in name or _NUMBER.fullmatch(labels[-1]):
+        if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
             number = ip_address(name)
             return str(getattr(number, "ipv4_mapped", None) or number)
     except ValueError:
         return ""
-    is_clear = parts.netloc.count("@") <= 1 and all(map(_is_label, labels))
-    return name if is_clear else ""
-
-
-def _is_label(label: str) -> bool:
-    if label.isascii():
-        return _LABEL.fullmatch(label) is not None
-    # Programs differ in how they encode such a name, so it is compared as it is written. A letter
-    # that another form replaces may become a slash or a dot on the way to the DNS.
-    return label.replace("-", "a").isalnum() and is_normalized("NFKC", label)
+    # Programs differ in how they encode other letters, so a name is compared as it is written. A
+    # letter that another form replaces may become a slash or a dot on the way to the DNS.
+    is_clear = parts.netloc.count("@") <= 1 and is_normalized("NFKC", name)
+    return name if is_clear and _HOST.fullmatch(name) else ""
 
 
 def addresses_in(text: str) -> Iterator[str]:
@@ -179,8 +151,7 @@ def decoded_url(text: str) -> str:
 
 def recipient_of(text: str) -> str:
     """Return the mailbox or account that is all of *text*, as `addresses_in` has it; else ""."""
-    account = re.sub("[ -]", "", text.upper())
-    mailbox = text.strip().lower()
+    account, mailbox = _compact(text), text.strip().lower()
     if _ACCOUNT.fullmatch(account):
         return account
     return mailbox if _EMAIL.fullmatch(mailbox) else ""

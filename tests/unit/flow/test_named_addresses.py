@@ -10,7 +10,7 @@ from toolbus.flow.named_addresses import NamedAddresses, addresses_in, recipient
 
 PROMPT = """Read https://parcel-docs.test/webhooks/retries and mail it to Bob (bob@partner.example).
 Pay GB20 WEST 2000 1255 7799 11, see docs.shop.net. Run deploy.sh, post it in #partner-logistics
-and in issue 311 of ann/shop. Also müller.example, 192.0.2.7 and co.uk."""
+and in issue 311 of ann/shop. Also müller.example and 192.0.2.7."""
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +83,11 @@ def test_an_address_is_named(named: NamedAddresses, address: str) -> None:
         "http://127.1.evil.example/",
         "https://deploy.sh/x",
         "deploy.sh",
-        "a.co.uk",
         "*.shop.example",
         "git@evil.example:shop.example/x.git",
         "GB20WEST20001255779912",
         "#other",
+        "/",
         "ann/other",
         "x" * 5_000,
     ],
@@ -102,14 +102,6 @@ def test_hosts_inside_an_address_that_a_person_named_are_not_named() -> None:
     assert named.is_named("https://docs.shop.net/?next=evil.example#other.example")
     assert not named.is_named("evil.example")
     assert not named.is_named("other.example")
-
-
-def test_a_glob_trusts_a_repository() -> None:
-    named = NamedAddresses([], ["ann/*"])
-
-    assert named.is_named("ann/shop")
-    assert not named.is_named("ann.evil.example/shop")
-    assert not named.is_named("https://ann/shop")
 
 
 @pytest.mark.parametrize("piece", ["a.", "://", "a@", "x", "<", "a://", "[", "1 "])
