@@ -23,7 +23,6 @@ from toolbus.flow.named_addresses import (
     NamedAddresses,
     decoded_url,
     recipient_of,
-    recipients_in,
 )
 from toolbus.flow.quotes import find_quotes, vouched_spans
 from toolbus.flow.sources import CallFolders
@@ -31,7 +30,7 @@ from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import FactSources
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from toolbus.flow.sources import FlowSettings
     from toolbus.messages.records import ToolCall
 
-_FIRST_WORDS, _AROUND = 2, " \n'\""
+_LONGEST_LINE = 1_000
+"""Characters before a quote that are searched for the beginning of its line."""
 _FILE = re.compile(r"[\w-]+(?:/[\w-][\w.-]*)*/[\w-]+(?:\.[\w-]+)+")
 _DOUBTS = frozenset([UNTRUSTED, UNKNOWN])
 
@@ -121,17 +121,17 @@ class FlowFacts:
         A mailbox or an account may stand in a trusted text in view instead; a host may not, for a
         document names many.
         """
-        if self._named.is_named(address):
-            return True
-        recipient = recipient_of(address)
-        return any(
-            recipient in source.addresses
-            for source in self._sources
-            if recipient and source.label.names.isdisjoint(_DOUBTS)
+        return self._named.is_named(address) or self._stand_in_view([address], _DOUBTS)
+
+    def _stand_in_view(self, recipients: Iterable[str], without: frozenset[str]) -> bool:
+        """Return whether sources *without* these labels have all of *recipients*."""
+        sources = self._sources_without(without)
+        return all(
+            any(recipient_of(each) in source.addresses for source in sources) for each in recipients
         )
 
-    def _stands_in_view(self, address: str) -> bool:
-        return any(address in source.addresses for source in self._sources)
+    def _sources_without(self, labels: frozenset[str]) -> list[LabelledText]:
+        return [source for source in self._sources if source.label.names.isdisjoint(labels)]
 
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:
@@ -147,27 +147,22 @@ class FlowFacts:
                 yield QuotedPiece(text, source.source, labels, source.message_id)
         for reading in argument.texts:
             quotes = find_quotes(reading, indexes)
-            trusted = self._vouched(reading, _DOUBTS) if quotes else []
-            public = self._vouched(reading, _DOUBTS | {PRIVATE}) if quotes else []
+            trusted = vouched_spans(reading, self._sources_without(_DOUBTS)) if quotes else []
+            all_labels = _DOUBTS | {PRIVATE}
+            public = vouched_spans(reading, self._sources_without(all_labels)) if quotes else []
             for quote in quotes:
                 source = self._sources[quote.number]
                 labels = source.label.names
-                is_named = self._named.are_named_files(_whole(quote, reading))
-                if _covers(trusted, quote) or is_named or _is_operand(quote, reading):
+                are_named = self._named.are_named_files(quote.text)
+                if _covers(trusted, quote) or are_named or _is_operand(quote, reading):
                     labels -= _DOUBTS
                 if labels and not _covers(public, quote):
                     yield QuotedPiece(quote.text, source.source, labels, source.message_id)
 
-    def _vouched(self, reading: str, without: frozenset[str]) -> list[tuple[int, int]]:
-        """Return the spans of *reading* that sources *without* these labels have as well."""
-        sources = [each for each in self._sources if each.label.names.isdisjoint(without)]
-        return vouched_spans(reading, sources)
-
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
         # To write to a person is not to tell others the person's address; but an address that no
         # text in view has may be made of private words.
-        recipients = recipients_in(text)
-        are_old = recipients and all(map(self._stands_in_view, recipients))
+        are_old = self._stand_in_view(re.split("[,;]", text), frozenset())
         for quoted in () if are_old else self.quoted(text):
             if PRIVATE in quoted.labels:
                 yield PRIVATE, quoted.source
@@ -191,16 +186,8 @@ def _is_operand(quote: Quote, reading: str) -> bool:
 
     The first words of a line are the program, a script or a target, which a stranger may not name.
     """
-    start = reading.rfind("\n", 0, quote.start) + 1
-    before, behind = reading[start : quote.start], reading[quote.end : quote.end + 1]
-    operands = [word for word in before.split() if not word.startswith("-")]
-    is_alone = before[-1:] in _AROUND and (not behind or behind in _AROUND)
-    return len(operands) >= _FIRST_WORDS and is_alone and _FILE.fullmatch(quote.text) is not None
-
-
-def _whole(quote: Quote, reading: str) -> str:
-    """Return *quote* with the signs before it that begin a path."""
-    start = quote.start
-    while start and reading[start - 1] in "/~":
-        start -= 1
-    return reading[start : quote.end]
+    around = reading[max(quote.start - 1, 0) : quote.end + 1].strip(" \n'\"")
+    if around != quote.text or not _FILE.fullmatch(around):
+        return False
+    before = reading[max(quote.start - _LONGEST_LINE, 0) : quote.start].rpartition("\n")[2]
+    return len([word for word in before.split() if not word.startswith("-")]) > 1

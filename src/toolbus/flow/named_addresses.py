@@ -66,24 +66,24 @@ class NamedAddresses:
         host = host_of(address)
         if "." not in host and ":" not in host:
             # A channel, a repository or another name.
-            return "." not in address.split("/")[0] and address.strip("#@/") in self._words
+            return "." not in address.split("/")[0] and address.strip("#@/~") in self._words
         return self._covers(host) or self._is_at_url(_bare(address))
 
     def are_named_files(self, text: str) -> bool:
-        """Return whether *text* has only absolute paths of files below folders that were named."""
-        paths = [path.split("/") for path in text.lower().split()]
-        # `/home` or `~` alone is too far above a file to mean it.
+        """Return whether *text* has only paths of files below folders that were named."""
+        paths = [path.lstrip("/~").split("/") for path in text.lower().split()]
+        # `/home` alone is too far above a file to mean it, and a host is no folder.
         return bool(paths) and all(
-            names[0] in {"", "~"}
+            "." not in names[0]
             and ".." not in names
-            and any("/".join(names[:end]).strip("/") in self._words for end in range(3, len(names)))
+            and any("/".join(names[:end]) in self._words for end in range(2, len(names)))
             for names in paths
         )
 
     def _add(self, word: str) -> None:
         """Add the address *word*, or a word that may be one."""
         word = word.removeprefix("mailto:")
-        self._words.add(word.strip("#@/"))
+        self._words.add(word.strip("#@/~"))
         host = "" if _EMAIL.fullmatch(word) else host_of(word)
         if "/" in word:
             self._urls.update([_bare(word), f"//{host}"])
@@ -155,9 +155,3 @@ def recipient_of(text: str) -> str:
     if _ACCOUNT.fullmatch(account):
         return account
     return mailbox if _EMAIL.fullmatch(mailbox) else ""
-
-
-def recipients_in(text: str) -> list[str]:
-    """Return the mailboxes and accounts that are all of *text*; none if it has more."""
-    recipients = list(map(recipient_of, re.split(r"[,;]", text)))
-    return recipients if all(recipients) else []
