@@ -171,9 +171,10 @@ class ResultOrigin(NamedTuple):
 
         A copy whose place is not known may be any file of the folder.
         """
-        effects, folders = self.effects, CallFolders.of(self.scope)
+        effects = self.effects
         if effects is None or "write" not in effects.does:
             return frozenset()
+        folders = CallFolders.of(self.scope)
         if self.downloads and self._reads_download():
             return frozenset([folders.absolute(_root(path)) for path in effects.writes or ["."]])
         hosts_are_trusted = effects.hosts and all(map(settings.trusts_host, effects.hosts))
