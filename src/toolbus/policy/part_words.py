@@ -117,24 +117,23 @@ def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     packages and addresses count, but none that a person named.
     """
     files = {use.word.text for use in part.paths if use.kind in CHANGES}
-    command, facts = part.command, reading.origins
+    command = part.command
     if command is None or _is_open(part):
         texts = words_of(part, reading)
         return {path: text for path, text in texts.items() if text not in files}
     words = [word.text for word in (command.program, *command.words)]
-    is_manager = not part.programs.isdisjoint(language_words("managers", "programs"))
-    if is_manager and facts is not None and not part.unknown:
-        words = list(_packages(part, words, facts))
+    if not part.unknown and part.programs & language_words("managers", "programs"):
+        words = list(_packages(part, words, reading))
     line = " ".join([word for word in words if word not in files])
     return {"": "\n".join([line, command.stdin or ""])}
 
 
-def _packages(part: CallPart, words: list[str], facts: CallFacts) -> Iterator[str]:
+def _packages(part: CallPart, words: list[str], reading: CallReading) -> Iterator[str]:
     """Yield the packages, addresses and variables in the *words* of a manager of packages."""
     installs = _INSTALLS.issuperset(part.action[1:][-1:])
     for option, word in pairwise(words):
         is_package = (installs or "=" in word) and word[:1] != "-" and option not in _LISTS
-        is_named = word in part.action or facts.is_named(_VERSION.split(word)[0])
+        is_named = word in part.action or _is_named(_VERSION.split(word)[0], reading)
         if (is_package or "://" in word or word[:1] in {"/", "~"}) and not is_named:
             yield word
 
@@ -226,9 +225,13 @@ def may_only_read(part: CallPart, reading: CallReading) -> bool:
     are_known = all(word.known and not word.pattern for word in part.hosts)
     if not part.hosts or not are_known or part.recipients or part.unknown:
         return False
+    return _only_fetches(part) or _only_addresses(part, reading)
+
+
+def _only_fetches(part: CallPart) -> bool:
     command = part.command
     if command is None:
-        return part.is_tool and _only_addresses(part, _argument_texts(reading.call.arguments))
+        return False
     has_input = bool(command.settings) or command.stdin is not None or command.piped
     is_plain = part.options <= language_words("curl", "plain_options")
     return part.programs <= _FETCHERS and is_plain and not has_input
@@ -243,8 +246,11 @@ def deletes(part: CallPart, reading: CallReading) -> bool:
     return part.programs <= _FETCHERS and any(word.endswith("DELETE") for word in words)
 
 
-def _only_addresses(part: CallPart, texts: Mapping[str, str]) -> bool:
-    """Return whether *texts*, all of a call, are addresses and at most a method that reads."""
+def _only_addresses(part: CallPart, reading: CallReading) -> bool:
+    """Return whether all texts of a tool's call are addresses and at most a method that reads."""
+    if not part.is_tool:
+        return False
+    texts = _argument_texts(reading.call.arguments)
     addresses = {word.text for word in part.hosts}
     others = {text.upper() for text in texts.values() if text and text not in addresses}
     allowed = ONLY_READS | {"write"} if others else ONLY_READS
@@ -264,15 +270,20 @@ def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, Mapping):
-            start = f"{path}." if path else ""
-            waiting += [(path, key) for key in value if path or not _PLAIN_NAME.fullmatch(key)]
-            waiting += [(f"{start}{key}", each) for key, each in reversed(list(value.items()))]
+            waiting += _members(path, value)
         elif isinstance(value, list | tuple):
             waiting += [(path, each) for each in reversed(value)]
         elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:
             is_listed = path in texts or len(texts) < _MOST_NAMES
             texts.setdefault(path if is_listed else "", []).append(str(value))
     return {path: "\n".join(each) for path, each in texts.items()}
+
+
+def _members(path: str, table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the keys of *table* that are no plain names, and its members, in reverse."""
+    start = f"{path}." if path else ""
+    keys = [(path, key) for key in table if path or not _PLAIN_NAME.fullmatch(key)]
+    return [*keys, *[(f"{start}{key}", each) for key, each in reversed([*table.items()])]]
 
 
 def _part_texts(part: CallPart) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 from itertools import chain
 from posixpath import isdir
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,25 +35,17 @@ class JoinedFacts:
 
     def __init__(self, sources: Sequence[CallFacts]) -> None:
         self._sources = sources
-        self._quoted: dict[str, Sequence[QuotedPiece]] = {}
-        self._carried: dict[str, Mapping[str, str]] = {}
+        self.quoted, self.carried = cache(self._quoted), cache(self._carried)
         self.in_view: Mapping[str, str] = {
             label: source for each in reversed(sources) for label, source in each.in_view.items()
         }
 
-    def quoted(self, text: str) -> Sequence[QuotedPiece]:
-        """Return the pieces of *text* that stand in the texts in view."""
-        if text not in self._quoted:
-            pieces = chain.from_iterable([each.quoted(text) for each in self._sources])
-            self._quoted[text] = tuple(pieces)
-        return self._quoted[text]
+    def _quoted(self, text: str) -> Sequence[QuotedPiece]:
+        return [*chain.from_iterable([each.quoted(text) for each in self._sources])]
 
-    def carried(self, text: str) -> Mapping[str, str]:
-        """Return the kinds of values in *text*, with their origins."""
-        if text not in self._carried:
-            kinds = [each.carried(text).items() for each in reversed(self._sources)]
-            self._carried[text] = dict(chain.from_iterable(kinds))
-        return self._carried[text]
+    def _carried(self, text: str) -> Mapping[str, str]:
+        kinds = [each.carried(text).items() for each in reversed(self._sources)]
+        return dict(chain.from_iterable(kinds))
 
     def is_named(self, address: str) -> bool:
         """Return whether every source knows that a person named *address*."""

@@ -84,9 +84,7 @@ def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition
         raise MisfitError(reason)
     if not value:
         raise MisfitError("expected true; leave it out for all hosts")
-    names = ("true",) if value is True else texts(value)
-    if isinstance(value, Mapping):
-        names = tuple([f"{glob} = {label}" for glob, label in value.items()])
+    names = _written(value)
 
     def look(part: CallPart, reading: CallReading) -> MatchResult:
         if key == "sink":
@@ -98,6 +96,12 @@ def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition
         return _LOOKS[key](wanted, part, reading, reading.origins)
 
     return PartCondition(key, names, lambda _: None, every=False, look=look)
+
+
+def _written(value: Any) -> tuple[str, ...]:
+    if isinstance(value, Mapping):
+        return tuple([f"{glob} = {label}" for glob, label in value.items()])
+    return ("true",) if value is True else texts(value)
 
 
 def _is_sink(names: frozenset[str], part: CallPart, reading: CallReading) -> MatchResult:

@@ -65,24 +65,9 @@ A message, such as a mail, a comment or a payment, reaches other people through 
 """
 Sink: TypeAlias = Annotated[Literal["network", "message", "execute", "destroy"], Meta(title="sink")]
 """The uses of words that matter: they leave, reach people, are run, or say what is destroyed."""
-ValueKind: TypeAlias = Annotated[
-    Literal["secret", "card", "iban", "private", "email", "phone", "national-id"],
-    Meta(title="kind of value"),
-]
-LabelName: TypeAlias = Annotated[
-    Literal[
-        "untrusted",
-        "unknown",
-        "secret",
-        "card",
-        "iban",
-        "private",
-        "email",
-        "phone",
-        "national-id",
-    ],
-    Meta(title="label"),
-]
+_Kind: TypeAlias = Literal["secret", "card", "iban", "private", "email", "phone", "national-id"]
+ValueKind: TypeAlias = Annotated[_Kind, Meta(title="kind of value")]
+LabelName: TypeAlias = Annotated[Literal["untrusted", "unknown", _Kind], Meta(title="label")]
 """The labels of texts: an unknown text is untrusted, too; further ones say what a text holds."""
 Ending: TypeAlias = Annotated[Literal["success", "error"], Meta(title="outcome")]
 Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
@@ -93,15 +78,9 @@ Names: TypeAlias = Annotated[
 ]
 Effects: TypeAlias = Effect | Annotated[tuple[Effect, ...], Meta(min_length=1)]
 Labels: TypeAlias = LabelName | Annotated[tuple[LabelName, ...], Meta(min_length=1)]
+_ORIGINS = 'a label such as "untrusted", or a table of labels by globs of arguments'
 Origins: TypeAlias = (
-    LabelName
-    | Annotated[
-        dict[str, LabelName],
-        Meta(
-            min_length=1,
-            description='a label such as "untrusted", or a table of labels by globs of arguments',
-        ),
-    ]
+    LabelName | Annotated[dict[str, LabelName], Meta(min_length=1, description=_ORIGINS)]
 )
 Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1e300, description="a number above 0")]
 

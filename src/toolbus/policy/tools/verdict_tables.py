@@ -120,11 +120,6 @@ class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True)
     line: int = 0
 
     @property
-    def origins(self) -> StatedFacts:
-        """The stated facts about the words of the call."""
-        return StatedFacts(self.in_view, self.carries, self.named)
-
-    @property
     def earlier(self) -> list[EarlierCall]:
         """The earlier calls."""
         return [EarlierCall(command=each) if isinstance(each, str) else each for each in self.after]
@@ -155,8 +150,7 @@ def check_rows(
     """Yield the verdict of *rules* on each row, for tools that work in *folder*."""
     reader, judge = CallReader(rules, LineCache()), CallJudge(rules)
     for row in rows:
-        scope = Scope(agent_id=row.agent, context=row.context)
-        session = _TriedSession(judge, reader, scope, folder, row.origins)
+        session = _TriedSession(judge, reader, row, folder)
         denied = next(filter(None, map(session.run, row.earlier)), "")
         yield _result(row, session.judge(row.call("row"), 0)[0], denied)
 
@@ -165,15 +159,11 @@ class _TriedSession:
     """The session of one row, with the record of its calls."""
 
     def __init__(
-        self,
-        judge: CallJudge,
-        reader: CallReader,
-        scope: Scope,
-        folder: str | None,
-        origins: StatedFacts,
+        self, judge: CallJudge, reader: CallReader, row: TableRow, folder: str | None
     ) -> None:
-        self._judge, self._reader, self._scope, self._folder = judge, reader, scope, folder
-        self._origins = origins
+        self._judge, self._reader, self._folder = judge, reader, folder
+        self._scope = Scope(agent_id=row.agent, context=row.context)
+        self._origins = StatedFacts(row.in_view, row.carries, row.named)
         self._record, self._count = SessionRecord(None), 0
 
     def judge(self, call: ToolCall, now: float) -> tuple[CallVerdict, str | None]:
