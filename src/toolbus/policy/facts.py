@@ -13,6 +13,7 @@ from toolbus.events.catalogue import Scope, ToolSpec
 from toolbus.messages.records import ToolCall
 from toolbus.policy.commands import Command, PathUse, Unreadable, Word
 from toolbus.policy.paths.resolver import CallPlace, PathResolver
+from toolbus.policy.tool_arguments import argument_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +72,11 @@ class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     folder: str | None = None
     line: str = ""
     origins: CallFacts | None = None
+
+    @cached_property
+    def argument_texts(self) -> dict[str, str]:
+        """The texts of its arguments by their paths, with long numbers and inner keys."""
+        return argument_texts(self.call.arguments)
 
     @cached_property
     def effects(self) -> frozenset[str]:

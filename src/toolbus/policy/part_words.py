@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import CHANGES, ONLY_READS, Word
 from toolbus.policy.paths.hosts import host_patterns, reaches, read_host, read_word
 from toolbus.policy.programs.program_files import language_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from toolbus.components.call_facts import CallFacts
     from toolbus.policy.commands import PathUse
     from toolbus.policy.facts import CallPart, CallReading
 
-_MOST_NAMES, _MOST_ADDRESSES = 1_000, 1_000
+_MOST_ADDRESSES = 1_000
 MOST_RECIPIENTS = 1_000
 """Recipients in one text that are read."""
-_LEAST_DIGITS = 8
-"""Digits of a number that may be an account or a card."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}+://[^\s<>\"'`|\\^{}()\[\]]+")
 _LEADING = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://")
-_PLAIN_NAME = re.compile(r"[A-Za-z_-]{1,40}")
 _LOOPBACK = host_patterns(["loopback"])
 _USUAL_REMOTES = frozenset({"origin", "upstream"})
 _SPEAKS = frozenset({"message", "run-code"})
@@ -68,7 +64,7 @@ def words_of(part: CallPart, reading: CallReading) -> dict[str, str]:
     command as its input, has the words of the whole line.
     """
     if part.is_tool:
-        return _argument_texts(reading.call.arguments)
+        return reading.argument_texts
     parts = reading.parts if _is_open(part) else (part,)
     return {"": "\n".join([text for each in parts for text in _part_texts(each)])}
 
@@ -250,7 +246,7 @@ def _only_addresses(part: CallPart, reading: CallReading) -> bool:
     """Return whether all texts of a tool's call are addresses and at most a method that reads."""
     if not part.is_tool:
         return False
-    texts = _argument_texts(reading.call.arguments)
+    texts = reading.argument_texts
     addresses = {word.text for word in part.hosts}
     others = {text.upper() for text in texts.values() if text and text not in addresses}
     allowed = ONLY_READS | {"write"} if others else ONLY_READS
@@ -261,29 +257,6 @@ def _is_open(part: CallPart) -> bool:
     """Return whether *part* may have further words, from other commands of its line."""
     command = part.command
     return command is None or command.piped or not all(word.known for word in command.words)
-
-
-def _argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of *arguments* by their paths, with long numbers and inner keys."""
-    texts: dict[str, list[str]] = {}
-    waiting: list[tuple[str, Any]] = [("", arguments)]
-    while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, Mapping):
-            waiting += _members(path, value)
-        elif isinstance(value, list | tuple):
-            waiting += [(path, each) for each in reversed(value)]
-        elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:
-            is_listed = path in texts or len(texts) < _MOST_NAMES
-            texts.setdefault(path if is_listed else "", []).append(str(value))
-    return {path: "\n".join(each) for path, each in texts.items()}
-
-
-def _members(path: str, table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the keys of *table* that are no plain names, and its members, in reverse."""
-    start = f"{path}." if path else ""
-    keys = [(path, key) for key in table if path or not _PLAIN_NAME.fullmatch(key)]
-    return [*keys, *[(f"{start}{key}", each) for key, each in reversed([*table.items()])]]
 
 
 def _part_texts(part: CallPart) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from toolbus.policy.commands import Unreadable
 from toolbus.policy.rules.values import WrongTypeError, excerpt, read_path, type_name, values_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
@@ -29,6 +30,10 @@ _OTHER_SHELL = re.compile(
     r"(?:^|[^a-z])(zsh|fish|pwsh|powershell|cmd\.exe|nushell|tcsh|csh)", re.IGNORECASE
 )
 _MOST_LISTS = 2
+_MOST_NAMES = 1_000
+_LEAST_DIGITS = 8
+"""Digits of a number that may be an account or a card."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_-]{1,40}")
 _PATCH = "*** Begin Patch"
 _PATCHED_FILE = re.compile(
     r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE
@@ -169,3 +174,26 @@ def texts_at(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> Iterator[s
                 yield Unreadable(
                     f"{path} = {excerpt(value)}", "expected a text, or a list of texts"
                 )
+
+
+def argument_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of *arguments* by their paths, with long numbers and inner keys."""
+    texts: dict[str, list[str]] = {}
+    waiting: list[tuple[str, Any]] = [("", arguments)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += _members(path, value)
+        elif isinstance(value, list | tuple):
+            waiting += [(path, each) for each in reversed(value)]
+        elif isinstance(value, str) or len(str(value)) >= _LEAST_DIGITS:
+            is_listed = path in texts or len(texts) < _MOST_NAMES
+            texts.setdefault(path if is_listed else "", []).append(str(value))
+    return {path: "\n".join(each) for path, each in texts.items()}
+
+
+def _members(path: str, table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the keys of *table* that are no plain names, and its members, in reverse."""
+    start = f"{path}." if path else ""
+    keys = [(path, key) for key in table if path or not _PLAIN_NAME.fullmatch(key)]
+    return [*keys, *[(f"{start}{key}", each) for key, each in reversed([*table.items()])]]

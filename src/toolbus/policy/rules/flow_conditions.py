@@ -142,10 +142,13 @@ def _touched(
     kinds: Collection[str], files: str, uses: Iterable[PathUse], reading: CallReading
 ) -> Answer:
     """Return whether *uses* of *kinds* touch *files* of `file_kinds.toml`."""
+    wanted = [use for use in uses if use.kind in kinds]
+    if not wanted:
+        return "no"
     # In an unknown folder the names alone must do: most are harmless.
     resolver = reading.resolver if reading.folder else PathResolver(CallPlace("/"))
-    answers = [touches(use, _files(files), resolver).answer for use in uses if use.kind in kinds]
-    return max(answers, key=_RANKS.__getitem__, default="no")
+    answers = [touches(use, _files(files), resolver).answer for use in wanted]
+    return max(answers, key=_RANKS.__getitem__)
 
 
 @cache
