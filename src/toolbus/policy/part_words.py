@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import CHANGES, ONLY_READS, Word
@@ -176,21 +176,12 @@ def _is_named(address: str, reading: CallReading) -> bool:
 def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     """Yield the hosts and recipients of *part* but this machine; none if they are fixed."""
     yield from _unnamed(part)
-    for word in part.hosts:
-        if _is_host(word, part):
-            yield from _hosts(word)
+    yield from chain.from_iterable(map(_hosts, part.hosts))
     yield from map(_recipient, part.recipients)
     for address in _addresses(part, reading) if part.effects & _SPEAKS else ():
         # Nothing of the model's own is in a link that stands in view.
         if not stands_in_view(address, reading.origins):
             yield from _hosts(Word(address))
-
-
-def _is_host(word: Word, part: CallPart) -> bool:
-    """Return whether *word* of *part* is an address, and no name in the person's settings."""
-    # Such a name has no dot. A name without a dot may also be a remote of git, a destination.
-    has_names = part.is_tool or part.action[:1] == ("git",)
-    return has_names or not word.known or "." in word.text or ":" in word.text
 
 
 def _unnamed(part: CallPart) -> Iterator[Destination]:
@@ -284,9 +275,8 @@ def _hosts(word: Word) -> Iterator[Destination]:
     reading = read_word(word)
     is_url = word.known and not word.pattern and "://" in word.text
     for host in reading.hosts:
-        is_fixed = host in _USUAL_REMOTES or reaches(Word(host), _LOOPBACK).answer == "yes"
-        if not is_fixed:
-            yield _new(word.text if is_url else host, _domain(host))
+        if host not in _USUAL_REMOTES and reaches(Word(host), _LOOPBACK).answer != "yes":
+            yield Destination(word.text if is_url else host, _reason(host))
     if reading.doubt:
         why = "a host that it reaches is known only at run time"
         yield Destination("", why, is_certain=False)
@@ -297,15 +287,12 @@ def _recipient(word: Word) -> Destination:
         return Destination("", "its recipient cannot be read", is_certain=False)
     address = word.text.rpartition("<")[2].rstrip(">")
     hosts = read_host(address).hosts if "@" in address or "://" in address else ()
-    return _new(word.text, _domain(hosts[0]) if hosts else "a recipient")
+    return Destination(word.text, _reason(*hosts[:1]))
 
 
-def _new(address: str, shown: str) -> Destination:
-    return Destination(address, f"it reaches {shown}, which nobody named")
-
-
-def _domain(host: str) -> str:
-    """Return the registered end of *host*, as far as it can be told: labels may carry values."""
+def _reason(host: str = "a recipient") -> str:
+    """Return why *host* counts, with its registered end if it can be told: labels may be values."""
     labels = host.split(".")
     end = labels[-3:] if len(labels) > 2 and len(labels[-2]) <= 3 else labels[-2:]  # noqa: PLR2004
-    return ".".join(["…", *end] if len(end) < len(labels) else end)
+    shown = ".".join(["…", *end] if len(end) < len(labels) else end)
+    return f"it reaches {shown}, which nobody named"
