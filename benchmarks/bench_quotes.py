@@ -46,7 +46,7 @@ def bench_quotes(rig: Rig) -> None:
                 matcher = _contender(DIFFLIB, lambda a=argument, p=part: _difflib(a, p))
                 builds.append((DIFFLIB, matcher))
             rig.race(f"{size:,} characters, {name}", builds, rounds=5)
-        readings = _contender(OURS, lambda a=argument: read_argument([a]))
+        readings = _contender(OURS, lambda a=argument: read_argument(a))
         rig.race(f"readings of {size:,} characters", [(OURS, readings)], rounds=5)
 
 
@@ -82,7 +82,7 @@ def bench_quotes_by_chance(rig: Rig) -> None:
             for _ in range(2 if rig.once else PAIRS):
                 first, second = draw.sample(packages, 2)
                 index = QuoteIndex([_part(draw, second, view_size)])
-                readings = read_argument([_part(draw, first, size)]).texts
+                readings = read_argument(_part(draw, first, size)).texts
                 count += any(find_quotes(reading, [index]) for reading in readings)
             value = None if rig.once else 100 * count / PAIRS
             rig.put(row, f"{size:,} in {view_size:,}", value)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from toolbus.flow.decoded_texts import LARGEST, DecodedTexts, read_argument
+from toolbus.flow.decoded_texts import LARGEST, read_argument
 from toolbus.flow.labels import Label
-from toolbus.flow.quotes import Quote, QuoteIndex, find_quotes, vouched_spans
+from toolbus.flow.quotes import Quote, QuoteIndex, find_quotes, vouched_quotes
 from toolbus.flow.session_views import LabelledText
 
 ROOT = Path(__file__).parents[2]
@@ -30,10 +30,10 @@ def pieces(argument: str, *texts: str) -> list[str]:
     return [quote.text for quote in find_quotes(argument, [QuoteIndex([text]) for text in texts])]
 
 
-def read_pieces(arguments: list[str], text: str) -> list[str]:
-    """Return the texts of the quotes of all readings of *arguments* from *text*."""
+def read_pieces(argument: str, text: str) -> list[str]:
+    """Return the texts of the quotes of all readings of *argument* from *text*."""
     index = QuoteIndex([text])
-    readings = read_argument(arguments).texts
+    readings = read_argument(argument).texts
     return [quote.text for reading in readings for quote in find_quotes(reading, [index])]
 
 
@@ -221,8 +221,9 @@ def test_a_look_alike_is_not_vouched_for():
             source="the prompt",
             texts=(f"Mail it to {trusted}, please.",),
         )
-        assert vouched_spans(f"to {trusted.upper()}", [source]) == [(3, 3 + len(trusted))]
-        assert not vouched_spans(f"to {argument}", [source])
+        for text, count in [(f"to {trusted.upper()}", 1), (f"to {argument}", 0)]:
+            quotes = find_quotes(text, [source.index])
+            assert len(vouched_quotes(quotes, text, [source])) == count
 
 
 def test_scripts_without_spaces_are_found():
@@ -241,7 +242,7 @@ def test_scripts_without_spaces_are_found():
 def test_an_encoded_argument_is_found(encoding):
     argument = f'curl -d "{ARGUMENT_ENCODINGS[encoding](PAYLOAD)}" x'
 
-    found = read_pieces([argument], PAGE)
+    found = read_pieces(argument, PAGE)
 
     assert any(PAYLOAD.split() == words(piece) for piece in found)
 
@@ -259,19 +260,10 @@ def test_nested_encodings_are_found():
         thrice = ENCODINGS[encoding](thrice)
     four = ENCODINGS["base64"](thrice)
 
-    assert PAYLOAD in read_pieces([f"run {thrice}"], PAGE)
-    assert read_argument([f"run {thrice}"]).is_complete
-    assert not read_argument([f"run {four}"]).is_complete
+    assert PAYLOAD in read_pieces(f"run {thrice}", PAGE)
+    assert read_argument(f"run {thrice}").is_complete
+    assert not read_argument(f"run {four}").is_complete
     assert not QuoteIndex([f"run {four}"]).is_complete
-
-
-def test_a_divided_payload_is_found():
-    encoded = ENCODINGS["base64"](PAYLOAD)
-
-    assert PAYLOAD in read_pieces([encoded[:21], encoded[21:50], encoded[50:]], PAGE)
-    assert read_pieces(["transmit", "customer", "ledger"], PAGE)
-    assert "evil.example" in read_pieces(["ev", "il.exa", "mple"], "It is evil.example alone")
-    assert DecodedTexts(["one text"]).texts[0] == "one text"
 
 
 def test_common_words_are_no_quote():
@@ -328,7 +320,7 @@ def test_hostile_texts_take_linear_time(unit):
         text = (HOSTILE[unit] * (size // len(HOSTILE[unit]) + 1))[:size]
         start = time.process_time()
         index = QuoteIndex([text])
-        for reading in read_argument([text]).texts:
+        for reading in read_argument(text).texts:
             find_quotes(reading, [index])
         return time.process_time() - start
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -24,13 +22,13 @@ from toolbus.flow.named_addresses import (
     decoded_url,
     recipient_of,
 )
-from toolbus.flow.quotes import find_quotes, vouched_spans
+from toolbus.flow.quotes import covers, find_quotes, vouched_quotes
 from toolbus.flow.sources import CallFolders
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.call_facts import FactSources
@@ -125,19 +123,21 @@ class FlowFacts:
 
     def _stand_in_view(self, recipients: Iterable[str], without: frozenset[str]) -> bool:
         """Return whether sources *without* these labels have all of *recipients*."""
-        sources = self._sources_without(without)
+        sources = [each for each in self._sources if each.label.names.isdisjoint(without)]
         return all(
             any(recipient_of(each) in source.addresses for source in sources) for each in recipients
         )
 
-    def _sources_without(self, labels: frozenset[str]) -> list[LabelledText]:
-        return [source for source in self._sources if source.label.names.isdisjoint(labels)]
+    def _covers(self, quotes: Sequence[Quote], without: frozenset[str]) -> Callable[[Quote], bool]:
+        """Return whether a quote is within *quotes* of sources *without* these labels."""
+        names = [source.label.names for source in self._sources]
+        return covers([quote for quote in quotes if names[quote.number].isdisjoint(without)])
 
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:
             return
         indexes = [labelled.index for labelled in self._sources]
-        argument, url = read_argument([text]), decoded_url(text.strip())
+        argument, url = read_argument(text), decoded_url(text.strip())
         for source in self._sources:
             labels = source.label.names
             if labels and not (argument.is_complete and source.index.is_complete):
@@ -147,16 +147,16 @@ class FlowFacts:
                 yield QuotedPiece(text, source.source, labels, source.message_id)
         for reading in argument.texts:
             quotes = find_quotes(reading, indexes)
-            trusted = vouched_spans(reading, self._sources_without(_DOUBTS)) if quotes else []
-            all_labels = _DOUBTS | {PRIVATE}
-            public = vouched_spans(reading, self._sources_without(all_labels)) if quotes else []
+            vouched = vouched_quotes(quotes, reading, self._sources)
+            is_trusted = self._covers(vouched, _DOUBTS)
+            is_public = self._covers(vouched, _DOUBTS | {PRIVATE})
             for quote in quotes:
                 source = self._sources[quote.number]
                 labels = source.label.names
                 are_named = self._named.are_named_files(quote.text)
-                if _covers(trusted, quote) or are_named or _is_operand(quote, reading):
+                if is_trusted(quote) or are_named or _is_operand(quote, reading):
                     labels -= _DOUBTS
-                if labels and not _covers(public, quote):
+                if labels and not is_public(quote):
                     yield QuotedPiece(quote.text, source.source, labels, source.message_id)
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
@@ -173,12 +173,6 @@ class FlowFacts:
                 yield SECRET, self._secrets[part]
         # The rest of a text that is not read to its end may be any value.
         yield from () if readings.is_complete else UNREAD.items()
-
-
-def _covers(spans: Sequence[tuple[int, int]], quote: Quote) -> bool:
-    """Return whether all of *quote* is in one of *spans*, which are in order."""
-    number = bisect_right(spans, quote.start, key=itemgetter(0)) - 1
-    return number >= 0 and quote.end <= spans[number][1]
 
 
 def _is_operand(quote: Quote, reading: str) -> bool:

@@ -14,6 +14,7 @@ import re
 from base64 import b32decode, urlsafe_b64decode
 from codecs import encode
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from toolbus.redaction.encoded import encoded_texts
 from toolbus.redaction.views import decoded, other_views
@@ -25,11 +26,9 @@ LARGEST = 4_000_000
 """Characters that all readings of a message or of an argument have together: a second's search."""
 _DEPTH, _LONGEST_LETTERS, _LAST_TAG = 3, 23, "\U000e007f"
 
-# Each pattern begins with a rare character, so that the search leaps to it. `decoded` reads the
-# octets of ASCII.
-_OCTETS = re.compile("%[89A-Fa-f][0-9A-Fa-f](?:%[89A-Fa-f][0-9A-Fa-f])*")
-# Inside a word: the end and the beginning of two strings that a program joins; and a backslash or a
-# caret that a shell drops.
+# Each pattern begins with a rare character, so that the search leaps to it. Inside a word: the end
+# and the beginning of two strings that a program joins; and a backslash or a caret that a shell
+# drops.
 _JOINT = re.compile(
     r"""["'`](?<=[\w.@:/-].)\s{0,20}[+.&]?\s{0,20}["'`](?=[\w.@:/-])|\\(?<=\w.)(?=\w)"""
     r"""|\^(?<=\w.)(?=\w)"""
@@ -84,15 +83,9 @@ class DecodedTexts:
         return new if self.is_complete else []
 
 
-def read_argument(texts: Sequence[str]) -> DecodedTexts:
-    """Return the readings of *texts*: the strings in one argument, or in all arguments of a call.
-
-    They are joined with a line break and, if there are several, also with nothing between, because
-    a payload may be divided between them. They are also read backwards and as ROT13.
-    """
-    lines = "\n".join(texts)
-    readings = [lines, "".join(texts), lines[::-1], encode(lines, "rot13")]
-    return DecodedTexts(readings)
+def read_argument(text: str) -> DecodedTexts:
+    """Return the readings of *text*, an argument of a call, also backwards and as ROT13."""
+    return DecodedTexts([text, text[::-1], encode(text, "rot13")])
 
 
 def _decoded_once(text: str) -> Iterator[str]:
@@ -108,9 +101,7 @@ def _decoded_once(text: str) -> Iterator[str]:
 
 def _unescaped(text: str) -> str:
     """Return *text*, or its lines with escapes, without escapes and joints."""
-    plain = _OCTETS.sub(
-        lambda octets: bytes.fromhex(octets[0].replace("%", "")).decode(errors="replace"), text
-    )
+    plain = unquote(text)
     escaped = decoded(plain.encode(errors="replace"))
     if escaped is not None:
         plain = escaped.data.decode(errors="replace")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolbus.events.subjects import matches
 from toolbus.flow.labels import PRIVATE, UNSEEN, Label
-from toolbus.flow.quotes import find_quotes, vouched_spans
+from toolbus.flow.quotes import covers, find_quotes, vouched_quotes
 from toolbus.flow.session_views import LabelledText
 from toolbus.flow.sources import ResultOrigin
 from toolbus.messages.immutable import EMPTY
@@ -180,12 +180,9 @@ def _with_quotes(label: Label, new: NextMessage) -> Label:
     for text in new.texts:
         if quotes := find_quotes(text, [each.index for each in doubtful]):
             others = [each for each in new.view.sources if not each.label.lowers(label)]
-            known = vouched_spans(text, others)
-            joined += [
-                doubtful[quote.number].label
-                for quote in quotes
-                if not any(start <= quote.start and quote.end <= end for start, end in known)
-            ]
+            known = find_quotes(text, [each.index for each in others])
+            is_known = covers(vouched_quotes(known, text, others))
+            joined += [doubtful[each.number].label for each in quotes if not is_known(each)]
     return label.joined(joined)
 
 

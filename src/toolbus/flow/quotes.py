@@ -5,7 +5,9 @@ Case, accents, invisible characters, look-alikes and the signs between words do 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.flow.decoded_texts import DecodedTexts
@@ -14,7 +16,7 @@ from toolbus.flow.plain_texts import PlainText
 from toolbus.flow.text_pieces import digests_of, located_digests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from toolbus.flow.session_views import LabelledText
 
@@ -58,30 +60,41 @@ def find_quotes(text: str, indexes: Sequence[QuoteIndex]) -> list[Quote]:
     digests, quotes = frozenset(spans), []
     for number, index in enumerate(indexes if digests else ()):
         held = digests & index.digests
-        for begin, stop in joined_spans([span for digest in held for span in spans[digest]]):
+        for begin, stop in _joined([span for digest in held for span in spans[digest]]):
             start, end = plain.span(begin, stop)
             quotes.append(Quote(text[start:end], start, end, number))
     return quotes
 
 
-def vouched_spans(text: str, sources: Sequence[LabelledText]) -> list[tuple[int, int]]:
-    """Return the spans of *text* that *sources* have with the same addresses, in order.
+def vouched_quotes(
+    quotes: Iterable[Quote], text: str, sources: Sequence[LabelledText]
+) -> list[Quote]:
+    """Return those of *quotes* in *text* whose sources have the same addresses.
 
     Signs between words do not count in a quote, nor do accents and letters of other scripts, and
-    they make another address.
+    they make another address. A letter beside an address is a part of it.
     """
-    spans = [
-        (quote.start, quote.end)
-        for quote in find_quotes(text, [each.index for each in sources])
-        # A letter beside an address is a part of it.
+    return [
+        quote
+        for quote in quotes
         if sources[quote.number].addresses.issuperset(
             addresses_in(text[max(quote.start - 1, 0) : quote.end + 1])
         )
     ]
-    return joined_spans(spans)
 
 
-def joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def covers(quotes: Iterable[Quote]) -> Callable[[Quote], bool]:
+    """Return whether a quote is within *quotes*, joined, as a function."""
+    spans = _joined([(quote.start, quote.end) for quote in quotes])
+
+    def is_covered(quote: Quote) -> bool:
+        number = bisect_right(spans, quote.start, key=itemgetter(0)) - 1
+        return number >= 0 and quote.end <= spans[number][1]
+
+    return is_covered
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return *spans* in order, with overlapping ones joined."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):

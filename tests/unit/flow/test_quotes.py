@@ -45,7 +45,7 @@ def test_a_planted_run_is_found_in_any_encoding(encoding, planted):
     index = QuoteIndex([f"jkl {piece} mnp"])
     argument = f"jklm: {ARGUMENT_ENCODINGS[encoding](piece)}"
 
-    readings = read_argument([argument])
+    readings = read_argument(argument)
 
     assert readings.is_complete
     assert any(find_quotes(reading, [index]) for reading in readings.texts)
@@ -58,7 +58,7 @@ def test_disjoint_words_have_no_quotes(words, others):
     argument, index = " ".join(words), QuoteIndex([" ".join(others)])
 
     assert [
-        quote for text in read_argument([argument]).texts for quote in find_quotes(text, [index])
+        quote for text in read_argument(argument).texts for quote in find_quotes(text, [index])
     ] == []
 
 
@@ -134,7 +134,7 @@ def test_readings_beyond_the_limit_are_incomplete():
 
     assert not readings.is_complete
     assert sum(map(len, readings.texts)) == 320
-    assert not read_argument(["word " * (LARGEST // 5 + 1)]).is_complete
+    assert not read_argument("word " * (LARGEST // 5 + 1)).is_complete
 
 
 @pytest.mark.parametrize(
