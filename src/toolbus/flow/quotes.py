@@ -6,14 +6,14 @@ Case, accents, invisible characters, look-alikes and the signs between words do 
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.flow.decoded_texts import DecodedTexts
 from toolbus.flow.named_addresses import addresses_in
 from toolbus.flow.plain_texts import PlainText
-from toolbus.flow.text_pieces import digests_of, located_digests
+from toolbus.flow.text_pieces import folders_of, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,8 @@ class QuoteIndex:
         self.digests: set[int] = set()
         for text in decoded.texts:
             space = _MOST_PIECES - len(self.digests)
-            self.digests.update(islice(digests_of(PlainText(text).text), space))
+            pieces = pieces_of(PlainText(text).text)
+            self.digests.update([digest for digest, _, _ in islice(pieces, space)])
         self.is_complete = decoded.is_complete and len(self.digests) < _MOST_PIECES
 
 
@@ -55,7 +56,7 @@ def find_quotes(text: str, indexes: Sequence[QuoteIndex]) -> list[Quote]:
     """
     plain = PlainText(text)
     spans: dict[int, list[tuple[int, int]]] = {}
-    for digest, start, end in located_digests(plain.text):
+    for digest, start, end in chain(pieces_of(plain.text), folders_of(plain.text)):
         spans.setdefault(digest, []).append((start, end))
     digests, quotes = frozenset(spans), []
     for number, index in enumerate(indexes if digests else ()):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Sixteen letters of three words, with the spaces between.
-_WORDS, _MORE_WORDS, _SHORTEST_RUN = 3, 5, 18
+_RUNS, _SHORTEST_RUN = (3, 5), 18
 _SHORTEST_NAME, _SHORTEST_ADDRESS, _MOST_FOLDERS, _COUNTRY = 8, 6, 8, 2
 # Beyond ASCII, a plain form has only letters and digits.
 _WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
@@ -52,41 +51,28 @@ def _common(kind: str) -> frozenset[str]:
     return frozenset([*lists[kind].split(), *(f"{number:02}" for number in range(100))])
 
 
-def digests_of(plain: str) -> Iterator[int]:
-    """Yield the digests of the pieces of *plain*."""
-    common = _common("words")
-    yield from filter(None, _runs([word for word in _WORD.findall(plain) if word not in common]))
-    for key, _, _ in _names(plain):
-        yield hash(key)
-
-
-def located_digests(plain: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the digest, start and end of each piece of *plain*, and of the folders of its paths."""
+def pieces_of(plain: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the digest, start and end of each piece of *plain*."""
     common = _common("words")
     words = [match for match in _WORD.finditer(plain) if match[0] not in common]
     texts = [match[0] for match in words]
-    for number, digest in enumerate(_runs(texts)):
-        if digest:
-            three = " ".join(texts[number : number + _WORDS])
-            count = _WORDS if len(three) >= _SHORTEST_RUN else _MORE_WORDS
-            yield digest, words[number].start(), words[number + count - 1].end()
-    for key, start, end in _names(plain):
-        yield hash(key), start, end
+    for number, start in enumerate(words):
+        for count in _RUNS:
+            run = " ".join(texts[number : number + count])
+            if len(run) >= _SHORTEST_RUN and number + count <= len(words):
+                yield hash(run), start.start(), words[number + count - 1].end()
+                break
+    for key, first, end in _names(plain):
+        yield hash(key), first, end
+
+
+def folders_of(plain: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the digest, start and end of each folder of the paths in *plain*."""
+    for key, start, _ in _names(plain):
         for number in range(1, min(key.count("/"), _MOST_FOLDERS) + 1):
             folder = key.rsplit("/", number)[0]
             if len(folder) >= _SHORTEST_NAME:
                 yield hash(folder), start, start + len(folder)
-
-
-def _runs(words: list[str]) -> list[int]:
-    """Return the digest of the run that begins at each of *words*, or 0."""
-    three = zip(words, islice(words, 1, None), islice(words, 2, None), strict=False)
-    runs = [hash(run) if len(run) >= _SHORTEST_RUN else 0 for run in map(" ".join, three)]
-    for number in [number for number, digest in enumerate(runs) if not digest]:
-        five = " ".join(words[number : number + _MORE_WORDS])
-        if number + _MORE_WORDS <= len(words) and len(five) >= _SHORTEST_RUN:
-            runs[number] = hash(five)
-    return runs
 
 
 def _names(plain: str) -> Iterator[tuple[str, int, int]]:

@@ -13,7 +13,6 @@ from toolbus.flow import quotes
 from toolbus.flow.decoded_texts import LARGEST, DecodedTexts, read_argument
 from toolbus.flow.plain_texts import PlainText
 from toolbus.flow.quotes import QuoteIndex, find_quotes
-from toolbus.flow.text_pieces import digests_of, located_digests
 
 WORDS = st.lists(st.text("bcdfgh", min_size=4, max_size=9), min_size=4, max_size=12)
 OTHER_WORDS = st.lists(st.text("jklmnp", min_size=1, max_size=9), max_size=40)
@@ -60,13 +59,6 @@ def test_disjoint_words_have_no_quotes(words, others):
     assert [
         quote for text in read_argument(argument).texts for quote in find_quotes(text, [index])
     ] == []
-
-
-@given(TEXTS)
-def test_digests_are_the_same_on_both_sides(text):
-    plain = PlainText(text).text
-
-    assert set(digests_of(plain)) <= {digest for digest, _, _ in located_digests(plain)}
 
 
 @given(TEXTS, TEXTS)
