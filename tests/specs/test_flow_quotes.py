@@ -165,7 +165,7 @@ def test_an_iban_in_groups_is_found():
 
     for compact, grouped in forms:
         assert pieces(f"pay {compact}, 250 EUR", f"Our account: {grouped} at the bank")
-        assert pieces(f"pay 12 {grouped} 250 EUR", f"Our account: {compact}.")
+        assert pieces(f"pay 12 {grouped}, 250 EUR", f"Our account: {compact}.")
 
 
 def test_a_host_below_another_is_found():

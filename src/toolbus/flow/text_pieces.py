@@ -34,9 +34,6 @@ _PART, _DIGIT, _MARKS = re.compile("[^/@]+"), re.compile("[0-9]"), "./-_+%@"
 _DOTTED = re.compile(r"(?:[a-z0-9_%+\x80-\U0010ffff-]+\.)+([a-z]{2,24})")
 # From each group of digits on, and 16 digits as of cards at most: other numbers may stand around.
 _NUMBER = re.compile(r"[0-9](?<![0-9].)(?=((?:[ -]?[0-9]){7,15}))")
-_IBAN = re.compile(
-    r"[0-9]{2}(?<=\b[a-z]{2}..)(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?\b", re.ASCII
-)
 _DATE = re.compile(
     r"(?:19|20)\d\d([/.-]?)[01]\d\1[0-3]\d(?:[t -]?[0-2]\d)?|\d\d?([/.-])\d\d?\2(?:19|20)?\d\d"
     r"|.*(?:19|20)\d\d-[01]\d-[0-3]\d.*"
@@ -83,12 +80,6 @@ def _names(plain: str) -> Iterator[tuple[str, int, int]]:
         start, end = match.start(), match.end(1)
         if not _DATE.fullmatch(plain, start, end):
             yield plain[start:end].replace(" ", "").replace("-", ""), start, end
-    for match in _IBAN.finditer(plain):
-        # The country's two letters stand before, and another number may stand behind.
-        start = match.start() - 2
-        whole = plain[start : match.end()]
-        for written in {whole, whole.rpartition(" ")[0] or whole}:
-            yield written.replace(" ", ""), start, start + len(written)
     for match in _TOKEN.finditer(plain):
         if not match[0].isalpha():
             yield from _names_in(match[0], match.start())
