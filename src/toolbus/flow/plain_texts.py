@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from unicodedata import category, normalize
 
@@ -24,29 +24,26 @@ _LETTERS[0x3002] = "."
 _OTHER = re.compile(r"[^\x00-\x7f]+")
 
 
-class _PlainForms(dict[int, str]):
-    """The plain forms of characters beyond ASCII by their codes, looked up once for each."""
+@lru_cache(maxsize=16_384)
+def _plain_form(char: str) -> str:
+    """Return the plain form of *char*: letters and digits, and spaces for signs, but no marks."""
+    folded = normalize("NFKD", normalize("NFKD", char).casefold())
+    letters = [letter for letter in folded.translate(_LETTERS) if not _is_mark(letter)]
+    return "".join([each if each.isalnum() or each.isascii() else " " for each in letters])
 
-    def __missing__(self, code: int) -> str:
-        folded = normalize("NFKD", normalize("NFKD", chr(code)).casefold())
-        form = self[code] = "".join(map(_plain, folded.translate(_LETTERS)))
-        return form
 
-
-def _plain(letter: str) -> str:
-    """Return a letter or digit itself, a space for a sign or blank, and nothing for a mark."""
-    if not letter.isspace() and (not is_visible(letter) or category(letter).startswith("M")):
-        return ""
-    return letter if letter.isalnum() or letter.isascii() else " "
+def _is_mark(letter: str) -> bool:
+    is_shown = is_visible(letter) and not category(letter).startswith("M")
+    return not is_shown and not letter.isspace()
 
 
 class PlainText:
     """The plain form of *text*: its compatibility decomposition (NFKD), case folded."""
 
     def __init__(self, text: str) -> None:
-        self._source, self._forms = text, _PlainForms()
+        self._source = text
         if not text.isascii():
-            text = _OTHER.sub(lambda run: run[0].translate(self._forms), text)
+            text = _OTHER.sub(lambda run: "".join(map(_plain_form, run[0])), text)
         # Only ASCII letters are not folded yet: one character each before and after.
         self.text = text.lower()
 
@@ -61,5 +58,5 @@ class PlainText:
     @cached_property
     def _ends(self) -> list[int]:
         """The end in the plain form of each character of the text."""
-        sizes = (1 if char.isascii() else len(self._forms[ord(char)]) for char in self._source)
+        sizes = (1 if char.isascii() else len(_plain_form(char)) for char in self._source)
         return [*accumulate(sizes)]

@@ -2,7 +2,7 @@
 
 - A run of three words with together at least 16 letters, or of five with 14. Common words of
   languages and of code do not count and may stand between, so that chance hardly gives a run.
-- An identifier of at least 8 characters: host, URL, path, number, IBAN, hash, name with digits; a
+- An identifier of at least 8 characters: host, URL, path, number, hash, name with digits; a
   mail address of at least 6.
 - 8 Chinese characters, or 14 of any script without spaces.
 
