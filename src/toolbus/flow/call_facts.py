@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -130,34 +131,37 @@ class FlowFacts:
 
     def _covers(self, quotes: Sequence[Quote], without: frozenset[str]) -> Callable[[Quote], bool]:
         """Return whether a quote is within *quotes* of sources *without* these labels."""
-        names = [source.label.names for source in self._sources]
-        return covers([quote for quote in quotes if names[quote.number].isdisjoint(without)])
+        names = [self._sources[quote.number].label.names for quote in quotes]
+        allowed = [each.isdisjoint(without) for each in names]
+        return covers(compress(quotes, allowed))
 
     def _pieces_of(self, text: str) -> Iterator[QuotedPiece]:
         if not self.in_view:
             return
-        indexes = [labelled.index for labelled in self._sources]
         argument, url = read_argument(text), decoded_url(text.strip())
         for source in self._sources:
             labels = source.label.names
-            if labels and not (argument.is_complete and source.index.is_complete):
-                # The rest of either may hold any text.
-                yield QuotedPiece("", source.source, labels, source.message_id)
-            if labels and url and url in source.addresses:
-                yield QuotedPiece(text, source.source, labels, source.message_id)
+            # The rest of a text that is not read to its end may hold any text.
+            is_read = argument.is_complete and source.index.is_complete
+            texts = [*([] if is_read else [""]), *([text] if url in source.addresses else [])]
+            for each in texts if labels else ():
+                yield QuotedPiece(each, source.source, labels, source.message_id)
         for reading in argument.texts:
-            quotes = find_quotes(reading, indexes)
-            vouched = vouched_quotes(quotes, reading, self._sources)
-            is_trusted = self._covers(vouched, _DOUBTS)
-            is_public = self._covers(vouched, _DOUBTS | {PRIVATE})
-            for quote in quotes:
-                source = self._sources[quote.number]
-                labels = source.label.names
-                are_named = self._named.are_named_files(quote.text)
-                if is_trusted(quote) or are_named or _is_operand(quote, reading):
-                    labels -= _DOUBTS
-                if labels and not is_public(quote):
-                    yield QuotedPiece(quote.text, source.source, labels, source.message_id)
+            yield from self._pieces_in(reading)
+
+    def _pieces_in(self, reading: str) -> Iterator[QuotedPiece]:
+        quotes = find_quotes(reading, [source.index for source in self._sources])
+        vouched = vouched_quotes(quotes, reading, self._sources)
+        is_trusted = self._covers(vouched, _DOUBTS)
+        is_public = self._covers(vouched, _DOUBTS | {PRIVATE})
+        for quote in quotes:
+            source = self._sources[quote.number]
+            labels = source.label.names
+            are_named = self._named.are_named_files(quote.text)
+            if is_trusted(quote) or are_named or _is_operand(quote, reading):
+                labels -= _DOUBTS
+            if labels and not is_public(quote):
+                yield QuotedPiece(quote.text, source.source, labels, source.message_id)
 
     def _kinds_in(self, text: str) -> Iterator[tuple[str, str]]:
         # To write to a person is not to tell others the person's address; but an address that no

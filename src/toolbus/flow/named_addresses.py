@@ -25,7 +25,7 @@ URL = re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]{1,2048}
 _LONGEST = 2_048
 _WORD = re.compile(r"[^\s<>()\[\]{}\"'`,;|\u2018-\u201f\xab\xbb]{1,2048}")
 _EMAIL = re.compile(r"[a-z0-9.!#$%&*+/=?^_{|}~-]{1,64}@([^@\s:/?#\[\]]{1,253})")
-_SHOWN = re.compile(r"[^<>@]{0,200}<([^<>]{1,400})>")
+_SHOWN = re.compile(r"\A[^<>@]{0,200}<([^<>]{1,400})>\Z")
 _HOST = re.compile(r"\w(?:[\w-]{0,61}\w)?(?:\.\w(?:[\w-]{0,61}\w)?)*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _ACCOUNT = re.compile(r"(?<![A-Z0-9])[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}(?![A-Z0-9])")
@@ -54,11 +54,9 @@ class NamedAddresses:
 
     def is_named(self, address: str) -> bool:
         """Return whether a person named *address*: a URL, host, recipient, account or channel."""
-        address = address.strip().lower()
-        if not address or len(address) > _LONGEST:
+        if len(address) > _LONGEST:
             return False
-        if shown := _SHOWN.fullmatch(address):
-            address = shown[1].strip()
+        address = _SHOWN.sub(r"\1", address.strip().lower()).strip()
         if email := _EMAIL.fullmatch(address):
             return address in self._words or self._covers(host_of(email[1]))
         if account := _ACCOUNT.fullmatch(_compact(address)):
@@ -126,15 +124,21 @@ def host_of(address: str) -> str:
     try:
         parts = urlsplit(address if "://" in address else f"//{address.removeprefix('//')}")
         name, _ = (parts.hostname or "").removesuffix("."), parts.port
-        if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
-            number = ip_address(name)
-            return str(getattr(number, "ipv4_mapped", None) or number)
+        name = _with_number(name)
     except ValueError:
         return ""
     # Programs differ in how they encode other letters, so a name is compared as it is written. A
     # letter that another form replaces may become a slash or a dot on the way to the DNS.
     is_clear = parts.netloc.count("@") <= 1 and is_normalized("NFKC", name)
-    return name if is_clear and _HOST.fullmatch(name) else ""
+    return name if ":" in name or (is_clear and _HOST.fullmatch(name)) else ""
+
+
+def _with_number(host: str) -> str:
+    """Return *host*, an IP address in one form; raises `ValueError` if it may be one or not."""
+    if ":" not in host and not _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return host
+    number = ip_address(host)
+    return str(getattr(number, "ipv4_mapped", None) or number)
 
 
 def addresses_in(text: str) -> Iterator[str]:

@@ -60,10 +60,10 @@ def find_quotes(text: str, indexes: Sequence[QuoteIndex]) -> list[Quote]:
         spans.setdefault(digest, []).append((start, end))
     digests, quotes = frozenset(spans), []
     for number, index in enumerate(indexes if digests else ()):
-        held = digests & index.digests
-        for begin, stop in _joined([span for digest in held for span in spans[digest]]):
-            start, end = plain.span(begin, stop)
-            quotes.append(Quote(text[start:end], start, end, number))
+        if held := digests & index.digests:
+            for begin, stop in _joined([span for digest in held for span in spans[digest]]):
+                start, end = plain.span(begin, stop)
+                quotes.append(Quote(text[start:end], start, end, number))
     return quotes
 
 

@@ -87,10 +87,8 @@ def _names(plain: str) -> Iterator[tuple[str, int, int]]:
 
 def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
     """Yield the identifiers of *token*, which is at *start*: the whole, its parts and its hosts."""
-    spans = [(0, len(token))]
-    if "/" in token or "@" in token:
-        spans += [match.span() for match in _PART.finditer(token)]
-    for begin, end in spans:
+    parts = [match.span() for match in _PART.finditer(token)]
+    for begin, end in dict.fromkeys([(0, len(token)), *parts]):
         key = token[begin:end].strip(_MARKS)
         # Right behind a scheme, a host may be short.
         is_url = token.startswith("//") and token[:begin] in {"", "//"} and "." in key
