@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,24 +84,24 @@ def build_flow_condition(key: str, value: Any, *, allows: bool) -> PartCondition
         raise MisfitError(reason)
     if not value:
         raise MisfitError("expected true; leave it out for all hosts")
-    names = _written(value)
+    wanted: Any
+    if key == "from":
+        wanted = value if isinstance(value, Mapping) else {"*": value}
+        names = tuple([f"{glob} = {label}" for glob, label in wanted.items()])
+    else:
+        names = wanted = ("true",) if value is True else texts(value)
 
-    def look(part: CallPart, reading: CallReading) -> MatchResult:
-        if key == "sink":
-            return _is_sink(frozenset(names), part, reading)
-        if reading.origins is None:
-            is_fixed = key == "new_host" and not any(destinations(part, reading))
-            return _NO if is_fixed else _UNKNOWN
-        wanted = value if isinstance(value, Mapping) else names
-        return _LOOKS[key](wanted, part, reading, reading.origins)
-
+    look = partial(_look, key, wanted)
     return PartCondition(key, names, lambda _: None, every=False, look=look)
 
 
-def _written(value: Any) -> tuple[str, ...]:
-    if isinstance(value, Mapping):
-        return tuple([f"{glob} = {label}" for glob, label in value.items()])
-    return ("true",) if value is True else texts(value)
+def _look(key: str, wanted: Any, part: CallPart, reading: CallReading) -> MatchResult:
+    if key == "sink":
+        return _is_sink(frozenset(wanted), part, reading)
+    if reading.origins is None:
+        is_fixed = key == "new_host" and not any(destinations(part, reading))
+        return _NO if is_fixed else _UNKNOWN
+    return _LOOKS[key](wanted, part, reading, reading.origins)
 
 
 def _is_sink(names: frozenset[str], part: CallPart, reading: CallReading) -> MatchResult:
@@ -196,16 +196,11 @@ def _is_in_view(
 
 
 def _quotes(
-    labels: tuple[str, ...] | Mapping[str, str],
-    part: CallPart,
-    reading: CallReading,
-    facts: CallFacts,
+    labels: Mapping[str, str], part: CallPart, reading: CallReading, facts: CallFacts
 ) -> MatchResult:
-    """Return whether *part* has words from a text with one of *labels*, or of those of a glob."""
+    """Return whether *part* has words from texts with *labels*, by globs of its arguments."""
     for path, text in with_whole(instructions_of(part, reading), part):
-        wanted = {*labels}
-        if isinstance(labels, Mapping):
-            wanted = {label for glob, label in labels.items() if matches(glob, path)}
+        wanted = {label for glob, label in labels.items() if matches(glob, path)}
         for quote in facts.quoted(text) if wanted else ():
             if wanted & quote.labels:
                 why = f"{_argument(path, facts)} has words from {quote.source}"
