@@ -7,7 +7,8 @@ a call may be its target, and each word that is alone may be its address. No rea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask
@@ -26,32 +27,13 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 SINKS = ("network", "message", "execute", "destroy")
-
-
-class FlowRule(NamedTuple):
-    """A rule that asks about calls of these *sinks* if all of its conditions hold.
-
-    The call *carries* one of these kinds of values, texts with all labels *in_view* were in view,
-    it *quotes* an untrusted text, or it reaches a *new_host*.
-    """
-
-    reason: str
-    sinks: tuple[str, ...]
-    carries: tuple[str, ...] = ()
-    in_view: tuple[str, ...] = ()
-    quotes: bool = False
-    new_host: bool = False
-
-
-_LEAVING = ("network", "message")
-_NEW = "secret or private values would go to an address that no person named"
-_SECRET = "a secret or a card may leave, after a stranger's text was read"  # noqa: S105 - a reason
-RULES = (
-    FlowRule(_NEW, _LEAVING, ("secret", "card", "iban", PRIVATE), new_host=True),
-    FlowRule(_SECRET, (*_LEAVING, "execute"), ("secret", "card"), in_view=(UNTRUSTED,)),
-    FlowRule("a stranger's text names the target", ("network", "destroy"), quotes=True),
-    FlowRule("it runs words of a stranger's text", ("execute",), quotes=True),
-)
+_SECRETS = frozenset(["secret", "card"])
+_VALUES = _SECRETS | {"iban", PRIVATE}
+NEW_HOST = "secret or private values would go to an address that no person named"
+BESIDE_STRANGERS = "a secret or a card may leave, after a stranger's text was read"
+TARGET = "a stranger's text names the target"
+RUNS = "it runs words of a stranger's text"
+_QUOTES = {TARGET: {"network", "destroy"}, RUNS: {"execute"}}
 
 
 def check_sinks(sinks: Mapping[str, str]) -> None:
@@ -67,23 +49,25 @@ def check_sinks(sinks: Mapping[str, str]) -> None:
 def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Ask | None:
     """Return the verdict on *call* by the *sinks* of tools; None if no rule forbids it."""
     reached = {sink for pattern, sink in sinks.items() if matches(pattern, call.name)}
+    if not reached:
+        return None
     texts = list(strings_of((*call.arguments.values(),)))
-    broken = [
-        rule.reason
-        for rule in RULES
-        if reached.intersection(rule.sinks)
-        and facts.in_view.keys() >= {*rule.in_view}
-        and (not rule.new_host or _is_new(texts, facts))
-        and _holds(rule, [*texts, encode(call.arguments).decode()], facts)
-    ]
-    return Ask("; ".join(broken)) if broken else None
+    # A value may be split over several arguments.
+    words = [*texts, encode(call.arguments).decode()]
+    kinds = {kind for text in words for kind in facts.carried(text)}
+    reasons = []
+    if reached & {"network", "message"} and kinds & _VALUES and _is_new(texts, facts):
+        reasons.append(NEW_HOST)
+    if reached - {"destroy"} and kinds & _SECRETS and UNTRUSTED in facts.in_view:
+        reasons.append(BESIDE_STRANGERS)
+    if _quote_strangers(words, facts):
+        reasons += [reason for reason, of in _QUOTES.items() if reached & of]
+    return Ask("; ".join(reasons)) if reasons else None
 
 
-def _holds(rule: FlowRule, words: Iterable[str], facts: CallFacts) -> bool:
-    """Return whether *words*, together at the end, quote and carry what *rule* forbids."""
-    if rule.quotes:
-        return any(UNTRUSTED in quote.labels for text in words for quote in facts.quoted(text))
-    return any(not facts.carried(text).keys().isdisjoint(rule.carries) for text in words)
+def _quote_strangers(words: Iterable[str], facts: CallFacts) -> bool:
+    quotes = chain.from_iterable(map(facts.quoted, words))
+    return any(UNTRUSTED in quote.labels for quote in quotes)
 
 
 def _is_new(texts: Iterable[str], facts: CallFacts) -> bool:
