@@ -22,6 +22,7 @@ from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from toolbus.components.call_facts import CallFacts
     from toolbus.messages.records import ToolCall
@@ -55,14 +56,19 @@ def judge(call: ToolCall, sinks: Mapping[str, str], facts: CallFacts) -> Ask | N
     # A value may be split over several arguments.
     words = [*texts, encode(call.arguments).decode()]
     kinds = {kind for text in words for kind in facts.carried(text)}
-    reasons = []
-    if reached & {"network", "message"} and kinds & _VALUES and _is_new(texts, facts):
-        reasons.append(NEW_HOST)
-    if reached - {"destroy"} and kinds & _SECRETS and UNTRUSTED in facts.in_view:
-        reasons.append(BESIDE_STRANGERS)
+    reasons = [*_reasons_of_values(kinds, texts, reached, facts)]
     if _quote_strangers(words, facts):
         reasons += [reason for reason, of in _QUOTES.items() if reached & of]
     return Ask("; ".join(reasons)) if reasons else None
+
+
+def _reasons_of_values(
+    kinds: AbstractSet[str], texts: Iterable[str], reached: AbstractSet[str], facts: CallFacts
+) -> Iterator[str]:
+    if reached & {"network", "message"} and kinds & _VALUES and _is_new(texts, facts):
+        yield NEW_HOST
+    if reached - {"destroy"} and kinds & _SECRETS and UNTRUSTED in facts.in_view:
+        yield BESIDE_STRANGERS
 
 
 def _quote_strangers(words: Iterable[str], facts: CallFacts) -> bool:
