@@ -23,40 +23,41 @@ RATCHETS = {
     "pronouns without a noun in 1,000 words of docstrings": 24,
     "modules that begin with What, Who, Where or How": 0,
     '"is no" in texts': 0,
-    "imports through the wall": 10,
+    "imports through the wall": 9,
 }
 ROOMS = {
     "": (3, 447),
     "agent": (14, 2702),
     "approvals": (21, 3651),
-    "bridges": (46, 8237),
+    "bridges": (46, 8288),
     "bus": (21, 3702),
-    "cli": (64, 9713),
-    "components": (11, 1872),
-    "config": (16, 2373),
+    "cli": (66, 10159),
+    "components": (13, 2036),
+    "config": (16, 2381),
     "events": (7, 1078),
-    "formats": (24, 3042),
-    "history": (19, 2697),
-    "hosts": (52, 7386),
+    "flow": (15, 2048),
+    "formats": (24, 3046),
+    "history": (19, 2698),
+    "hosts": (53, 7492),
     "http": (4, 940),
-    "mcp": (73, 11388),
-    "messages": (12, 1776),
+    "mcp": (73, 11483),
+    "messages": (13, 1841),
     "models": (7, 535),
     "otel": (4, 400),
-    "policy": (71, 14130),
+    "policy": (75, 15483),
     "presence": (4, 426),
     "providers": (9, 839),
-    "redaction": (36, 6883),
-    "replay": (9, 1439),
+    "redaction": (36, 6885),
+    "replay": (11, 1880),
     "settings": (13, 981),
     "store": (40, 5849),
     "tasks": (3, 196),
     "testing": (18, 3013),
     "toml": (5, 333),
-    "tools": (18, 3000),
+    "tools": (18, 3012),
     "transcript": (5, 863),
     "truncation": (8, 1047),
-    "ui": (14, 986),
+    "ui": (14, 989),
     "workspace": (9, 942),
 }
 """By room the files and lines that it has at most today."""
@@ -69,10 +70,10 @@ WALL = next(
 """The contract that says which modules are wings; all others are the core."""
 
 BUDGETS = {
-    ("errors", "events", "messages"): (3165, 3000),
+    ("errors", "events", "messages"): (3164, 3000),
     ("bus",): (3702, 2600),
-    ("components",): (1797, 1350),
-    ("tools",): (3000, 2100),
+    ("components",): (1752, 1350),
+    ("tools",): (3012, 2100),
     ("agent", "transcript", "tasks"): (3598, 2900),
     ("store",): (2984, 2700),
     ("models",): (535, 700),
@@ -82,16 +83,16 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19352, 16800)
+CORE_LINES = (19318, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (57, 17, 16),
     "tool call of an agent with one adapter": (345, 112, 45),
-    "judged frame": (241, 66, 39),
-    "hook event": (962, 183, 81),
-    "line with a secret": (439, 47, 40),
-    "clean line": (121, 26, 33),
+    "judged frame": (246, 67, 40),
+    "hook event": (967, 187, 82),
+    "line with a secret": (439, 47, 41),
+    "clean line": (121, 26, 34),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 

@@ -170,22 +170,28 @@ class LabelledSessions(AgentComponent):
                 view.add_text(text)
         if self._unseen:
             view.add_text(LabelledText(source=self._unseen))
-        if replay_place.get() is not None or not isinstance(host, ComponentHost):
-            return view
-        try:
-            messages, records = await host.recorded(scope.session_id)
-            is_own = scope.session_id == host.scope.session_id
-            if not (messages or is_new or is_own or self._unseen):
+        if replay_place.get() is None and isinstance(host, ComponentHost):
+            is_new = is_new or scope.session_id == host.scope.session_id or bool(self._unseen)
+            try:
+                await self._add_recorded(view, scope, host, is_new=is_new)
+            except Exception as error:  # noqa: BLE001 - no error trusts a text
+                kind = type(error).__name__
+                logger.warning("session %r is not known: %s", scope.session_id, kind)
                 view.add_lost(HIDDEN_TEXTS)
-            recorded = RecordedLabels(records)
-            view.outcomes |= dict.fromkeys(recorded.refused, "denied")
-            for message in messages:
-                noted = recorded.labels.get(message.id)
-                await self._labeller.add(message, view, scope, None, noted)
-        except Exception as error:  # noqa: BLE001 - as above
-            logger.warning("session %r is not known: %s", scope.session_id, type(error).__name__)
-            view.add_lost(HIDDEN_TEXTS)
         return view
+
+    async def _add_recorded(
+        self, view: SessionView, scope: Scope, host: ComponentHost, *, is_new: bool
+    ) -> None:
+        """Add the recorded messages of a session to *view*; unless it *is_new*, it has some."""
+        messages, records = await host.recorded(scope.session_id)
+        if not (messages or is_new):
+            view.add_lost(HIDDEN_TEXTS)
+        recorded = RecordedLabels(records)
+        view.outcomes |= dict.fromkeys(recorded.refused, "denied")
+        for message in messages:
+            noted = recorded.labels.get(message.id)
+            await self._labeller.add(message, view, scope, None, noted)
 
     async def _view_above(self, scope: Scope) -> SessionView | None:
         """Return the view of the session above that of *scope*; None without one in memory.

@@ -18,7 +18,7 @@ from toolbus.redaction.placeholders import kinds_in
 from toolbus.transcript.admission import parameters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from toolbus.components.call_facts import FactSources
     from toolbus.components.components import Host
@@ -121,6 +121,7 @@ class MessageLabeller:
             return label.joined(below or [new.noted or UNSEEN])
         call = ToolCall(id=call_id, name=name, arguments=parameters_of(message) or EMPTY)
         origins = [] if status in _NOT_RUN else await self._origins(call, new)
+        # The runner words the result of a call whose tool has not answered.
         if status in _UNANSWERED and (response := message.tool_response) and response.is_error:
             return SYSTEM.joined(below)
         is_private = any(each.is_private(self._settings) for each in origins)
@@ -160,11 +161,14 @@ def _of_prompt(new: NextMessage) -> Label:
     label = SYSTEM if role == "system" else _PERSON
     if new.message.metadata.get("made_by") == "model":
         return label.joined([view.label])
-    # In the middle of a run, or beside its prompt, it is a program's, which may have had it from a
-    # tool.
-    follows_result = bool(view.texts) and view.texts[-1].role == "tool"
-    is_program_s = scope.turn or follows_result or view.prompt not in {None, new.message.content}
-    return _with_quotes(label, new) if new.noted is None and is_program_s else label
+    return _with_quotes(label, new) if new.noted is None and _is_added(new) else label
+
+
+def _is_added(new: NextMessage) -> bool:
+    """Return whether a program added *new* in a run, or beside its prompt: maybe a tool's text."""
+    texts, prompt = new.view.texts, new.view.prompt
+    follows_result = bool(texts) and texts[-1].role == "tool"
+    return bool(new.scope.turn) or follows_result or prompt not in {None, new.message.content}
 
 
 def _with_quotes(label: Label, new: NextMessage) -> Label:
@@ -176,14 +180,20 @@ def _with_quotes(label: Label, new: NextMessage) -> Label:
     doubtful = new.view.doubts(label) if label.is_trusted else []
     if not doubtful or sum(map(len, new.texts)) > _LONGEST:
         return label.joined([text.label for text in doubtful])
-    joined = [text.label for text in doubtful if not text.index.is_complete]
-    for text in new.texts:
-        if quotes := find_quotes(text, [each.index for each in doubtful]):
-            others = [each for each in new.view.sources if not each.label.lowers(label)]
-            known = find_quotes(text, [each.index for each in others])
-            is_known = covers(vouched_quotes(known, text, others))
-            joined += [doubtful[each.number].label for each in quotes if not is_known(each)]
-    return label.joined(joined)
+    incomplete = [text.label for text in doubtful if not text.index.is_complete]
+    others = [each for each in new.view.sources if not each.label.lowers(label)]
+    quoted = [each for text in new.texts for each in _quoted_texts(text, doubtful, others)]
+    return label.joined([*incomplete, *[text.label for text in quoted]])
+
+
+def _quoted_texts(
+    text: str, doubtful: Sequence[LabelledText], others: Sequence[LabelledText]
+) -> Iterator[LabelledText]:
+    """Yield the *doubtful* texts that *text* quotes, but for pieces that *others* have as well."""
+    if quotes := find_quotes(text, [each.index for each in doubtful]):
+        known = find_quotes(text, [each.index for each in others])
+        is_known = covers(vouched_quotes(known, text, others))
+        yield from [doubtful[each.number] for each in quotes if not is_known(each)]
 
 
 def texts_of(message: Message) -> tuple[str, ...]:

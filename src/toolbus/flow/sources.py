@@ -140,22 +140,28 @@ class ResultOrigin(NamedTuple):
         """Return whether the result is trusted by *settings*."""
         if self.downloads and self._reads_download():
             return False
-        if self.is_closed or matches(settings.trusted_tools, self.call.name):
-            return True
+        is_named = self.is_closed or matches(settings.trusted_tools, self.call.name)
+        return is_named or self._has_trusted_places(settings)
+
+    def _has_trusted_places(self, settings: FlowSettings) -> bool:
         effects = self.effects
-        if effects is None or not effects.is_known or "run-code" in effects.does:
-            return False
-        files = (*effects.reads, *effects.writes)
-        # A call without any place reads an unknown one.
-        if not (files or effects.hosts) or ("network" in effects.does and not effects.hosts):
+        if effects is None or not self._has_known_places(effects):
             return False
         # The lines of a search through a folder begin with the names of their files.
         if any(path.endswith("/**") for path in effects.reads) and _names_dependency(self.text):
             return False
-        folders = CallFolders.of(self.scope)
+        folders, files = CallFolders.of(self.scope), (*effects.reads, *effects.writes)
         return all(map(settings.trusts_host, effects.hosts)) and all(
             settings.trusts_path(folders.absolute(_root(path)), folders) for path in files
         )
+
+    @staticmethod
+    def _has_known_places(effects: CallEffects) -> bool:
+        """Return whether all places are known; a call without any place has an unknown one."""
+        if not effects.is_known or "run-code" in effects.does:
+            return False
+        has_files = bool(effects.reads or effects.writes) and "network" not in effects.does
+        return bool(effects.hosts) or has_files
 
     def is_private(self, settings: FlowSettings) -> bool:
         """Return whether the result is private by *settings*."""
@@ -175,17 +181,19 @@ class ResultOrigin(NamedTuple):
         if effects is None or "write" not in effects.does:
             return frozenset()
         folders = CallFolders.of(self.scope)
+        # A copy is as doubtful as its source.
         if self.downloads and self._reads_download():
             return frozenset([folders.absolute(_root(path)) for path in effects.writes or ["."]])
         hosts_are_trusted = effects.hosts and all(map(settings.trusts_host, effects.hosts))
-        writes: Iterable[str] = effects.writes
         if hosts_are_trusted or "network" not in effects.does:
-            writes = ()
-        elif effects.hosts and not writes:
-            # A clone has the name of its repository.
-            names = [word.rpartition("/")[2] for word in self._words() if "/" in word]
-            writes = [name.removesuffix(".git") for name in names if name]
+            return frozenset()
+        writes = effects.writes or (self._repositories() if effects.hosts else ())
         return frozenset([folders.absolute(_root(path)) for path in writes])
+
+    def _repositories(self) -> list[str]:
+        """Return the names that clones of the addresses in the call would have."""
+        names = [word.rpartition("/")[2] for word in self._words() if "/" in word]
+        return [name.removesuffix(".git") for name in names if name]
 
     def _words(self) -> Iterable[str]:
         """Return the texts of the call and their words, each of which may be a path."""

@@ -108,7 +108,7 @@ def _is_name(key: str) -> bool:
     if _DIGIT.search(key):
         # Numbers are identifiers already, however they are grouped.
         return not key.isdigit() and not _DATE.fullmatch(key)
-    # A word before another, as in "and/or", is no path.
+    # "and/or" does not name a path.
     return "@" in key or key.count("/") > 1 or ("/" in key and "." in key) or _is_dotted(key)
 
 
