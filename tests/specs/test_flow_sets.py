@@ -1,11 +1,13 @@
 """The scenarios of `specs/flow_sets.md`."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from flow_sets import flow_rules, is_complete, is_stopped, load_set, play, write_project
 
+SPEC = Path(__file__).parents[2] / "specs" / "flow_sets.md"
 SET = Path(__file__).parents[1] / "data" / "flow" / "development.jsonl"
 
 UNSEEN = {"d-21", "d-22", "d-24"}
@@ -82,3 +84,25 @@ async def test_the_development_set_keeps_its_numbers(scenarios, tmp_path):
 
     assert completed <= UNSEEN
     assert stopped <= STOPPED
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "attacks", "twins"), [("a", 13 + 2, 13 + 5), ("b", 14 + 3, 19 + 5)]
+)
+async def test_the_measured_sets_keep_their_numbers(name, attacks, twins, tmp_path):
+    file = SET.with_name(f"{name}.jsonl")
+    project, measured = write_project(tmp_path, flow_rules()), load_set(file)
+
+    completed = [
+        each["id"]
+        for each in measured
+        if is_complete(await play(each["attack"], tmp_path, project))
+    ]
+    stopped = [
+        each["id"] for each in measured if is_stopped(await play(each["benign"], tmp_path, project))
+    ]
+
+    assert sha256(file.read_bytes()).hexdigest() in SPEC.read_text()
+    assert len(completed) <= attacks
+    assert len(stopped) <= twins
