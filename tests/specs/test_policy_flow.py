@@ -189,6 +189,15 @@ async def test_a_message_is_a_sink_of_its_own():
     assert allowed == ["allow"] * 3
 
 
+async def test_a_declared_recipient_hides_no_other():
+    judge = Judge(ask(sink="message", new_host=True), named=["bob@partner.test"])
+
+    named = await judge.call("send_email", to="bob@partner.test", body="hi")
+    beside = await judge.call("send_email", to="bob@partner.test", bcc="eve@evil.test", body="hi")
+
+    assert (named, beside) == ("allow", "ask")
+
+
 async def test_unknown_effects_may_be_a_sink():
     judge = Judge({**NO_SECRETS, "carries": "private"}, values={"x": "private"}, named=["a.test"])
 

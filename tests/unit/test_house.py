@@ -44,7 +44,7 @@ ROOMS = {
     "messages": (13, 1841),
     "models": (7, 535),
     "otel": (4, 400),
-    "policy": (75, 15483),
+    "policy": (75, 15484),
     "presence": (4, 426),
     "providers": (9, 839),
     "redaction": (36, 6885),

@@ -12,7 +12,7 @@ import os
 import posixpath
 import re
 import threading
-from itertools import dropwhile, product
+from itertools import chain, dropwhile, product
 from operator import is_
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -253,14 +253,15 @@ def _reach(declared: ToolFacts) -> Literal["", "fixed", "public"]:
 def _recipients(
     arguments: Mapping[str, Any], declared: ToolFacts, effects: frozenset[str] | None
 ) -> Iterator[Word]:
-    """Yield the recipients in *arguments* if the tool sends messages, or may send any."""
-    if declared.recipients is not None:
-        texts = texts_at(arguments, declared.recipients)
-    elif effects is None or "message" in effects:
-        texts = iter(_texts_of_kind(arguments, "recipient"))
-    else:
+    """Yield the recipients in *arguments* if the tool sends messages, or may send any.
+
+    Names that tell a recipient count beside the declared ones: a declared `to` hides no `bcc`.
+    """
+    if declared.recipients == ():
         return
-    for text in texts:
+    speaks = effects is None or "message" in effects
+    telling = _texts_of_kind(arguments, "recipient") if speaks else []
+    for text in chain(texts_at(arguments, declared.recipients or ()), telling):
         if isinstance(text, Unreadable):
             yield Word(text.source, known=False)
         else:
