@@ -62,13 +62,13 @@ def everything(_folder: Path, _page: str) -> Server:
     }
     script = [
         call("echo", message="héllo 🎉"),
-        call("echo", message=7),
-        call("echo"),
+        call("echo", message="7"),
+        call("echo", message=""),
         call("get-annotated-message", messageType="error", includeImage=True),
         call("get-resource-links", count=3),
         call("get-resource-reference", resourceType="Text", resourceId=1),
         call("get-structured-content", location="Chicago"),
-        call("get-structured-content", location="Nowhere"),
+        call("get-structured-content", location="New York"),
         call("get-sum", a=1, b=2.5),
         call("get-tiny-image"),
         call("gzip-file-as-resource", name="a.gz", data="data:text/plain,hi"),
@@ -122,7 +122,7 @@ def filesystem(folder: Path, _page: str) -> Server:
         call("move_file", source=f"{at}/new.txt", destination=f"{at}/made/new.txt"),
         call("search_files", path=at, pattern="**/*.txt"),
         call("get_file_info", path=f"{at}/a.txt"),
-        call("get_file_info", path=7),
+        call("get_file_info", path=f"{at}/none"),
     ]
     return Server([*program("mcp-server-filesystem"), at], script, {})
 
@@ -144,7 +144,7 @@ def memory(folder: Path, _page: str) -> Server:
         call("delete_observations", deletions=[{"entityName": "Ann", "observations": ["sings"]}]),
         call("delete_relations", relations=[relation]),
         call("delete_entities", entityNames=["Bo"]),
-        call("create_entities", entities="Ann"),
+        call("create_entities", entities=[]),
         call("read_graph"),
     ]
     return Server(
@@ -173,7 +173,7 @@ def git(folder: Path, _page: str) -> Server:
         call("git_checkout", repo_path=at, branch_name="nowhere"),
         call("git_show", repo_path=at, revision="HEAD"),
         call("git_status", repo_path="/nowhere"),
-        call("git_log"),
+        call("git_log", repo_path="/nowhere"),
     ]
     return Server([sys.executable, "-m", "mcp_server_git", "--repository", at], script, more)
 
@@ -186,7 +186,7 @@ def time(_folder: Path, _page: str) -> Server:
         call("get_current_time", timezone="Nowhere/Land"),
         call("convert_time", **asked),
         call("convert_time", **{**asked, "time": "noon"}),
-        call("convert_time"),
+        call("convert_time", **{**asked, "source_timezone": "Nowhere/Land"}),
     ]
     return Server([sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"], script, {})
 
@@ -199,7 +199,7 @@ def fetch(_folder: Path, page: str) -> Server:
         call("fetch", url=page, raw=True, max_length=20, start_index=5),
         call("fetch", url=f"{page}nothing"),
         call("fetch", url="no address"),
-        call("fetch"),
+        call("fetch", url="not one either"),
         ("prompts/get", {"name": "fetch", "arguments": {"url": f"{page}nothing"}}),
         ("prompts/get", {"name": "fetch"}),
     ]

@@ -352,7 +352,7 @@ async def lived(client):
                 ("mixed", {}),
                 ("steps", {}),
                 ("fail", {}),
-                ("add", {"a": "x"}),
+                ("add", {"a": -1, "b": 3}),
                 ("big", {"size": 100_000}),
             ]
         ]
