@@ -261,14 +261,15 @@ def _recipients(
         return
     speaks = effects is None or "message" in effects
     telling = _texts_of_kind(arguments, "recipient") if speaks else []
+    words: list[Word] = []
     for text in chain(texts_at(arguments, declared.recipients or ()), telling):
         if isinstance(text, Unreadable):
-            yield Word(text.source, known=False)
+            words.append(Word(text.source, known=False))
         else:
-            names = split_recipients(text)
-            yield from map(Word, names[:MOST_RECIPIENTS])
-            if len(names) > MOST_RECIPIENTS:
-                yield Word("further recipients", known=False)
+            words += map(Word, split_recipients(text))
+    yield from words[:MOST_RECIPIENTS]
+    if len(words) > MOST_RECIPIENTS:
+        yield Word("further recipients", known=False)
 
 
 def _texts_of_kind(arguments: Mapping[str, Any], kind: str) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_ADDRESSES = 1_000
 MOST_RECIPIENTS = 1_000
-"""Recipients in one text that are read."""
+"""Recipients of one call that are read."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}+://[^\s<>\"'`|\\^{}()\[\]]+")
 _LEADING = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://")
 _LOOPBACK = host_patterns(["loopback"])
@@ -29,14 +29,18 @@ _SPEAKS = frozenset({"message", "run-code"})
 """Effects by which a text may reach the addresses in it: a client loads the image of a message."""
 _TARGETED = frozenset({"message", "destroy"})
 _FETCHERS = frozenset({"curl", "wget"})
+_SHARED_ENDS = frozenset({"co", "com", "org", "net", "ac", "gov", "edu", "or", "ne", "go"})
+"""Labels before a country below which names are registered."""
 _READING_METHODS = frozenset({"GET", "HEAD"})
 _INSTALLS = frozenset(
     {"install", "i", "add", "get", "require", "run", "dlx", "x", "exec", "create", "init"}
+    | {"download", "wheel", "update", "upgrade"}
 )
 """Commands whose other words are packages, if they run code."""
 _LISTS = frozenset({"-r", "--requirement", "-c", "--constraint"})
 """Options before files that list packages."""
-_VERSION = re.compile(r"(?<=.)@|[=<>~!^\[]")
+_PIPS = frozenset({"pip", "pip3", "uv"})
+_VERSION = re.compile(r"(?<=.)@[\w.^~*-]*\Z|[=<>~!^\[].*\Z", re.DOTALL)
 
 
 class Target(NamedTuple):
@@ -127,9 +131,12 @@ def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
 def _packages(part: CallPart, words: list[str], reading: CallReading) -> Iterator[str]:
     """Yield the packages, addresses and variables in the *words* of a manager of packages."""
     installs = _INSTALLS.issuperset(part.action[1:][-1:])
+    lists = _LISTS if part.programs & _PIPS else ()
     for option, word in pairwise(words):
-        is_package = (installs or "=" in word) and word[:1] != "-" and option not in _LISTS
-        is_named = word in part.action or _is_named(_VERSION.split(word)[0], reading)
+        is_package = (installs or "=" in word) and word[:1] != "-" and option not in lists
+        name = word.partition("=")[2] if word[:1] == "-" else word
+        name = name if "://" in name else _VERSION.sub("", name)
+        is_named = word in part.action or _is_named(name, reading)
         if (is_package or "://" in word or word[:1] in {"/", "~"}) and not is_named:
             yield word
 
@@ -199,9 +206,10 @@ def _addresses(part: CallPart, reading: CallReading) -> Iterator[str]:
 
     After the first thousand an unreadable one stands for the rest.
     """
-    parts = [part] if part.is_tool else reading.parts
-    texts = {text: None for each in parts for text in words_of(each, reading).values()}
-    for number, match in enumerate(_ADDRESS.finditer("\n".join(texts))):
+    texts: Iterable[str] = reading.argument_texts.values()
+    if not part.is_tool:
+        texts = [text for each in reading.parts for text in _part_texts(each)]
+    for number, match in enumerate(_ADDRESS.finditer("\n".join(dict.fromkeys(texts)))):
         yield match[0] if number < _MOST_ADDRESSES else "x://\\"
         if number == _MOST_ADDRESSES:
             return
@@ -275,7 +283,7 @@ def _hosts(word: Word) -> Iterator[Destination]:
     reading = read_word(word)
     is_url = word.known and not word.pattern and "://" in word.text
     for host in reading.hosts:
-        if host not in _USUAL_REMOTES and reaches(Word(host), _LOOPBACK).answer != "yes":
+        if word.text not in _USUAL_REMOTES and reaches(Word(host), _LOOPBACK).answer != "yes":
             yield Destination(word.text if is_url else host, _reason(host))
     if reading.doubt:
         why = "a host that it reaches is known only at run time"
@@ -293,6 +301,7 @@ def _recipient(word: Word) -> Destination:
 def _reason(host: str = "a recipient") -> str:
     """Return why *host* counts, with its registered end if it can be told: labels may be values."""
     labels = host.split(".")
-    end = labels[-3:] if len(labels) > 2 and len(labels[-2]) <= 3 else labels[-2:]  # noqa: PLR2004
+    is_shared = labels[-2:-1] and labels[-2] in _SHARED_ENDS and len(labels[-1]) == 2  # noqa: PLR2004
+    end = labels[-3:] if is_shared else labels[-2:]
     shown = ".".join(["…", *end] if len(end) < len(labels) else end)
     return f"it reaches {shown}, which nobody named"

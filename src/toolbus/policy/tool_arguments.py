@@ -142,7 +142,7 @@ def _are_texts(value: object) -> bool:
 
 
 def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
-    """Yield the texts of *arguments* named like files or addresses, at any depth."""
+    """Yield the texts of *arguments* named like files, addresses or recipients, at any depth."""
     waiting: list[tuple[Kind, Any]] = [("", arguments)]
     while waiting:
         kind, value = waiting.pop()
@@ -153,6 +153,8 @@ def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
                 waiting += [(kind, each) for each in value]
             case "text" if kind:
                 yield kind, value
+            case "number" if kind == "recipient":
+                yield kind, str(value)
             case "text" if _is_patch(value):
                 yield from [("path", name) for name in _PATCHED_FILE.findall(value)]
 

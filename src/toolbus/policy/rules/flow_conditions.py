@@ -20,6 +20,7 @@ The reasons hold no word of the call but the end of a host's name, which carries
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache, partial
@@ -73,6 +74,7 @@ _VALUES = {
     "national-id": "an identity number",
 }
 _RANKS = {"no": 0, "maybe": 1, "yes": 2}
+_NAME = re.compile(r"[A-Za-z_-]{1,40}")
 _NO, _YES = MatchResult("no"), MatchResult("yes")
 _UNKNOWN = MatchResult("maybe", UNKNOWN_ORIGINS)
 
@@ -133,9 +135,9 @@ def _prepares_run(part: CallPart, reading: CallReading) -> MatchResult:
     """Return whether *part* changes what programs do later: their files or their settings."""
     if " ".join(part.action[:2]) in language_words("settings", "commands"):
         return MatchResult("yes", "it changes settings of programs")
-    return MatchResult(
-        _touched(CHANGES, "run_later", part.paths, reading), "it writes a file that is run later"
-    )
+    answer = _touched(CHANGES, "run_later", part.paths, reading)
+    verb = "writes" if answer == "yes" else "may write"
+    return _NO if answer == "no" else MatchResult(answer, f"it {verb} a file that is run later")
 
 
 def _touched(
@@ -244,8 +246,9 @@ def _carries(
 
 
 def _argument(path: str, facts: CallFacts) -> str:
-    """Return *path* for a reason, or "it" for a command and for names that carry values."""
-    return f"`{path}`" if _safe(path, facts) else "it"
+    """Return the argument of *path* for a reason, or "it" for a command or a name with values."""
+    name = path.partition(".")[0]
+    return f"`{name}`" if _NAME.fullmatch(name) and _safe(name, facts) else "it"
 
 
 def _safe(text: str, facts: CallFacts) -> str:

@@ -49,6 +49,8 @@ def without_words(judgement: CallVerdict) -> CallVerdict:
 def _blank(finding: RuleFinding) -> RuleFinding:
     if finding.needs_origins:
         return finding
+    if finding.key == PROTECTED:
+        return finding._replace(why="it uses a file that only a person may change or read")
     by_default = "it is unknown" if finding.key == "unknown" else "it is not allowed as such"
     return finding._replace(why="" if finding.rule else by_default)
 
