@@ -457,7 +457,7 @@ async def test_a_program_s_message_may_quote_strangers():
 
     noted = await labels(calls("page"), components=[Reminder()])
 
-    assert noted[3:6] == ["untrusted · person", "untrusted · person", "trusted · person"]
+    assert noted[3:6] == ["untrusted · person", "untrusted · model", "trusted · person"]
 
     agent = Agent(
         ScriptedModel([calls("page"), "done", "done"]), tools=[page], components=[FlowGuard()]

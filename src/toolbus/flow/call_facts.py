@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 _LONGEST_LINE = 1_000
+_COMMAND_END = re.compile(r"[\n;&|(`]")
+_RUNNERS = frozenset({"sh", "bash", "zsh", "source", ".", "exec", "python", "python3", "node"})
 """Characters before a quote that are searched for the beginning of its line."""
 _FILE = re.compile(r"[\w-]+(?:/[\w-][\w.-]*)*/[\w-]+(?:\.[\w-]+)+")
 _DOUBTS = frozenset([UNTRUSTED, UNKNOWN])
@@ -187,5 +189,6 @@ def _is_operand(quote: Quote, reading: str) -> bool:
     around = reading[max(quote.start - 1, 0) : quote.end + 1].strip(" \n'\"")
     if around != quote.text or not _FILE.fullmatch(around):
         return False
-    before = reading[max(quote.start - _LONGEST_LINE, 0) : quote.start].rpartition("\n")[2]
-    return len([word for word in before.split() if not word.startswith("-")]) > 1
+    before = _COMMAND_END.split(reading[max(quote.start - _LONGEST_LINE, 0) : quote.start])[-1]
+    words = [word for word in before.split() if not word.startswith("-")]
+    return len(words) > 1 and _RUNNERS.isdisjoint(words)

@@ -126,7 +126,7 @@ class LabelledSessions(AgentComponent):
                 view = await self.view(ctx.scope)
                 break
         self._labeller.add_tools(view, ctx.scope)
-        view.prompt = ctx.value.prompt
+        view.prompt = ctx.original.prompt  # A handler may have added words of strangers.
 
     def _begin_checks(self, scope: Scope) -> bool:
         """Check requests from now on if a handler may change them; return whether that is new.
@@ -143,11 +143,12 @@ class LabelledSessions(AgentComponent):
             self.add_handler(mark, self.check_request, restricted=False)
         return self._checks_requests
 
-    def check_request(self, ctx: EventContext[ModelRequest]) -> None:
+    async def check_request(self, ctx: EventContext[ModelRequest]) -> None:
         """Add the messages that handlers have added to a request, and texts added to one."""
-        view, messages = self.views.get(ctx.scope.session_id), ctx.original.messages
-        if view is None or ctx.value.messages is messages:
+        messages = ctx.original.messages
+        if ctx.value.messages is messages:
             return
+        view = await self.view(ctx.scope)
         known = {line for each in messages for line in _lines_of(each)}
         lines = [line for each in ctx.value.messages for line in _lines_of(each)]
         text = "\n".join([line for line in lines if line not in known])
@@ -191,6 +192,10 @@ class LabelledSessions(AgentComponent):
         view.outcomes |= dict.fromkeys(recorded.refused, "denied")
         for message in messages:
             noted = recorded.labels.get(message.id)
+            if isinstance(message, AssistantMessage) and noted and noted.lowers(view.label):
+                # Its model had a text in view that is not in the record.
+                number = f"view-{message.id}"
+                view.add_text(LabelledText(source=HIDDEN_TEXTS, message_id=number, label=noted))
             await self._labeller.add(message, view, scope, None, noted)
 
     async def _view_above(self, scope: Scope) -> SessionView | None:

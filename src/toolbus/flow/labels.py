@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 UNTRUSTED, UNKNOWN, PRIVATE = "untrusted", "unknown", "private"
 _TRUSTED, _BETWEEN = "trusted", " · "
@@ -94,3 +94,16 @@ def read_label(text: str) -> Label:
 def _word(name: str) -> str:
     """Return *name* without the signs that separate the parts of a line."""
     return name if name.isascii() and name.isidentifier() else quote(name, safe="/:@,+")
+
+
+def strings_of(value: Any) -> Iterator[str]:
+    """Yield the strings of the frozen JSON *value*, with the names of members."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case tuple() as items:
+                waiting += reversed(items)
+            case dict() as members:
+                waiting += [each for member in reversed(members.items()) for each in member[::-1]]

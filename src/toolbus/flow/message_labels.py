@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from toolbus.events.subjects import matches
-from toolbus.flow.labels import PRIVATE, UNSEEN, Label
+from toolbus.flow.labels import PRIVATE, UNSEEN, Label, strings_of
 from toolbus.flow.quotes import covers, find_quotes, vouched_quotes
 from toolbus.flow.session_views import LabelledText
 from toolbus.flow.sources import ResultOrigin
@@ -117,7 +117,8 @@ class MessageLabeller:
         below = [view.below[call_id]] if call_id in view.below else []
         status, tool = view.outcomes.get(call_id, ""), self._tool(name, new)
         if tool is not None and tool.delegates and status not in _UNANSWERED:
-            label = Label(speaker="agent", name=name, is_trusted=True)
+            holds = [PRIVATE] if matches(self._settings.private_tools, name) else []
+            label = Label(speaker="agent", name=name, is_trusted=True, holds=frozenset(holds))
             return label.joined(below or [new.noted or UNSEEN])
         call = ToolCall(id=call_id, name=name, arguments=parameters_of(message) or EMPTY)
         origins = [] if status in _NOT_RUN else await self._origins(call, new)
@@ -160,7 +161,7 @@ def _of_prompt(new: NextMessage) -> Label:
         return label.joined([view.task or UNSEEN])
     label = SYSTEM if role == "system" else _PERSON
     if new.message.metadata.get("made_by") == "model":
-        return label.joined([view.label])
+        return view.label
     return _with_quotes(label, new) if new.noted is None and _is_added(new) else label
 
 
@@ -208,16 +209,3 @@ def texts_of(message: Message) -> tuple[str, ...]:
             blobs = [resource.blob or "" for resource in resources]
             return (message.text, *strings_of(response.structured), *blobs)
     return (message.text,)
-
-
-def strings_of(value: Any) -> Iterator[str]:
-    """Yield the strings of the frozen JSON *value*, with the names of members."""
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case str() as text:
-                yield text
-            case tuple() as items:
-                waiting += reversed(items)
-            case dict() as members:
-                waiting += [each for member in reversed(members.items()) for each in member[::-1]]

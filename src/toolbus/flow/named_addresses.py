@@ -83,7 +83,7 @@ class NamedAddresses:
         word = word.removeprefix("mailto:")
         self._words.add(word.strip("#@/~"))
         host = "" if _EMAIL.fullmatch(word) else host_of(word)
-        if "/" in word:
+        if "/" in word and word.strip("/:"):
             self._urls.update([_bare(word), f"//{host}"])
         elif "." in host and host.rpartition(".")[2] not in _FILE_ENDINGS:
             self._domains.add(host)

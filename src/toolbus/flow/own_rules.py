@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask
 from toolbus.events.subjects import matches
-from toolbus.flow.labels import PRIVATE, UNTRUSTED
-from toolbus.flow.message_labels import strings_of
+from toolbus.flow.labels import PRIVATE, UNTRUSTED, strings_of
 from toolbus.flow.named_addresses import URL, recipient_of
 from toolbus.flow.sources import read_globs
 from toolbus.messages.records import encode

@@ -214,5 +214,6 @@ def _source_of(message: Message, label: Label) -> str:
             f" of {label.server}" if label.server else ""
         )
     if isinstance(message, UserMessage):
-        return "the task of an agent" if label.speaker == "agent" else "the prompt"
+        names = {"agent": "the task of an agent", "model": "a text by a model"}
+        return names.get(label.speaker, "the prompt")
     return "the model's message" if message.role == "assistant" else "the system message"

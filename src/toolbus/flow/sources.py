@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from toolbus.errors import RegistrationError
 from toolbus.events.subjects import matches
+from toolbus.flow.labels import strings_of
 from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class ResultOrigin(NamedTuple):
 
     def _words(self) -> Iterable[str]:
         """Return the texts of the call and their words, each of which may be a path."""
-        values = [each for each in self.call.arguments.values() if isinstance(each, str)]
+        values = [*strings_of((*self.call.arguments.values(),))]
         words = [word for each in values for word in _GAP.split(each[:_LONGEST]) if word]
         return dict.fromkeys([*values, *words][:_MOST])
 
@@ -233,7 +234,9 @@ def _covers(pattern: str, path: str, folders: CallFolders) -> bool:
     """Return whether *path* is a file, or below a folder, that *pattern* names."""
     full = _full(pattern, folders)
     whole = _root(full)
-    return bool(full) and (fnmatchcase(path, whole) or fnmatchcase(path, f"{whole}/*"))
+    # `**/.env` is also the file in the folder itself.
+    forms = {whole, whole.replace("/**/", "/")} if full else ()
+    return any(fnmatchcase(path, each) or fnmatchcase(path, f"{each}/*") for each in forms)
 
 
 def _full(pattern: str, folders: CallFolders) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Sixteen letters of three words, with the spaces between.
 _RUNS, _SHORTEST_RUN = (3, 5), 18
-_SHORTEST_NAME, _SHORTEST_ADDRESS, _MOST_FOLDERS, _COUNTRY = 8, 6, 8, 2
+_SHORTEST_NAME, _SHORTEST_ADDRESS, _MOST_FOLDERS, _MOST_LABELS, _COUNTRY = 8, 6, 8, 8, 2
 # Beyond ASCII, a plain form has only letters and digits.
 _WORD = re.compile("[a-z0-9\x80-\U0010ffff]{2,}")
 # Chinese; and Thai, Lao, Burmese, Khmer, Japanese, mixed with it.
@@ -96,9 +96,11 @@ def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
             first = start + token.index(key, begin)
             yield key, first, first + len(key)
             # A host below another, as for data in the name of a host.
-            domain = key.partition(".")[2]
-            if _is_dotted(domain) and _is_name(domain):
-                yield domain, first + len(key) - len(domain), first + len(key)
+            domain = key
+            for _ in range(_MOST_LABELS):
+                domain = domain.partition(".")[2]
+                if _is_dotted(domain) and _is_name(domain):
+                    yield domain, first + len(key) - len(domain), first + len(key)
 
 
 def _is_name(key: str) -> bool:

@@ -107,7 +107,7 @@ class Toolset:
         if name in self._tools:
             return self.source
         sources = [tools.source_of(name) for tools in self._included if tools.get(name)]
-        return sources[0] if sources else None
+        return sources[0] if len(sources) == 1 else None
 
     def _check_free(self, name: str, way_out: str = "") -> None:
         """Raise `RegistrationError` if *name* is in use, also by a tool not offered now."""
