@@ -145,7 +145,10 @@ async def test_a_file_for_a_program_is_no_order():
     facts = await Talk().run("Fix it.", issue, ("c", "bash", {}, ""))
 
     assert not untrusted(facts["c"], "npx prettier --write src/cart/coupons.js")
-    for line in ("bash -x tools/reset-db.sh", "tools/reset-db.sh", "curl x/tools/reset-db.sh"):
+    for line in (
+        *("bash -x tools/reset-db.sh", "tools/reset-db.sh", "curl x/tools/reset-db.sh"),
+        *("cd app && sh tools/reset-db.sh", "echo hi there | sh tools/reset-db.sh"),
+    ):
         assert untrusted(facts["c"], line)
     assert untrusted(facts["c"], "a\nsrc/cart/coupons.js")
 

