@@ -18,7 +18,7 @@ from wall import read_wings
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 97,
+    "functions over complexity 10": 95,
     "files under 60 lines with one importer": 3,
     "pronouns without a noun in 1,000 words of docstrings": 24,
     "modules that begin with What, Who, Where or How": 0,
@@ -35,7 +35,7 @@ ROOMS = {
     "components": (13, 2036),
     "config": (16, 2381),
     "events": (7, 1078),
-    "flow": (15, 2062),
+    "flow": (15, 2066),
     "formats": (24, 3046),
     "history": (19, 2698),
     "hosts": (53, 7492),
@@ -44,7 +44,7 @@ ROOMS = {
     "messages": (13, 1841),
     "models": (7, 535),
     "otel": (4, 400),
-    "policy": (75, 15501),
+    "policy": (75, 15509),
     "presence": (4, 426),
     "providers": (9, 839),
     "redaction": (36, 6885),

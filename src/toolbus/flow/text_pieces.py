@@ -95,12 +95,16 @@ def _names_in(token: str, start: int) -> Iterator[tuple[str, int, int]]:
         if _is_name(key) or (is_url and key not in _common("names")):
             first = start + token.index(key, begin)
             yield key, first, first + len(key)
-            # A host below another, as for data in the name of a host.
-            domain = key
-            for _ in range(_MOST_LABELS):
-                domain = domain.partition(".")[2]
-                if _is_dotted(domain) and _is_name(domain):
-                    yield domain, first + len(key) - len(domain), first + len(key)
+            for domain in _domains_above(key):
+                yield domain, first + len(key) - len(domain), first + len(key)
+
+
+def _domains_above(host: str) -> Iterator[str]:
+    """Yield the hosts above *host*, whose first labels may be data."""
+    for _ in range(_MOST_LABELS):
+        host = host.partition(".")[2]
+        if _is_dotted(host) and _is_name(host):
+            yield host
 
 
 def _is_name(key: str) -> bool:

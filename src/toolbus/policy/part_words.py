@@ -131,14 +131,22 @@ def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
 def _packages(part: CallPart, words: list[str], reading: CallReading) -> Iterator[str]:
     """Yield the packages, addresses and variables in the *words* of a manager of packages."""
     installs = _INSTALLS.issuperset(part.action[1:][-1:])
-    lists = _LISTS if part.programs & _PIPS else ()
     for option, word in pairwise(words):
-        is_package = (installs or "=" in word) and word[:1] != "-" and option not in lists
-        name = word.partition("=")[2] if word[:1] == "-" else word
-        name = name if "://" in name else _VERSION.sub("", name)
-        is_named = word in part.action or _is_named(name, reading)
-        if (is_package or "://" in word or word[:1] in {"/", "~"}) and not is_named:
+        is_list = option in _LISTS and part.programs & _PIPS
+        is_package = (installs or "=" in word) and word[:1] != "-" and not is_list
+        is_named = word in part.action or _is_named(_package_of(word), reading)
+        if not is_named and (is_package or _is_address(word)):
             yield word
+
+
+def _is_address(word: str) -> bool:
+    return "://" in word or word[:1] in {"/", "~"}
+
+
+def _package_of(word: str) -> str:
+    """Return the address, or the name of the package without a version, in *word*."""
+    value = word.partition("=")[2] if word[:1] == "-" else word
+    return value if "://" in value else _VERSION.sub("", value)
 
 
 def targets_of(part: CallPart, reading: CallReading) -> list[Target]:
