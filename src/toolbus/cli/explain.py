@@ -54,7 +54,7 @@ examples:
 `toolbus show` prints the ids. Differences are printed field by field if the
 session keeps originals, else as digests and sizes. The file is only read.
 Sources are found in the stored texts, in which values may be hidden. Texts
-without a stored label get one by the component `flow` of your configuration."""
+without a stored label get one by your component `flow`, or its defaults."""
 
 _ROOMY = 70
 """The least width of a line with a handler's kind and priority."""

@@ -72,7 +72,7 @@ examples:
 Models trust the descriptions of tools, and a server may change them after you
 looked, or take the name of a tool that you know. `toolbus pin` writes all that
 tools and prompts say of themselves, and instructions, to toolbus.lock, for your
-repository: also icons, `_meta` and members unknown to us. A file of before that
+repository: also icons, `_meta` and members unknown to us. An older file that
 lacks these stays valid, and does not cover them. Name all sources each time:
 missing tools are dropped. Invisible characters are written as \\u200b.
 

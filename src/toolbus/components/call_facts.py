@@ -50,7 +50,7 @@ class CallFactSource(Protocol):
     """A component with facts about the words of calls; it changes no message."""
 
     async def facts_of(self, ctx: EventContext[ToolCall]) -> CallFacts | None:
-        """Return the facts of the call of *ctx*; None for the sender of another component."""
+        """Return the facts of the call of *ctx*; None while it knows none."""
         ...
 
 
@@ -66,8 +66,8 @@ class SessionKeeper(Protocol):
 class CallEffects(NamedTuple):
     """The effects of a call, as a policy reads them: its acts, with *hosts* and files.
 
-    *does* is a set of read, write, network, destroy and run-code. It *is_known* if no part of the
-    call is unknown before it runs. The path of a folder searched as a whole ends in "/**".
+    *does* is a set of read, write, network, destroy, run-code and message. It *is_known* if no part
+    of the call is unknown before it runs. The path of a folder searched as a whole ends in "/**".
     """
 
     does: frozenset[str]

@@ -41,7 +41,7 @@ _ADDED = "a message that was added to a request"
 
 
 class LabelledSessions(AgentComponent):
-    """Labels the messages of all sessions by *settings*, and keeps the views of the latest ones.
+    """Labels the messages of all sessions by *settings*, and keeps the views that were opened last.
 
     Views with more than *most_characters* together are evicted, and read again if need be.
     """

@@ -27,7 +27,7 @@ The lock file `toolbus.lock` is JSON, sorted, with one value per line for readab
 
 Descriptions and instructions are lists of lines. Invisible characters are escaped (`\u200b`). The
 file contains the whole text, so that a difference can be shown, and the digest of each text. The
-`members` are those that only a client of MCP sees; a lock file of before has none, and covers none.
+`members` are those that only a client of MCP sees; an older lock file has none, and covers none.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class ToolPins(NamedTuple):
 
     @property
     def uncovered(self) -> int:
-        """The number of pins of servers, in a lock file of before, that do not cover members."""
+        """The number of pins of servers, in an older lock file, that do not cover members."""
         items = [[*each.tools.values(), *each.prompts.values()] for each in self.servers.values()]
         return sum(item.members is None for item in chain.from_iterable(items))
 
