@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from toolbus import EventBus, Scope, ToolCall
+from toolbus.components.call_facts import FactSources
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.policy import policy as policy_module
 from toolbus.policy.policy import Policy
+from toolbus.policy.shared_facts import StatedFacts
 
 FOLDER = Path(__file__).parents[2] / "data/agent_commands"
 DIGESTS = {
@@ -59,6 +61,13 @@ def test_three_of_ten_have_a_structure():
     assert sum(bool(shape & STRUCTURED) for shape in shapes) / len(shapes) >= 0.3
 
 
+class NothingInView:
+    """A source of facts that states no text in view."""
+
+    async def facts_of(self, _ctx):
+        return StatedFacts()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("half", DIGESTS)
 @pytest.mark.parametrize("name", POLICIES)
@@ -73,6 +82,7 @@ async def test_nothing_is_allowed_that_was_not_and_hardly_more_is_asked(
     monkeypatch.chdir(file.parent)
     before = set(json.loads((FOLDER / "allowed.json").read_bytes())[f"{half} {name}"])
     policy, bus, allowed = Policy.read(file), EventBus(), {}
+    bus.shared(FactSources).facts.append(NothingInView())
 
     async with policy.installed(bus):
         for record in records(half):
