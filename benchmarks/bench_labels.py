@@ -26,7 +26,7 @@ _WORDS = "The shipment of the harbourmaster arrives on Thursday, and line after 
 
 @table("µs", ours=WITH, baseline=WITHOUT)
 def bench_labels(rig: Rig) -> None:
-    """Labels cost about a tenth of one call of a tool that reads a file, with a store on disk."""
+    """Labels cost about a fifth of one call of a tool that reads a file, with a store on disk."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "notes.txt").write_text(_WORDS * 50)
