@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 _LONGEST_LINE = 1_000
+"""Characters before a quote that are searched for the beginning of its command."""
 _COMMAND_END = re.compile(r"[\n;&|(`]")
 _RUNNERS = frozenset({"sh", "bash", "zsh", "source", ".", "exec", "python", "python3", "node"})
-"""Characters before a quote that are searched for the beginning of its line."""
+"""Programs that run their operands."""
 _FILE = re.compile(r"[\w-]+(?:/[\w-][\w.-]*)*/[\w-]+(?:\.[\w-]+)+")
 _DOUBTS = frozenset([UNTRUSTED, UNKNOWN])
 

@@ -12,6 +12,7 @@ from toolbus.components.call_facts import CallFacts
 from toolbus.events.catalogue import Scope, ToolSpec
 from toolbus.messages.records import ToolCall
 from toolbus.policy.commands import Command, PathUse, Unreadable, Word
+from toolbus.policy.part_words import addresses_in
 from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.policy.tool_arguments import argument_texts
 
@@ -57,6 +58,11 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
         written = posixpath.basename(self.command.program.text)
         return frozenset({written, *self.action[:1]})
 
+    @cached_property
+    def recipient_names(self) -> frozenset[str]:
+        """The texts of its recipients."""
+        return frozenset([word.text for word in self.recipients])
+
 
 class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     """The input of rules: a *call* by *scope*, in parts, of a *tool* (None: unknown).
@@ -77,6 +83,11 @@ class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     def argument_texts(self) -> dict[str, str]:
         """The texts of its arguments by their paths, with long numbers and inner keys."""
         return argument_texts(self.call.arguments)
+
+    @cached_property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses in its words, read once for all parts and rules."""
+        return tuple(addresses_in(self))
 
     @cached_property
     def effects(self) -> frozenset[str]:

@@ -105,8 +105,8 @@ def without_scheme(address: str) -> str:
 
 def is_recipient(text: str, part: CallPart) -> bool:
     """Return whether *text* is nothing but recipients of *part*."""
-    recipients = {word.text for word in part.recipients}
-    return bool(recipients) and {*split_recipients(text)} <= recipients
+    recipients = part.recipient_names
+    return bool(recipients) and recipients.issuperset(split_recipients(text))
 
 
 def instructions_of(part: CallPart, reading: CallReading) -> dict[str, str]:
@@ -179,7 +179,7 @@ def _new_links(part: CallPart, reading: CallReading) -> Iterator[Target]:
     """Yield the addresses in the words of a tool with network, but its hosts and named ones."""
     if part.is_tool and "network" in part.effects and reading.origins is not None:
         hosts = {word.text for word in part.hosts}
-        for address in _addresses(part, reading):
+        for address in reading.addresses:
             if address not in hosts and not _is_named(address, reading):
                 yield Target(address, is_address=True)
 
@@ -193,7 +193,7 @@ def destinations(part: CallPart, reading: CallReading) -> Iterator[Destination]:
     yield from _unnamed(part)
     yield from chain.from_iterable(map(_hosts, part.hosts))
     yield from map(_recipient, part.recipients)
-    for address in _addresses(part, reading) if part.effects & _SPEAKS else ():
+    for address in reading.addresses if part.effects & _SPEAKS else ():
         # Nothing of the model's own is in a link that stands in view.
         if not stands_in_view(address, reading.origins):
             yield from _hosts(Word(address))
@@ -209,13 +209,13 @@ def _unnamed(part: CallPart) -> Iterator[Destination]:
         yield Destination("", "no argument names its destination")
 
 
-def _addresses(part: CallPart, reading: CallReading) -> Iterator[str]:
+def addresses_in(reading: CallReading) -> Iterator[str]:
     """Yield the addresses in the words of a tool's call, or of a whole line.
 
     After the first thousand an unreadable one stands for the rest.
     """
     texts: Iterable[str] = reading.argument_texts.values()
-    if not part.is_tool:
+    if not any(part.is_tool for part in reading.parts):
         texts = [text for each in reading.parts for text in _part_texts(each)]
     for number, match in enumerate(_ADDRESS.finditer("\n".join(dict.fromkeys(texts)))):
         yield match[0] if number < _MOST_ADDRESSES else "x://\\"
