@@ -277,12 +277,21 @@ def test_a_recorded_denial_may_be_permitted(policy, recording, replay):
 
 def test_a_hidden_value_cannot_be_judged(policy, recording, replay):
     log = recording(*called(command="rm [email-3]"), *called(call_id="c2", command="rm [a-z0-9]"))
+    rules = policy("""
+        calls = []
+        bus.on(events.TOOL_CALL_BEFORE, lambda ctx: calls.append(ctx.value))
+        bus.guard(events.TOOL_CALL_BEFORE, lambda ctx: Deny(f"call {len(calls)}"))
+    """)
 
-    result = replay(log, "--with", policy(DENYING))
+    result = replay(log, "--with", rules)
 
     hidden, plain = result["findings"]
-    assert (hidden["outcome"], plain["outcome"]) == ("unjudged", "denied")
-    assert hidden["reason"].startswith("cannot be judged: `command` was hidden in the recording; ")
+    assert (hidden["outcome"], hidden["reason"]) == (
+        "unjudged",
+        "`command` was hidden in the recording",
+    )
+    assert not {"by", "reads", "changes"} & {*hidden}
+    assert (plain["outcome"], plain["reason"]) == ("denied", "call 1")
     assert result["totals"]["outcomes"] == {"unjudged": 1, "denied": 1}
 
 

@@ -205,7 +205,8 @@ def test_hidden_arguments_are_not_compared(tmp_path, write):
     with running_ui(address, targets={"strict": target}) as ui:
         page = replayed(ui, "strict")
 
-    assert "Not to be compared: cannot be judged: `path` was hidden in the recording" in page
+    assert "Not to be compared: `path` was hidden in the recording" in page
+    assert [row[1].split()[0] for row in rows(page)] == ["unjudged"]
     assert "1 call, 0 with another verdict." in page
 
 

@@ -48,8 +48,8 @@ No model and no tool is called: recorded calls pass TOOL_CALL_BEFORE, recorded
 messages MESSAGE_APPEND_BEFORE. The handlers are those of an agent, a bus, a
 component or a function's return value; without --with, those of your own
 toolbus.toml and of the nearest one that you trust (`toolbus trust`).
-Questions count as approved. A verdict on a call with hidden values in its
-recorded arguments is "unjudged", and a person's no is "refused".
+Questions count as approved. A call with hidden values in its recorded
+arguments stays as recorded and is "unjudged"; a person's no is "refused".
 Exit codes: 0 success, 1 unreadable input or an expectation that does not hold,
 2 usage error."""
 

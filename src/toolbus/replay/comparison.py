@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
     from toolbus.replay.findings import ReplayFinding
     from toolbus.replay.sources import SourceBatch
+    from toolbus.settings.differences import Difference
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.store_reader import SessionRow
 
@@ -190,18 +191,16 @@ class ComparisonListener:
             )
             self.comparison.rows.append(row)
         reason = self._shorten(finding.reason or "")
-        if finding.outcome in {"refused", "unjudged"}:
+        if finding.outcome == "unjudged":
+            row.verdict, row.note = finding.outcome, reason
+        elif finding.outcome == "refused":
             row.note = reason
         elif finding.outcome != "permitted":
             row.verdict, row.reason, row.by = finding.outcome, reason, ", ".join(finding.by)
-            changes = finding.changes[:_MOST_CHANGES]
-            shorten = self._shorten
-            row.changes = tuple(
-                [
-                    (shorten(each.path), shorten(each.before), shorten(each.after))
-                    for each in changes
-                ]
-            )
+            row.changes = tuple(map(self._shorten_change, finding.changes[:_MOST_CHANGES]))
+
+    def _shorten_change(self, change: Difference) -> tuple[str, str, str]:
+        return self._shorten(change.path), self._shorten(change.before), self._shorten(change.after)
 
     def _shorten(self, value: object) -> str:
         """Return the beginning of a text, or of *value* as JSON; "" for a missing value."""

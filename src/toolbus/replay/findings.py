@@ -31,8 +31,8 @@ Outcome = Literal[
 
 "rejected": a handler broke the arguments or the result; "raised": a handler with the policy
 "raise" raised, which ends a live run; "failed": a handler failed open; "permitted": the recording
-denied a call that these handlers do not deny; "unjudged": the verdict means nothing, since the
-recording lacks some of the arguments; "refused": a person said no in the recording.
+denied a call that these handlers do not deny; "unjudged": no handler saw the call, since the
+recording lacks some of its arguments; "refused": a person said no in the recording.
 """
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -55,12 +55,11 @@ _UNSHOWN = "not shown: it could not be searched for values to hide"
 
 _REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
 _REFUSED = frozenset({"denied", "rejected"})
-_VERDICTS = frozenset({"denied", "asked", "rejected"})
 _REFUSALS = ("the person refused this call", "approval was refused")
 """The beginnings of a person's recorded refusal without a reason."""
 
 _HIDDEN = re.compile(
-    r"\[[a-z][a-z0-9_]+(?:-[a-z0-9]{2,})*-(?:\d+(?:-[a-z2-7]{6,16})?|[a-z2-7]{16})\]|\[REDACTED"
+    rb"\[[a-z][a-z0-9_]+(?:-[a-z0-9]{2,})*-(?:\d+(?:-[a-z2-7]{6,16})?|[a-z2-7]{16})\]|\[REDACTED"
 )
 """A placeholder such as `[email-3]`, unlike a range of letters such as `[a-z0-9]`."""
 
@@ -127,6 +126,11 @@ class Replayer:
     async def _replay_call(self, session: ReplaySession, call: ToolCall) -> ReplayedCall:
         """Replay a call through transformers and guards; questions count as approved."""
         self.totals.calls += 1
+        if names := hidden_in(call):
+            # No handler sees it: verdicts and counts of placeholders would be of another call.
+            reason = f"{names} was hidden in the recording"
+            await self._add(session, call, DispatchSummary("unjudged", reason))
+            return ReplayedCall(call, unjudged=True)
         self._summary = None
         spec, check = self._spec_of(call.name), self._check
         call = check.converted(call)
@@ -138,12 +142,6 @@ class Replayer:
             blame = _blame(error)
             await self._report_raised(session, call, error, blame)
             return ReplayedCall(call, response=failure(blame, type(error).__name__))
-        summary = self._summary
-        if summary is not None and summary.outcome in _VERDICTS and (names := hidden_in(call)):
-            verdict = f"as recorded it is {summary.outcome}: {summary.reason}"
-            reason = f"cannot be judged: {names} was hidden in the recording; {verdict}"
-            await self._add(session, call, summary._replace(outcome="unjudged", reason=reason))
-            return ReplayedCall(call)
         replayed = outcome_of(call, context)
         reads = None if replayed.response is None else replayed.response.text
         await self._report_summary(session, call, context.value, reads)
@@ -156,8 +154,8 @@ class Replayer:
         elif replayed.dropped:
             self.totals.results_dropped += 1
         else:
-            if replayed.response is None and _was_denied(message):
-                await self._add(session, replayed.call, _permitted(replayed.call, message))
+            if replayed.response is None and not replayed.unjudged and _was_denied(message):
+                await self._add(session, replayed.call, _permitted(message))
             await self._admit(session, with_call_facts(message, replayed))
 
     async def _admit(self, session: ReplaySession, message: Message) -> Message | None:
@@ -285,18 +283,15 @@ def _blame(error: HandlerError | DispatchError) -> str:
 
 def hidden_in(call: ToolCall) -> str:
     """Return the names of the arguments with placeholders of hidden values, "" without any."""
-    arguments = call.arguments.items()
-    hidden = [name for name, value in arguments if _HIDDEN.search(encode(value).decode())]
-    return ", ".join([f"`{name}`" for name in hidden])
+    arguments = call.arguments if call.raw is None else {"raw": call.raw}
+    hidden = [each for each in arguments.items() if _HIDDEN.search(encode(each))]
+    return ", ".join([f"`{name}`" for name, _ in hidden])
 
 
-def _permitted(call: ToolCall, message: ToolMessage) -> DispatchSummary:
-    """Return the finding for a *call* that the recording denied and these handlers do not."""
+def _permitted(message: ToolMessage) -> DispatchSummary:
+    """Return the finding for a call that the recording denied and these handlers do not."""
     if is_refusal(message):
         return DispatchSummary("refused", "a person said no in the recording")
-    if names := hidden_in(call):
-        reason = f"the recording denied it, and it cannot be judged: {names} was hidden"
-        return DispatchSummary("unjudged", reason)
     return DispatchSummary("permitted", "the recording denied it")
 
 

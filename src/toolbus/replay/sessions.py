@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 class ReplayedCall(NamedTuple):
     """A call as it would run, or as it was requested if a *response* replaces its result.
 
-    *changed* says that handlers changed it, *dropped* that the request itself was removed.
+    *changed* says that handlers changed it, *dropped* that the request itself was removed, and
+    *unjudged* that no handler saw it, since the recording lacks some of its arguments.
     """
 
     call: ToolCall
     changed: bool = False
     response: ToolResponse | None = None
     dropped: bool = False
+    unjudged: bool = False
 
 
 class ReplaySession:

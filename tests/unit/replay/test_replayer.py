@@ -240,3 +240,29 @@ def test_adapters_of_a_refused_call_see_it_as_it_was_made():
     assert finding.changes[0].after == "rewritten"
     assert seen[1].tool_response.parameters == {"path": "made"}
     assert seen[1].text == "no"
+
+
+def test_a_hidden_value_in_arguments_that_are_no_object_is_noticed():
+    call = ToolCall(id="c", name="look", raw="{path: [api_key-abcdefghijklmnop]")
+
+    (finding,), _ = play(EventBus(), AssistantMessage(id="a", tool_calls=(call,)))
+
+    assert (finding.outcome, finding.reason) == ("unjudged", "`raw` was hidden in the recording")
+
+
+@pytest.mark.parametrize("words", ["the person refused this call", "no", ""])
+def test_a_call_with_hidden_arguments_stays_as_recorded(words):
+    bus, seen = EventBus(), []
+    bus.on(TOOL_CALL_BEFORE, lambda ctx: ToolResponse.from_text("answered"))
+    bus.on(MESSAGE_APPEND_BEFORE, lambda ctx: seen.append(ctx.value))
+    hidden = asking("look", path="/tmp", body={"[email-3]": 1}, **{"[api_key-abcdefghijklmnop]": 1})
+    response = ToolResponse.from_text(words, is_error=True, error_type="denied")
+    denied = result("look").with_tool_response(response) if words else result("look")
+
+    (finding,), totals = play(bus, hidden, denied)
+
+    names = "`body`, `[api_key-abcdefghijklmnop]`"
+    assert (finding.outcome, finding.reason) == ("unjudged", f"{names} was hidden in the recording")
+    assert (finding.by, finding.reads, totals.unanswered) == ((), None, 0)
+    assert seen[1].text == denied.text
+    assert seen[1].tool_response.parameters == hidden.tool_calls[0].arguments

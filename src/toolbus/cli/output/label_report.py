@@ -63,8 +63,8 @@ class LabelledCall(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cal
     session: str
     id: str
     tool: str
-    in_view: Mapping[str, str]
-    quotes: Mapping[str, str]
+    in_view: Mapping[str, str] = {}
+    quotes: Mapping[str, str] = {}
     verdicts: tuple[VerdictEntry, ...] = ()
 
 
@@ -96,6 +96,12 @@ class LabelReport(ReplayReport):
 
     def add(self, finding: ReplayFinding) -> None:
         """Take a verdict on the latest call; a recorded answer follows a question."""
+        if finding.outcome == "unjudged":
+            # No handler saw the call, and its labels with it.
+            self._flush()
+            self._call = LabelledCall(
+                session=finding.session, id=finding.subject, tool=finding.tool
+            )
         if self._call is not None and finding.subject == self._call.id:
             reason, by = finding.reason or "", finding.by
             verdict = VerdictEntry(outcome=finding.outcome, reason=reason, by=by)
@@ -114,7 +120,7 @@ class LabelReport(ReplayReport):
 
     async def _collect(self, ctx: EventContext[ToolCall]) -> None:
         self._flush()
-        call, facts = ctx.value, await self._source.facts_of(ctx)
+        call, session, facts = ctx.value, ctx.scope.session_id, await self._source.facts_of(ctx)
         in_view, quotes = dict[str, str](), dict[str, str]()
         if facts is not None:
             in_view = dict(sorted(facts.in_view.items()))
@@ -124,11 +130,7 @@ class LabelReport(ReplayReport):
                     # Inner names may have values that other components hide.
                     quotes.setdefault(re.split(r"[.\[]", path, maxsplit=1)[0], sources[0])
         self._call = LabelledCall(
-            session=ctx.scope.session_id,
-            id=call.id,
-            tool=call.name,
-            in_view=in_view,
-            quotes=quotes,
+            session=session, id=call.id, tool=call.name, in_view=in_view, quotes=quotes
         )
 
     def _note(self, record: DispatchRecord) -> None:

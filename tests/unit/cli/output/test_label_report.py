@@ -93,6 +93,16 @@ def test_a_recorded_answer_keeps_the_question(labels, flow):
     assert text.index("asked by FlowGuard.judge: ") < text.index("permitted: the recording")
 
 
+def test_a_call_with_hidden_arguments_has_a_row_without_labels(labels):
+    session = session_of(body="[email-3]")
+    text, document = labels(*session), labels(*session, options=["--json"])
+
+    row = json.loads(document)["labels"][-1]
+    assert (row["id"], row.get("in_view", {})) == (f"c/{HOSTILE}", {})
+    assert [verdict["outcome"] for verdict in row["verdicts"]] == ["unjudged"]
+    assert "unjudged: `body` was hidden in the recording" in text
+
+
 def test_labels_of_one_source_stand_together(labels, flow):
     flow.write_text('[[component]]\nuse = "flow"\nsettings = { private_tools = ["read*"] }\n')
 
