@@ -16,7 +16,7 @@ NAMES = {
         "AnthropicModel": ".providers.anthropic",
         "Model": "protocol",
         "OpenAIModel": ".providers.openai",
-        "ReplayModel": "replay",
+        "ReplayModel": ".providers.replay",
         "ScriptedModel": "scripted",
     },
     "toolbus.truncation": {"TruncateOutput": "truncate_output"},
@@ -66,7 +66,7 @@ def test_names_come_from_their_packages(package):
 def test_only_the_imported_names_are_loaded():
     lazy = [
         *("toolbus.store.memory", "toolbus.store.sqlite", "toolbus.models.scripted"),
-        *("toolbus.models.replay", "toolbus.truncation.truncate_output"),
+        *("toolbus.providers.replay", "toolbus.truncation.truncate_output"),
         *("toolbus.redaction.redact_secrets", "toolbus.redaction.redact_personal_data"),
     ]
     rooms = "import toolbus.store, toolbus.models, toolbus.truncation, toolbus.redaction"
@@ -79,7 +79,7 @@ def test_only_the_imported_names_are_loaded():
     assert not alone & {*lazy, *LIBRARIES, "asyncio", "sqlite3"}
     assert "toolbus.store.memory" in memory
     assert not memory & {"sqlite3", "toolbus.store.sqlite"}
-    assert not scripted & {"toolbus.models.replay", "toolbus.providers.openai", "openai"}
+    assert not scripted & {"toolbus.providers.replay", "toolbus.providers.openai", "openai"}
     assert not secrets & {"phonenumbers", "stdnum", "toolbus.redaction.redact_personal_data"}
 
 

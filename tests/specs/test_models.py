@@ -15,8 +15,8 @@ from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
 from toolbus.messages import encode
 from toolbus.models import AnthropicModel, OpenAIModel
 from toolbus.models.answers import given_call
-from toolbus.models.replay import ReplayModel
 from toolbus.models.scripted import ScriptedModel
+from toolbus.providers.replay import ReplayModel
 from toolbus.store import AppendRequest, SqliteStore
 from toolbus.testing.fakes import counting_ids
 

@@ -23,7 +23,7 @@ RATCHETS = {
     "pronouns without a noun in 1,000 words of docstrings": 24,
     "modules that begin with What, Who, Where or How": 0,
     '"is no" in texts': 0,
-    "imports through the wall": 9,
+    "imports through the wall": 7,
 }
 ROOMS = {
     "": (3, 447),
@@ -76,7 +76,7 @@ BUDGETS = {
     ("tools",): (3012, 2100),
     ("agent", "transcript", "tasks"): (3598, 2900),
     ("store",): (2984, 2700),
-    ("models",): (535, 700),
+    ("models",): (321, 700),
     ("settings",): (571, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.

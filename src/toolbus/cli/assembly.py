@@ -13,7 +13,7 @@ from toolbus.config.prices import find_price, make_price
 from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
 from toolbus.history.lookup import find_session
 from toolbus.models.names import model_named
-from toolbus.models.replay import ReplayModel
+from toolbus.providers.replay import ReplayModel
 from toolbus.settings.files import format_os_error
 from toolbus.settings.hints import nearest
 from toolbus.settings.usage_error import UsageError

@@ -1,1 +1,1 @@
-"""The models of OpenAI, Anthropic and compatible servers."""
+"""The models of OpenAI, Anthropic and compatible servers, and those of recorded sessions."""

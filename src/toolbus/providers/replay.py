@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from toolbus.errors import ModelError
 from toolbus.messages.parts import join_text
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
-from toolbus.models.recordings import read_session
 from toolbus.models.scripted import ScriptedModel
+from toolbus.providers.recordings import read_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
