@@ -13,7 +13,7 @@ from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import NO_SCOPE
 from toolbus.bus.dispatch.details import Details
-from toolbus.bus.dispatch.loop import Dispatch, DispatchServices
+from toolbus.bus.dispatch.loop import Dispatch
 from toolbus.bus.subscriptions import (
     Decorator,
     HandlerInfo,
@@ -351,9 +351,15 @@ class EventBus(Subscribable):
             queues = self._used_queues()
         if self._taps is not None:
             recorder = self._taps.recorder(channel.event, bindings, tapped=tapped)
-        notify = channel.notify if channel.has_receivers else None
-        services = DispatchServices(channel, recorder, notify, queues)
-        dispatch = Dispatch(verb, bindings, services, dry_run=self.dry_run)
+        dispatch = Dispatch(
+            verb,
+            bindings,
+            channel,
+            recorder=recorder,
+            notify=channel.notify if channel.has_receivers else None,
+            queues=queues,
+            dry_run=self.dry_run,
+        )
         return dispatch.run if verb in {"apply", "observe"} else dispatch.run_sync
 
     def _has_listeners(self, channel: Channel) -> bool:

@@ -28,83 +28,45 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.details import Details
     from toolbus.bus.ledger.taps import DispatchRecorder
     from toolbus.bus.queues import Queues
-    from toolbus.events.catalogue import Event, Scope
+    from toolbus.events.catalogue import Scope
 
 Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
-
-
-class DispatchServices:
-    """The bus's services for the dispatches of one event; None for each that is not needed.
-
-    *recorder* makes the ledger's records, *notify* shows the end to plain blinker receivers,
-    *queues* are for async observers.
-    """
-
-    __slots__ = ("channel", "notify", "queues", "recorder")
-
-    def __init__(
-        self,
-        channel: Channel,
-        recorder: DispatchRecorder | None,
-        notify: Callable[[EventContext[Any]], None] | None,
-        queues: Queues | None,
-    ) -> None:
-        self.channel, self.recorder, self.notify, self.queues = channel, recorder, notify, queues
-
-    @property
-    def are_needed(self) -> bool:
-        """Whether a dispatch has to call `begin` and `end`."""
-        return (self.recorder or self.notify or self.queues) is not None
-
-    def begin(
-        self, event: Event, value: Any, scope: Scope, details: Details | None
-    ) -> Details | None:
-        """Return *details* with a trace; raises before any handler runs if a loop is missing."""
-        if self.queues is not None:
-            self.queues.loop_for(event.name)
-        if self.recorder is None:
-            return details
-        return replace(details or NO_DETAILS, trace=self.recorder.begin(value, scope))
-
-    def end(self, context: EventContext[Any], level: Level | None, *, finished: bool) -> None:
-        """Record a dispatch that ended with *context*, then leave its *level*."""
-        try:
-            if self.recorder is not None and context._details is not None:
-                self.recorder.record(context._value, context._details, finished=finished)
-        finally:
-            # Not before: a dispatch by a sink counts as inside this one.
-            if level is None:
-                self.channel.is_busy = False
-            else:
-                level.over = True
 
 
 class Dispatch:
     """A plan: dispatches by *verb* to *bindings*, which are in order, the guards last.
 
-    The first dispatch of an event marks its channel busy, without a level; any other may be inside
-    it, and gets a level (see `depth`).
+    The first dispatch of an event marks its *channel* busy, without a level; any other may be
+    inside it, and gets a level (see `depth`). *recorder* makes the ledger's records, *notify* shows
+    the end to plain blinker receivers, *queues* are for async observers; None: it is not needed.
     """
 
-    __slots__ = ("_channel", "_event", "_guards", "_observes", "_results", "_rows", "_services")
+    __slots__ = (
+        *("_channel", "_event", "_guards", "_is_served", "_notify", "_observes", "_queues"),
+        *("_recorder", "_results", "_rows"),
+    )
 
     def __init__(
         self,
         verb: Verb,
         bindings: tuple[Binding, ...],
-        services: DispatchServices,
+        channel: Channel,
         *,
+        recorder: DispatchRecorder | None,
+        notify: Callable[[EventContext[Any]], None] | None,
+        queues: Queues | None,
         dry_run: bool,
     ) -> None:
-        event, self._channel = services.channel.event, services.channel
+        event, self._channel = channel.event, channel
         self._event, self._observes = event, isinstance(event, ObserveEvent)
-        self._services = services if services.are_needed else None
+        self._recorder, self._notify, self._queues = recorder, notify, queues
+        self._is_served = (recorder or notify or queues) is not None
         self._results: TransformResult | ObserverResult
         if isinstance(event, TransformEvent):
             self._results = TransformResult(event, dry_run=dry_run)
         else:
             self._results = ObserverResult(event)
-        queues, traced = services.queues, services.recorder is not None
+        traced = recorder is not None
         rows = tuple([binding.row(verb, queues, traced=traced) for binding in bindings])
         first_guard = bisect_left(bindings, 1, key=lambda binding: binding.kind == "guard")
         handlers, guards = rows[:first_guard], rows[first_guard:]
@@ -114,9 +76,9 @@ class Dispatch:
         self, value: Any, scope: Scope, details: Details | None = None
     ) -> EventContext[Any]:
         """Give each handler its turn, and return the last context."""
-        services = self._services
-        if services is not None:
-            details = services.begin(self._event, value, scope, details)
+        served = self._is_served
+        if served:
+            details = self._begin(value, scope, details)
         # Assigned here: the call of a constructor would cost a fifth of a dispatch.
         context: EventContext[Any] = DispatchContext()
         context._event, context._scope, context._details = self._event, scope, details
@@ -145,14 +107,14 @@ class Dispatch:
                 # A fresh context: guards do not see later writes of handlers.
                 context = next_context(context, context._value, context._details)
                 rows, guards = guards, ()
-            if services is not None:
-                if services.notify is not None:
-                    services.notify(context)
+            if served:
+                if self._notify is not None:
+                    self._notify(context)
                 finished = True
         finally:
             context._assigned = OVER  # Later writes are dropped.
-            if services is not None:
-                services.end(context, level, finished=finished)
+            if served:
+                self._end(context, level, finished=finished)
             elif level is None:
                 channel.is_busy = False
             else:
@@ -163,9 +125,9 @@ class Dispatch:
         self, value: Any, scope: Scope, details: Details | None = None
     ) -> EventContext[Any] | None:
         """Do the same, and await async handlers; return None for an observed event."""
-        services = self._services
-        if services is not None:
-            details = services.begin(self._event, value, scope, details)
+        served = self._is_served
+        if served:
+            details = self._begin(value, scope, details)
         context: EventContext[Any] = DispatchContext()
         context._event, context._scope, context._details = self._event, scope, details
         context._value = context._original = value
@@ -193,16 +155,36 @@ class Dispatch:
                 # A fresh context: guards do not see later writes of handlers.
                 context = next_context(context, context._value, context._details)
                 rows, guards = guards, ()
-            if services is not None:
-                if services.notify is not None:
-                    services.notify(context)
+            if served:
+                if self._notify is not None:
+                    self._notify(context)
                 finished = True
         finally:
             context._assigned = OVER  # Later writes are dropped.
-            if services is not None:
-                services.end(context, level, finished=finished)
+            if served:
+                self._end(context, level, finished=finished)
             elif level is None:
                 channel.is_busy = False
             else:
                 level.over = True
         return None if self._observes else context
+
+    def _begin(self, value: Any, scope: Scope, details: Details | None) -> Details | None:
+        """Return *details* with a trace; raises before any handler runs if a loop is missing."""
+        if self._queues is not None:
+            self._queues.loop_for(self._event.name)
+        if self._recorder is None:
+            return details
+        return replace(details or NO_DETAILS, trace=self._recorder.begin(value, scope))
+
+    def _end(self, context: EventContext[Any], level: Level | None, *, finished: bool) -> None:
+        """Record a dispatch that ended with *context*, then leave its *level*."""
+        try:
+            if self._recorder is not None and context._details is not None:
+                self._recorder.record(context._value, context._details, finished=finished)
+        finally:
+            # Not before: a dispatch by a sink counts as inside this one.
+            if level is None:
+                self._channel.is_busy = False
+            else:
+                level.over = True
