@@ -24,5 +24,4 @@ __getattr__, __dir__ = lazy_exports(
         "read": "configuration",
         "read_nearest": "configuration",
     },
-    renamed={"Configured": "ConfiguredComponent"},
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,21 +11,17 @@ if TYPE_CHECKING:
 
 
 def lazy_exports(
-    package: str, modules: Mapping[str, str], renamed: Mapping[str, str] = MappingProxyType({})
+    package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for *package*.
 
     *modules* has by name the module of the package that defines it; a dot before it means a module
     beside the package, two dots a module beside its parent. A missing extra raises its error at
-    the access. *renamed* has the new names by the names of the version before: access to an old
-    name raises an `ImportError` with the new one.
+    the access.
     """
 
     def getter(name: str) -> Any:
         holder = sys.modules[package]
-        if name in renamed:
-            # Not an `AttributeError`: its text is lost in `from PACKAGE import NAME`.
-            raise ImportError(f"{package}.{name} is now {package}.{renamed[name]}", name=name)
         if name not in modules:
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=holder)

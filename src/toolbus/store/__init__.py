@@ -27,5 +27,4 @@ __getattr__, __dir__ = lazy_exports(
         "SqliteStore": "sqlite",
         "StoreReader": "store_reader",
     },
-    renamed={"Stored": "AppendRequest"},
 )

@@ -24,5 +24,4 @@ __getattr__, __dir__ = lazy_exports(
         "run_link": "stdio",
         "run_stdio": "stdio",
     },
-    renamed={"Listening": "ListenOptions"},
 )
