@@ -33,7 +33,6 @@ from toolbus.events.catalogue import (
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import (
-    TextPart,
     ToolCall,
     ToolMessage,
     ToolResponse,
@@ -41,6 +40,7 @@ from toolbus.messages.records import (
     encode,
 )
 from toolbus.tools.calls.advertised import ArgumentsFiller
+from toolbus.transcript.admission import in_place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -250,8 +250,10 @@ class AdapterChain:
             if result.withhold or result.value is not response:
                 response = result.value
                 if result.withhold:
+                    # Not a verdict, so it also applies in a dry run.
                     reason = f"adapter {bound.adapter.name!r} {result.failed}"
-                    response = withheld(message, response, reason)
+                    text = f"the result was withheld: {reason}"
+                    response = in_place_of(message, text, "withheld")
                 message, call = message.with_tool_response(response), None
             if result.applies:
                 tool = ctx.tool
@@ -283,22 +285,6 @@ def answered_call(message: ToolMessage, response: ToolResponse) -> ToolCall:
     """Return the call that *message* answers with *response*."""
     parameters = response.parameters or EMPTY
     return ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=parameters)
-
-
-def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolResponse:
-    """Return the replacement of *response* after an adapter failed to change it.
-
-    It is not a verdict, so it also applies in a dry run. It has no part of the original response,
-    not even its parameters.
-    """
-    return ToolResponse(
-        content=(TextPart(text=f"the result was withheld: {reason}"),),
-        is_error=True,
-        error_type="withheld",
-        tool_name=message.tool_name,
-        tool_call_id=message.tool_call_id,
-        duration_ns=response.duration_ns,
-    )
 
 
 def _breach(old: object, new: Any) -> str | None:

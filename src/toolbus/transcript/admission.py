@@ -90,19 +90,21 @@ def refused(
     """
     if not isinstance(message, ToolMessage):
         raise MessageDenied(message.role, message.id, reason)
-    withheld = message.tool_response
-    response = replace(
+    response = in_place_of(message, reason, error_type, parameters)
+    return replace(message, content="", tool_response=response, metadata=EMPTY)
+
+
+def in_place_of(
+    message: ToolMessage, reason: str, error_type: str, parameters: JsonObject | None = None
+) -> ToolResponse:
+    """Return the error response in place of that of *message*, of which it has only the facts."""
+    before = message.tool_response
+    return replace(
         ToolResponse.from_text(reason, is_error=True, error_type=error_type),
         tool_name=message.tool_name,
         tool_call_id=message.tool_call_id,
         parameters=parameters,
-        duration_ns=None if withheld is None else withheld.duration_ns,
-    )
-    return ToolMessage(
-        id=message.id,
-        tool_call_id=message.tool_call_id,
-        tool_name=message.tool_name,
-        tool_response=response,
+        duration_ns=None if before is None else before.duration_ns,
     )
 
 
@@ -127,10 +129,8 @@ def check_calls(turn: EventContext[Any], after: Message) -> str | None:
     """Refuse a stored copy with other calls, which would be paired wrongly when read back."""
     if not isinstance(after, AssistantMessage):
         return None
-    before = [call.id for call in turn.value.tool_calls]
-    if before == [call.id for call in after.tool_calls]:
-        return None
-    return "changed the calls of the stored message"
+    before, now = ([call.id for call in each.tool_calls] for each in (turn.value, after))
+    return None if before == now else "changed the calls of the stored message"
 
 
 def parameters_of(message: Message) -> JsonObject | None:
