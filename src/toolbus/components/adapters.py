@@ -117,17 +117,6 @@ def asks_for_context(method: Callable[..., Any]) -> bool:
     return "ctx" in inspect.signature(method).parameters
 
 
-def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *method* of an adapter, wrapped to accept `ctx` if it has no such parameter."""
-    if asks_for_context(method):
-        return method
-
-    def without(*arguments: object, ctx: AdapterContext) -> Any:  # noqa: ARG001 - it did not ask
-        return method(*arguments)
-
-    return without
-
-
 def misspelt_method(adapter: ToolAdapter) -> str | None:
     """Return the problem of a method that is never called because its name is misspelt, or None.
 

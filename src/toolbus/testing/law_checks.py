@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.results import IDENTITIES, value_problem
-from toolbus.components.adapters import AdapterContext, with_context
+from toolbus.components.adapters import AdapterContext, asks_for_context
 from toolbus.errors import LawBroken
 from toolbus.events.catalogue import (
     TOOL_CALL_BEFORE,
@@ -77,7 +77,7 @@ class AdapterCheck:
         self._cases, self._verifier, self._idempotent = cases, verifier, idempotent
         # The signature of each method is inspected once, and not for each case.
         self._methods = {
-            name: with_context(getattr(adapter, name))
+            name: _with_context(getattr(adapter, name))
             for name in ("adapt_signature", "adapt_parameters", "adapt_response")
         }
 
@@ -401,6 +401,17 @@ class HandlerCheck:
     def _is_replacement(self, result: Any) -> bool:
         event = self._subject.event
         return isinstance(event, TransformEvent) and event.accepts(result)
+
+
+def _with_context(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *method* of an adapter, wrapped to accept `ctx` if it has no such parameter."""
+    if asks_for_context(method):
+        return method
+
+    def without(*arguments: object, ctx: AdapterContext) -> Any:  # noqa: ARG001 - it did not ask
+        return method(*arguments)
+
+    return without
 
 
 def _changes(old: Any, new: Any, identity: tuple[str, ...], of: str) -> Breaches:
