@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
+from toolbus.config.named_keys import KeySettingError, named_key
 from toolbus.config.tables import (
     APPROVALS,
     STORE,
@@ -35,7 +36,6 @@ from toolbus.config.tables import (
     read_values,
 )
 from toolbus.errors import RegistrationError
-from toolbus.settings.user_key import KeySettingError, named_key
 
 if TYPE_CHECKING:
     from toolbus.approvals import Notifier, StoredApprovals
