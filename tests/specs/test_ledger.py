@@ -648,7 +648,7 @@ async def test_without_a_tap_nothing_is_written(monkeypatch):
     bus.tap(refuse)()
     other.tap(refuse, idle=False, without=(WORD, NOTE, FACT))
     monkeypatch.setattr(Trace, "__init__", refuse)
-    monkeypatch.setattr(Digests, "of", refuse)
+    monkeypatch.setattr(Digests, "digest_and_size", refuse)
 
     for one in (bus, other):
         for event in (WORD, NOTE, FACT):

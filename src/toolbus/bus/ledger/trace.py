@@ -33,10 +33,6 @@ class Digests:
 
         self._keyed = blake2b(digest_size=16, key=key or os.urandom(32))
 
-    def of(self, value: object) -> str:
-        """Return the digest of the encoded *value*, or "" if it cannot be encoded."""
-        return self.digest_and_size(value)[0]
-
     def digest_and_size(self, value: object) -> tuple[str, int]:
         """Return digest and size in bytes of the encoded *value*, ("", 0) without an encoding."""
         try:
