@@ -34,10 +34,8 @@ def content_of(prompt: Prompt, session_id: str) -> str | tuple[Part, ...]:
             return tuple(
                 [TextPart(text=part) if isinstance(part, str) else part for part in prompt]
             )
-    raise AppendError(session_id, f"expected {_WANTED}, {_problem(prompt)}")
-
-
-_WANTED = "text, a list of texts and parts, or a message"
+    wanted = "text, a list of texts and parts, or a message"
+    raise AppendError(session_id, f"expected {wanted}, {_problem(prompt)}")
 
 
 def _problem(prompt: object) -> str:

@@ -137,15 +137,11 @@ def check_caller(agent: AgentRuntime, bus: EventBus, callers: Collection[str]) -
         return
     what = f"agent {agent.scope.agent_id!r}"
     if not agent.adopts_bus:
-        reason = (
-            "a sub-agent shares its caller's bus; give both the same `bus=`, or the sub-agent none"
-        )
-        raise RegistrationError(what, reason)
+        way_out = "give both the same `bus=`, or the sub-agent none"
+        raise RegistrationError(what, f"a sub-agent shares its caller's bus; {way_out}")
     if agent.scope.agent_id in callers:
-        reason = (
-            "its caller has the same id, so handlers could not tell them apart; give it another"
-        )
-        raise RegistrationError(what, f"{reason} `agent_id=`")
+        reason = "its caller has the same id, so handlers could not tell them apart"
+        raise RegistrationError(what, f"{reason}; give it another `agent_id=`")
 
 
 class AgentTools(Toolset):
