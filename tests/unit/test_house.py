@@ -27,12 +27,12 @@ RATCHETS = {
 }
 ROOMS = {
     "": (3, 447),
-    "agent": (14, 2702),
+    "agent": (14, 2696),
     "approvals": (21, 3651),
     "bridges": (46, 8288),
-    "bus": (21, 3702),
+    "bus": (21, 3686),
     "cli": (66, 10159),
-    "components": (13, 2036),
+    "components": (13, 2011),
     "config": (16, 2381),
     "events": (7, 1078),
     "flow": (15, 2067),
@@ -40,17 +40,17 @@ ROOMS = {
     "history": (19, 2698),
     "hosts": (53, 7492),
     "http": (4, 940),
-    "mcp": (73, 11483),
+    "mcp": (73, 11482),
     "messages": (13, 1841),
-    "models": (7, 535),
+    "models": (5, 321),
     "otel": (4, 400),
     "policy": (75, 15520),
     "presence": (4, 426),
     "providers": (9, 839),
     "redaction": (36, 6885),
-    "replay": (11, 1880),
-    "settings": (13, 981),
-    "store": (40, 5849),
+    "replay": (11, 1876),
+    "settings": (13, 925),
+    "store": (40, 5848),
     "tasks": (3, 196),
     "testing": (18, 3013),
     "toml": (5, 333),
@@ -71,26 +71,26 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3164, 3000),
-    ("bus",): (3702, 2600),
-    ("components",): (1752, 1350),
+    ("bus",): (3686, 2600),
+    ("components",): (1727, 1350),
     ("tools",): (3012, 2100),
-    ("agent", "transcript", "tasks"): (3598, 2900),
-    ("store",): (2984, 2700),
+    ("agent", "transcript", "tasks"): (3592, 2900),
+    ("store",): (2983, 2700),
     ("models",): (321, 700),
-    ("settings",): (571, 750),
+    ("settings",): (515, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19318, 16800)
+CORE_LINES = (19000, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (57, 17, 16),
     "tool call of an agent with one adapter": (345, 112, 45),
     "judged frame": (246, 67, 40),
-    "hook event": (967, 187, 82),
+    "hook event": (963, 187, 82),
     "line with a secret": (439, 47, 41),
     "clean line": (121, 26, 34),
 }
