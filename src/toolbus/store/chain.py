@@ -7,8 +7,8 @@ from os import urandom
 from struct import Struct
 from typing import NamedTuple
 
-KINDS = ("message", "batch", "question")
-"""The kinds of records with a chain: messages, batches of the ledger, writes of questions."""
+KINDS = ("message", "record", "question")
+"""The kinds with a chain: messages, batches of ledger records, and writes of questions."""
 
 MESSAGES, BATCHES, QUESTIONS = range(3)
 """The numbers of the kinds."""
@@ -57,6 +57,13 @@ def salted(body: bytes) -> Salted:
     return Salted(salt, commitment(salt, body))
 
 
+def salted_state(name: str, body: bytes | None) -> tuple[bytes | None, bytes]:
+    """Return the salt and the commitment of a write of the state *name*; b"" without a chain."""
+    if not name.startswith(QUESTION_NAMES):
+        return None, b""
+    return (None, NOTHING) if body is None else salted(body)
+
+
 class Chains:
     """The chains of the session *session_id*, from its column, which is None before any link.
 
@@ -68,12 +75,16 @@ class Chains:
 
     def __init__(self, session_id: str, column: bytes | None) -> None:
         self._session_id = session_id
-        self.name, *self.heads, self.questions = _COLUMN.unpack(
-            column or urandom(SALT) + bytes(_COLUMN.size - SALT)
-        )
+        if column is None or len(column) != _COLUMN.size:
+            # A damaged column must not stop the session; the check finds the beginning.
+            column = urandom(SALT) + bytes(_COLUMN.size - SALT)
+        self.name, *self.heads, self.questions = _COLUMN.unpack(column)
 
-    def extend(self, kind: int, committed: bytes, label: str) -> bytes:
-        """Add the link of a record to the chain of its kind; return the link."""
+    def seal(self, kind: int, salted: Salted, label: str) -> bytes:
+        """Add the link of the record *label* to the chain of its *kind*; return its seal."""
+        return salted.salt + self._extend(kind, salted.committed, label)
+
+    def _extend(self, kind: int, committed: bytes, label: str) -> bytes:
         head = self.heads[kind]
         previous = genesis(self.name, self._session_id, kind) if head == NOTHING else head
         self.heads[kind] = link = next_link(previous, committed, label)
@@ -82,9 +93,10 @@ class Chains:
     def extend_questions(self, name: str, committed: bytes) -> tuple[int, str, bytes]:
         """Add the link of a write of the state *name*; return its number, name and seal."""
         self.questions += 1
-        link = self.extend(QUESTIONS, committed, f"{self.questions}:{name}")
+        link = self._extend(QUESTIONS, committed, f"{self.questions}:{name}")
         return self.questions, name, committed + link
 
-    def column(self) -> bytes:
+    def column(self) -> bytes | None:
         """Return the session's column."""
-        return _COLUMN.pack(self.name, *self.heads, self.questions)
+        is_new = self.heads == [NOTHING] * len(KINDS)
+        return None if is_new else _COLUMN.pack(self.name, *self.heads, self.questions)
