@@ -155,18 +155,21 @@ _VIEWS = (
 
 # A link is also kept of a deleted state; see `toolbus.store.chain`.
 _CHAINS = (
-    "ALTER TABLE toolbus.sessions ADD COLUMN chain bytea",
-    "ALTER TABLE toolbus.messages ADD COLUMN seal bytea",
-    "ALTER TABLE toolbus.ledger ADD COLUMN seal bytea",
-    "ALTER TABLE toolbus.states ADD COLUMN salt bytea",
-    """CREATE TABLE toolbus.links (
+    "ALTER TABLE toolbus.sessions ADD COLUMN IF NOT EXISTS chain bytea",
+    "ALTER TABLE toolbus.messages ADD COLUMN IF NOT EXISTS seal bytea",
+    "ALTER TABLE toolbus.ledger ADD COLUMN IF NOT EXISTS seal bytea",
+    "ALTER TABLE toolbus.states ADD COLUMN IF NOT EXISTS salt bytea",
+    """CREATE TABLE IF NOT EXISTS toolbus.links (
         session bigint NOT NULL,
         n bigint NOT NULL,
         name text COLLATE "C" NOT NULL,
         seal bytea NOT NULL,
         PRIMARY KEY (session, n)
     )""",
-    "CREATE TABLE toolbus.forgotten (chain bytea NOT NULL, forgotten_ns bigint NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS toolbus.forgotten (
+        chain bytea NOT NULL,
+        forgotten_ns bigint NOT NULL
+    )""",
 )
 """The statements that add the chains, of version 8."""
 

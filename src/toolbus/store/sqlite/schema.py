@@ -11,7 +11,7 @@ VERSION = 7
 OLDEST = 3
 """The version of the tables that toolbus 0.1.0, the first release, wrote."""
 
-# Missing parts of an older file are created: since 0.1.0 nothing else changed.
+# Missing parts of an older file are created: since 0.1.0 tables, indexes and columns were added.
 # Column types are loose and no statement needs an SQLite newer than 3.24, so the SQLite of an old
 # Linux suffices. Messages are rows with a rowid, since their bodies may be large. A `checksum` is
 # the CRC-32 of the body, since SQLite's pages have none: a changed character inside a text would
@@ -23,7 +23,8 @@ TABLES = (
         messages INTEGER NOT NULL,
         records INTEGER NOT NULL,
         created_ns INTEGER NOT NULL,
-        updated_ns INTEGER NOT NULL
+        updated_ns INTEGER NOT NULL,
+        chain BLOB
     )""",
     """CREATE TABLE IF NOT EXISTS messages (
         key INTEGER PRIMARY KEY,
@@ -31,6 +32,7 @@ TABLES = (
         seq INTEGER NOT NULL,
         id TEXT NOT NULL,
         version INTEGER NOT NULL,
+        seal BLOB,
         body TEXT NOT NULL,
         checksum INTEGER,
         UNIQUE (session, seq)
@@ -53,6 +55,7 @@ TABLES = (
         seq INTEGER NOT NULL,
         records INTEGER NOT NULL,
         version INTEGER NOT NULL,
+        seal BLOB,
         body TEXT NOT NULL,
         checksum INTEGER
     )""",
@@ -86,27 +89,27 @@ TABLES = (
         session INTEGER NOT NULL REFERENCES sessions (key),
         name TEXT NOT NULL,
         version INTEGER NOT NULL,
+        salt BLOB,
         body TEXT NOT NULL,
         checksum INTEGER,
         UNIQUE (session, name)
     )""",
     "CREATE INDEX IF NOT EXISTS states_by_name ON states (name, session)",
-    # The chains, of version 7: see `toolbus.store.chain`. A link is also kept of a deleted state.
-    "ALTER TABLE sessions ADD COLUMN chain BLOB",
-    "ALTER TABLE messages ADD COLUMN seal BLOB",
-    "ALTER TABLE ledger ADD COLUMN seal BLOB",
-    "ALTER TABLE states ADD COLUMN salt BLOB",
-    """CREATE TABLE links (
+    # The chains: see `toolbus.store.chain`. The link of a deleted state is kept.
+    """CREATE TABLE IF NOT EXISTS links (
         session INTEGER NOT NULL REFERENCES sessions (key),
         n INTEGER NOT NULL,
         name TEXT NOT NULL,
         seal BLOB NOT NULL,
         PRIMARY KEY (session, n)
     ) WITHOUT ROWID""",
-    "CREATE TABLE forgotten (chain BLOB NOT NULL, forgotten_ns INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS forgotten (chain BLOB NOT NULL, forgotten_ns INTEGER NOT NULL)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
+
+ADDED = (("sessions", "chain"), ("messages", "seal"), ("ledger", "seal"), ("states", "salt"))
+"""The columns, of bytes, that tables of an older version lack."""
 
 WITH_STATES, WITH_CHAINS = 5, 7
 """The first versions of the tables with states of components, and with chains."""

@@ -91,6 +91,9 @@ class Writes:
         if is_new := read_header(self._connection).version < schema.VERSION:
             for statement in schema.TABLES:
                 self._execute(statement)
+            for table, column in schema.ADDED:
+                if column not in [row[1] for row in self._execute(f"PRAGMA table_info({table})")]:
+                    self._execute(f"ALTER TABLE {table} ADD COLUMN {column} BLOB")
         self._execute("COMMIT")
         if is_new:
             # This writes the header, with the application id, to the file at once.
