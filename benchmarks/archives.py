@@ -35,11 +35,11 @@ def make_archive(path: Path, size: int, sessions: int = 1) -> None:
             first = (session - 1) * size
             for at, message in enumerate(messages(size), 1):
                 key = first + at
-                *row, _ = rows.message_row(message)
+                *row, _ = rows.message_row(message, b"")
                 connection.execute(schema.ADD_MESSAGE, (session, at, *row, None))
                 calls = [(call_id, key) for call_id in rows.call_ids(message)]
                 connection.executemany(schema.ADD_CALL, calls)
-                *batch, _ = rows.batch_row([record(message.id, f"c-{(at + 1) // 2}", at)])
+                *batch, _ = rows.batch_row([record(message.id, f"c-{(at + 1) // 2}", at)], b"")
                 connection.execute(schema.ADD_BATCH, (key, session, at, at, *batch, None))
         connection.execute("COMMIT")
 

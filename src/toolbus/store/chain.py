@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 from os import urandom
-from struct import Struct
-from typing import NamedTuple
 
 KINDS = ("message", "record", "question")
 """The kinds with a chain: messages, batches of ledger records, and writes of questions."""
@@ -25,8 +23,15 @@ SALT, LINK = 16, 32
 NOTHING = bytes(LINK)
 """The commitment to a deleted state; no head in a session's column."""
 
-# The name, the heads of the three chains, and the number of written questions.
-_COLUMN = Struct(">16s32s32s32sQ")
+_COUNT = 8
+"""The bytes of the number of written questions, after the heads."""
+
+_SIZE = SALT + LINK * len(KINDS) + _COUNT
+
+
+def new_salt() -> bytes:
+    """Return a random salt."""
+    return urandom(SALT)
 
 
 def commitment(salt: bytes, body: bytes) -> bytes:
@@ -44,59 +49,54 @@ def genesis(name: bytes, session_id: str, kind: int) -> bytes:
     return sha256(name + f"{KINDS[kind]}:{session_id}".encode()).digest()
 
 
-class Salted(NamedTuple):
-    """A fresh *salt*, and the commitment to a body with it."""
-
-    salt: bytes
-    committed: bytes
-
-
-def salted(body: bytes) -> Salted:
-    """Return the commitment to *body* with a fresh salt."""
-    salt = urandom(SALT)
-    return Salted(salt, commitment(salt, body))
-
-
 def salted_state(name: str, body: bytes | None) -> tuple[bytes | None, bytes]:
     """Return the salt and the commitment of a write of the state *name*; b"" without a chain."""
     if not name.startswith(QUESTION_NAMES):
         return None, b""
-    return (None, NOTHING) if body is None else salted(body)
+    if body is None:
+        return None, NOTHING
+    return (salt := new_salt()), commitment(salt, body)
 
 
 class Chains:
-    """The chains of the session *session_id*, from its column, which is None before any link.
+    """The chains of the session *session_id*, in the *column* of its row; None before any link.
 
-    *name* is random, so that the heads can be published without the session's id; *heads* has the
-    last link of each kind, and *questions* is the number of written questions.
+    The column has a random name, so that the heads can be published without the session's id, the
+    last link of each kind, and the number of written questions.
     """
 
-    __slots__ = ("_session_id", "heads", "name", "questions")
+    __slots__ = ("_session_id", "column")
 
     def __init__(self, session_id: str, column: bytes | None) -> None:
-        self._session_id = session_id
-        if column is None or len(column) != _COLUMN.size:
-            # A damaged column must not stop the session; the check finds the beginning.
-            column = urandom(SALT) + bytes(_COLUMN.size - SALT)
-        self.name, *self.heads, self.questions = _COLUMN.unpack(column)
+        # A column of another size is damaged: that stops no session, and the check finds it.
+        is_whole = column is not None and len(column) == _SIZE
+        self._session_id, self.column = session_id, column if is_whole else None
 
-    def seal(self, kind: int, salted: Salted, label: str) -> bytes:
-        """Add the link of the record *label* to the chain of its *kind*; return its seal."""
-        return salted.salt + self._extend(kind, salted.committed, label)
+    @property
+    def name(self) -> bytes:
+        """The random name, b"" without any link."""
+        return (self.column or b"")[:SALT]
 
-    def _extend(self, kind: int, committed: bytes, label: str) -> bytes:
-        head = self.heads[kind]
-        previous = genesis(self.name, self._session_id, kind) if head == NOTHING else head
-        self.heads[kind] = link = next_link(previous, committed, label)
+    def head(self, kind: int) -> bytes:
+        """Return the last link of *kind*, `NOTHING` before the first."""
+        start = SALT + LINK * kind
+        return (self.column or bytes(_SIZE))[start : start + LINK]
+
+    def extend(self, kind: int, committed: bytes, label: str) -> bytes:
+        """Add the link of the record *label* to the chain of its *kind*; return the link."""
+        column = self.column or new_salt() + bytes(_SIZE - SALT)
+        start = SALT + LINK * kind
+        end = start + LINK
+        previous = column[start:end]
+        if previous == NOTHING:
+            previous = genesis(column[:SALT], self._session_id, kind)
+        link = next_link(previous, committed, label)
+        self.column = column[:start] + link + column[end:]
         return link
 
     def extend_questions(self, name: str, committed: bytes) -> tuple[int, str, bytes]:
         """Add the link of a write of the state *name*; return its number, name and seal."""
-        self.questions += 1
-        link = self._extend(QUESTIONS, committed, f"{self.questions}:{name}")
-        return self.questions, name, committed + link
-
-    def column(self) -> bytes | None:
-        """Return the session's column."""
-        is_new = self.heads == [NOTHING] * len(KINDS)
-        return None if is_new else _COLUMN.pack(self.name, *self.heads, self.questions)
+        count = int.from_bytes((self.column or b"")[-_COUNT:], "big") + 1
+        link = self.extend(QUESTIONS, committed, f"{count}:{name}")
+        self.column = (self.column or b"")[:-_COUNT] + count.to_bytes(_COUNT, "big")
+        return count, name, committed + link

@@ -93,7 +93,8 @@ def forgotten(reader: SqlReader) -> Iterator[ForgottenChain]:
 
 
 def _name_and_heads(chains: Chains) -> tuple[bytes, Heads]:
-    return chains.name, tuple([None if head == NOTHING else head for head in chains.heads])
+    heads = [chains.head(kind) for kind in range(len(KINDS))]
+    return chains.name, tuple([None if head == NOTHING else head for head in heads])
 
 
 def check_chains(
@@ -133,7 +134,7 @@ class _SessionCheck:
         column: bytes | None,
         seen: SeenCallback | None,
     ) -> None:
-        self._chains, self._has_column = Chains(session_id, column), column is not None
+        self._chains = Chains(session_id, column)
         self._walks = [_Walk(kind, session_id, self._chains, seen) for kind in range(len(KINDS))]
         for message in chain_rows.read_messages(reader, session):
             self._walks[MESSAGES].take(message)
@@ -149,7 +150,7 @@ class _SessionCheck:
 
     def result(self, session_id: str, *, is_growing: bool) -> SessionChain:
         """Return the findings; *is_growing* if other processes wrote the session meanwhile."""
-        name, heads = _name_and_heads(self._chains) if self._has_column else (b"", _NO_HEADS)
+        name, heads = _name_and_heads(self._chains)
         unchained = self._unchained()
         breaks = [found for walk in self._walks for found in walk.breaks(is_growing=is_growing)]
         return SessionChain(
@@ -186,7 +187,7 @@ class _Walk:
         self, kind: int, session_id: str, chains: Chains, seen: SeenCallback | None
     ) -> None:
         self._kind, self._word, self._name, self._seen = kind, KINDS[kind], chains.name, seen
-        self._head, self._end = chains.heads[kind], NOTHING
+        self._head, self._end = chains.head(kind), NOTHING
         self._previous = genesis(chains.name, session_id, kind)
         self._first: tuple[ChainRow, str] | None = None
         self._misfits, self._due = 0, 1

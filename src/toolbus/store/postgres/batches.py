@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 from toolbus.store import rows
-from toolbus.store.chain import BATCHES, MESSAGES, Chains, Salted, salted_state
+from toolbus.store.chain import BATCHES, MESSAGES, Chains, new_salt, salted_state
 from toolbus.store.jobs import AppendJob, ExtendLeaseJob, JobResult, OpenSessionJob, SwapStateJob
 from toolbus.store.leases import Lease, check_position, this_process
 from toolbus.store.postgres import statements
@@ -35,9 +35,10 @@ class EncodedAppend(NamedTuple):
 
     session_id: str
     request: AppendRequest
-    messages: tuple[tuple[str, int, str, int, Salted], ...]
+    salt: bytes
+    messages: tuple[tuple[str, int, str, int, bytes], ...]
     calls: tuple[tuple[int, str, str, str | None, int | None], ...]
-    batch: tuple[int, int, str, int, Salted] | None
+    batch: tuple[int, int, str, int, bytes] | None
     mentions: tuple[str, ...]
     size: int
 
@@ -48,19 +49,20 @@ BatchJob: TypeAlias = EncodedAppend | OpenSessionJob | ExtendLeaseJob | SwapStat
 
 def encode_append(job: AppendJob) -> EncodedAppend:
     """Return the rows of *job*."""
-    request = job.request
-    messages = [rows.message_row(message) for message in request.messages]
+    request, salt = job.request, new_salt()
+    messages = [rows.message_row(message, salt) for message in request.messages]
     calls = [
         (index, indexed(call_id), escape(tool), status, duration)
         for index, message in enumerate(request.messages)
         for call_id, tool, status, duration in _calls_of(message)
     ]
-    batch = rows.batch_row(request.records) if request.records else None
+    batch = rows.batch_row(request.records, salt) if request.records else None
     mentions = rows.mentioned(request.records, request.message)
     bodies = [row[2] for row in messages] + ([batch[2]] if batch else [])
     return EncodedAppend(
         job.session_id,
         request,
+        salt,
         tuple([(indexed(row[0]), *row[1:]) for row in messages]),
         tuple(calls),
         batch,
@@ -96,7 +98,7 @@ class _Session:
     def columns(self) -> tuple[Any, ...]:
         """Return the columns for `UPDATE_SESSIONS`."""
         counts = (self.messages, self.records, self.created_ns, self.updated_ns)
-        return (self.id, self.key, *counts, *self.lease, self.chains.column())
+        return (self.id, self.key, *counts, *self.lease, self.chains.column)
 
 
 class Batch:
@@ -212,8 +214,8 @@ class BatchRows:
         now_ns = self._touch(entry, job.request.written_ns)
         keys = [self._key() for _ in job.messages]
         first = entry.messages + 1
-        for seq, (key, (*row, salted)) in enumerate(zip(keys, job.messages, strict=True), first):
-            seal = entry.chains.seal(MESSAGES, salted, f"{seq}:{row[0]}")
+        for seq, (key, (*row, committed)) in enumerate(zip(keys, job.messages, strict=True), first):
+            seal = job.salt + entry.chains.extend(MESSAGES, committed, f"{seq}:{row[0]}")
             self._messages.append((entry.key, seq, key, *row, now_ns, seal))
         for index, call_id, *facts in job.calls:
             self._calls.append((call_id, keys[index], entry.key, first + index, *facts))
@@ -222,8 +224,8 @@ class BatchRows:
             place = entry.messages + (0 if keys else 1)
             key = keys[-1] if keys else -self._key()
             batch = (entry.key, place, entry.records + 1)
-            *row, salted = job.batch
-            seal = entry.chains.seal(BATCHES, salted, f"{place}:{entry.records + 1}")
+            *row, committed = job.batch
+            seal = job.salt + entry.chains.extend(BATCHES, committed, f"{place}:{batch[2]}")
             self._record_batches.append((*batch, key, *row, now_ns, seal))
             self._mentions += [(name, key, *batch) for name in job.mentions]
             entry.records += job.batch[0]

@@ -248,7 +248,7 @@ def _forget_rows(connection: PgConnection, job: ForgetRowsJob) -> int:
             chains = Chains(session_id, column)
             values = [[value] for value in (key, *chains.extend_questions(ALL_STATES, NOTHING))]
             connection.execute(statements.ADD_LINKS, values)
-            connection.execute(statements.SET_CHAIN, (chains.column(), key))
+            connection.execute(statements.SET_CHAIN, (chains.column, key))
         return count
     return 0
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store import rows
-from toolbus.store.chain import ALL_STATES, BATCHES, MESSAGES, NOTHING, Chains, salted_state
+from toolbus.store.chain import (
+    ALL_STATES,
+    BATCHES,
+    MESSAGES,
+    NOTHING,
+    Chains,
+    new_salt,
+    salted_state,
+)
 from toolbus.store.jobs import (
     AppendJob,
     ExtendLeaseJob,
@@ -31,7 +39,6 @@ from toolbus.store.sqlite.sqlite_reader import STATEMENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from toolbus.messages.records import Message
 
 _PAUSE = 0.005
 """Seconds between two attempts to start the log of a new file."""
@@ -194,7 +201,7 @@ class Writes:
         session, _, _, column = self._session(session_id)
         chains = Chains(session_id, column)
         self._execute(schema.ADD_LINK, (session, *chains.extend_questions(name, committed)))
-        self._execute(schema.SET_CHAIN, (chains.column(), session))
+        self._execute(schema.SET_CHAIN, (chains.column, session))
 
     def _empty_log(self) -> bool:
         """Checkpoint and truncate the log; return False if another reader still needs it."""
@@ -231,30 +238,24 @@ class Writes:
         if session is None:
             session = self._execute(schema.ADD_SESSION, (session_id, now_ns, now_ns)).lastrowid
         chains, messages, records = Chains(session_id, column), request.messages, request.records
-        key, place = None, length + 1
+        key, place, salt = None, length + 1, new_salt()
         for place, message in enumerate(messages, length + 1):
-            key = self._add_message(session, place, message, chains)
+            *row, committed = rows.message_row(message, salt)
+            seal = salt + chains.extend(MESSAGES, committed, f"{place}:{message.id}")
+            key = self._execute(schema.ADD_MESSAGE, (session, place, *row, seal)).lastrowid
+            calls = [(call_id, key) for call_id in rows.call_ids(message)]
+            self._connection.executemany(schema.ADD_CALL, calls)
         if records:
-            *row, salted = rows.batch_row(records)
-            seal = chains.seal(BATCHES, salted, f"{place}:{recorded + 1}")
-            values = (key, session, place, recorded + 1, *row, seal)
+            *counted, committed = rows.batch_row(records, salt)
+            seal = salt + chains.extend(BATCHES, committed, f"{place}:{recorded + 1}")
+            values = (key, session, place, recorded + 1, *counted, seal)
             batch = self._execute(schema.ADD_BATCH, values).lastrowid
             names = rows.mentioned(records, messages[-1] if messages else None)
             self._connection.executemany(schema.ADD_MENTION, [(name, batch) for name in names])
         originals = [(session, each.digest, each.body.decode()) for each in request.originals]
         self._connection.executemany(schema.ADD_ORIGINAL, originals)
-        counts = (len(messages), len(records), now_ns, chains.column(), session)
+        counts = (len(messages), len(records), now_ns, chains.column, session)
         self._execute(schema.COUNT_UP, counts)
-
-    def _add_message(
-        self, session: int | None, seq: int, message: Message, chains: Chains
-    ) -> int | None:
-        *row, salted = rows.message_row(message)
-        seal = chains.seal(MESSAGES, salted, f"{seq}:{message.id}")
-        key = self._execute(schema.ADD_MESSAGE, (session, seq, *row, seal)).lastrowid
-        calls = [(call_id, key) for call_id in rows.call_ids(message)]
-        self._connection.executemany(schema.ADD_CALL, calls)
-        return key
 
 
 def forget_sessions(
