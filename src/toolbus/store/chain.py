@@ -5,6 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 from os import urandom
 
+from toolbus.errors import StoreError
+
 KINDS = ("message", "record", "question")
 """The kinds with a chain: messages, batches of ledger records, and writes of questions."""
 
@@ -58,6 +60,11 @@ def salted_state(name: str, body: bytes | None) -> tuple[bytes | None, bytes]:
     return (salt := new_salt()), commitment(salt, body)
 
 
+def is_column(value: object) -> bool:
+    """Return whether *value* is a session's column; a damaged file may have anything."""
+    return isinstance(value, bytes) and len(value) == _SIZE
+
+
 class Chains:
     """The chains of the session *session_id*, in the *column* of its row; None before any link.
 
@@ -68,9 +75,10 @@ class Chains:
     __slots__ = ("_session_id", "column")
 
     def __init__(self, session_id: str, column: bytes | None) -> None:
-        # A column of another size is damaged: that stops no session, and the check finds it.
-        is_whole = column is not None and len(column) == _SIZE
-        self._session_id, self.column = session_id, column if is_whole else None
+        if column is not None and not is_column(column):
+            reason = "the chain in the session's row is damaged; see `toolbus check --chain`"
+            raise StoreError(session_id, reason)
+        self._session_id, self.column = session_id, column
 
     @property
     def name(self) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.store.chain import LINK, QUESTION_NAMES, SALT, commitment
-from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 
 if TYPE_CHECKING:
@@ -15,11 +14,12 @@ if TYPE_CHECKING:
 
 # The words in braces differ between the databases. A damaged file may have texts for bytes.
 _ROW = "SELECT id, {chain} FROM {toolbus}sessions WHERE key = {value}"
-_CHAINS = "SELECT {chain} FROM {toolbus}sessions WHERE chain IS NOT NULL ORDER BY key"
+_CHAINS = """SELECT {chain}, messages + records FROM {toolbus}sessions
+    WHERE chain IS NOT NULL ORDER BY key"""
 _FORGOTTEN = "SELECT {chain}, forgotten_ns FROM {toolbus}forgotten ORDER BY forgotten_ns"
-_MESSAGES = """SELECT seq, id, {text}, {seal} FROM {toolbus}messages
+_MESSAGES = """SELECT seq, id, version, {text}, {seal} FROM {toolbus}messages
     WHERE session = {value} AND seq > {value} ORDER BY seq LIMIT {value}"""
-_BATCHES = """SELECT place, seq, records, {text}, {seal} FROM {ledger}
+_BATCHES = """SELECT place, seq, records, version, {text}, {seal} FROM {ledger}
     WHERE session = {value} AND (place, seq) > ({value}, {value})
     ORDER BY place, seq LIMIT {value}"""
 _LINKS = """SELECT n, name, {seal} FROM {toolbus}links
@@ -28,6 +28,15 @@ _LINKS = """SELECT n, name, {seal} FROM {toolbus}links
 _RANGES = [f"(name >= '{prefix}' AND name < '{prefix[:-1]};')" for prefix in QUESTION_NAMES]
 _QUESTIONS = f"""SELECT name, {{bytes}}, {{salt}} FROM {{toolbus}}states
     WHERE session = {{value}} AND ({" OR ".join(_RANGES)})"""
+
+_ORPHANS = " UNION ".join(
+    [
+        f"""SELECT session FROM {{toolbus}}{table} WHERE session NOT IN
+            (SELECT key FROM {{toolbus}}sessions WHERE key IS NOT NULL)"""
+        for table in ("messages", "ledger", "links", "states")
+    ]
+)
+_HAS_COLUMN = "SELECT count(*) FROM pragma_table_info('sessions') WHERE name = 'chain'"
 
 _BYTES = {"chain": "chain", "seal": "seal", "salt": "salt", "bytes": "body"}
 _POSTGRES = {
@@ -43,9 +52,11 @@ _SQLITE = {
     "value": "?",
     "text": "CAST(body AS BLOB)",
     # The place of a batch is that of its message, as readers have it.
-    "ledger": """(SELECT messages.session, messages.seq AS place, page.seq, records, page.body,
-            page.seal FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
-        UNION ALL SELECT session, place, seq, records, body, seal FROM ledger WHERE key < 0)""",
+    "ledger": """(SELECT messages.session, messages.seq AS place, page.seq, page.records,
+            page.version, page.body, page.seal
+        FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
+        UNION ALL SELECT session, place, seq, records, version, body, seal
+        FROM ledger WHERE key < 0)""",
 }
 
 
@@ -64,10 +75,12 @@ class ChainRow(NamedTuple):
 
 def has_chains(reader: SqlReader) -> bool:
     """Return whether the store has chains: not a file that only an older toolbus has written."""
-    if not isinstance(reader, SqliteReader):
-        return True
-    ((version,),) = reader.rows("PRAGMA user_version")
-    return int(version) >= schema.WITH_CHAINS
+    return not may_be_damaged(reader) or reader.rows(_HAS_COLUMN) == [(1,)]
+
+
+def may_be_damaged(reader: SqlReader) -> bool:
+    """Return whether rows may have values of other types, as in a file."""
+    return isinstance(reader, SqliteReader)
 
 
 def read_row(reader: SqlReader, session: int) -> tuple[str, bytes | None]:
@@ -86,24 +99,29 @@ def read_forgotten(reader: SqlReader) -> list[Any]:
     return reader.rows(_in_dialect(reader, _FORGOTTEN)) if has_chains(reader) else []
 
 
+def read_orphans(reader: SqlReader) -> list[Any]:
+    """Return the numbers of sessions that have rows but are missing in the table of sessions."""
+    return reader.rows(_in_dialect(reader, _ORPHANS)) if has_chains(reader) else []
+
+
 def read_messages(reader: SqlReader, session: int) -> Iterator[ChainRow]:
     """Yield the messages of a session in order."""
     rows = reader.batched_rows(_in_dialect(reader, _MESSAGES), (session,), (0,), slice(1))
-    for seq, name, body, seal in rows:
-        yield _row(seq, 1, f"{seq}:{name}", body, seal)
+    for seq, name, version, body, seal in rows:
+        yield _row(seq, 1, f"{seq}:{version}:{name}", body, seal)
 
 
 def read_batches(reader: SqlReader, session: int) -> Iterator[ChainRow]:
     """Yield the batches of a session's ledger in the order of writing."""
     rows = reader.batched_rows(_in_dialect(reader, _BATCHES), (session,), (0, 0), slice(2))
-    for place, seq, size, body, seal in rows:
-        yield _row(seq, size, f"{place}:{seq}", body, seal)
+    for place, seq, size, version, body, seal in rows:
+        yield _row(seq, size, f"{place}:{seq}:{size}:{version}", body, seal)
 
 
 def _row(number: int, size: int, label: str, body: bytes, seal: bytes | None) -> ChainRow:
     if seal is None:
         return ChainRow(number, size, label)
-    return ChainRow(number, size, label, commitment(seal[:SALT], body), seal[SALT:])
+    return ChainRow(number, size, label, commitment(seal[:SALT], body or b""), seal[SALT:])
 
 
 def read_writes(reader: SqlReader, session: int) -> Iterator[tuple[str, ChainRow]]:
@@ -116,7 +134,7 @@ def read_writes(reader: SqlReader, session: int) -> Iterator[tuple[str, ChainRow
 def read_questions(reader: SqlReader, session: int) -> dict[str, bytes]:
     """Return the commitments to a session's questions by name, b"" for an older toolbus's."""
     rows = reader.rows(_in_dialect(reader, _QUESTIONS), session)
-    return {name: commitment(salt, body) if salt else b"" for name, body, salt in rows}
+    return {name: commitment(salt, body or b"") if salt else b"" for name, body, salt in rows}
 
 
 def _in_dialect(reader: SqlReader, statement: str) -> str:

@@ -215,7 +215,8 @@ class BatchRows:
         keys = [self._key() for _ in job.messages]
         first = entry.messages + 1
         for seq, (key, (*row, committed)) in enumerate(zip(keys, job.messages, strict=True), first):
-            seal = job.salt + entry.chains.extend(MESSAGES, committed, f"{seq}:{row[0]}")
+            label = f"{seq}:{rows.ENCODING}:{row[0]}"
+            seal = job.salt + entry.chains.extend(MESSAGES, committed, label)
             self._messages.append((entry.key, seq, key, *row, now_ns, seal))
         for index, call_id, *facts in job.calls:
             self._calls.append((call_id, keys[index], entry.key, first + index, *facts))
@@ -225,7 +226,8 @@ class BatchRows:
             key = keys[-1] if keys else -self._key()
             batch = (entry.key, place, entry.records + 1)
             *row, committed = job.batch
-            seal = job.salt + entry.chains.extend(BATCHES, committed, f"{place}:{batch[2]}")
+            label = f"{place}:{entry.records + 1}:{row[0]}:{rows.ENCODING}"
+            seal = job.salt + entry.chains.extend(BATCHES, committed, label)
             self._record_batches.append((*batch, key, *row, now_ns, seal))
             self._mentions += [(name, key, *batch) for name in job.mentions]
             entry.records += job.batch[0]

@@ -111,8 +111,8 @@ TABLES = (
 ADDED = (("sessions", "chain"), ("messages", "seal"), ("ledger", "seal"), ("states", "salt"))
 """The columns, of bytes, that tables of an older version lack."""
 
-WITH_STATES, WITH_CHAINS = 5, 7
-"""The first versions of the tables with states of components, and with chains."""
+WITH_STATES = 5
+"""The first version of the tables with states of components."""
 
 NO_STATES = "CREATE TEMP TABLE states (key, session, name, version, body, checksum)"
 """The empty table, in memory, that a reader adds to the tables of an older file."""

@@ -241,13 +241,15 @@ class Writes:
         key, place, salt = None, length + 1, new_salt()
         for place, message in enumerate(messages, length + 1):
             *row, committed = rows.message_row(message, salt)
-            seal = salt + chains.extend(MESSAGES, committed, f"{place}:{message.id}")
+            label = f"{place}:{rows.ENCODING}:{message.id}"
+            seal = salt + chains.extend(MESSAGES, committed, label)
             key = self._execute(schema.ADD_MESSAGE, (session, place, *row, seal)).lastrowid
             calls = [(call_id, key) for call_id in rows.call_ids(message)]
             self._connection.executemany(schema.ADD_CALL, calls)
         if records:
             *counted, committed = rows.batch_row(records, salt)
-            seal = salt + chains.extend(BATCHES, committed, f"{place}:{recorded + 1}")
+            label = f"{place}:{recorded + 1}:{len(records)}:{rows.ENCODING}"
+            seal = salt + chains.extend(BATCHES, committed, label)
             values = (key, session, place, recorded + 1, *counted, seal)
             batch = self._execute(schema.ADD_BATCH, values).lastrowid
             names = rows.mentioned(records, messages[-1] if messages else None)
