@@ -98,5 +98,5 @@ class ChainWalk:
         if after == self._due:
             return ""
         if self._misfits > 1:
-            return f"; {self._misfits - 1:,} of the later ones do not fit either"
-        return f"; {self._word}s {after} to {self._due - 1} are chained to it as stored"
+            return f"; misfits after it: {self._misfits - 1:,}"
+        return f"; the rest, up to {self._word} {self._due - 1}, is chained to it as stored"
