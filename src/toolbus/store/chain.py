@@ -75,9 +75,6 @@ class Chains:
     __slots__ = ("_session_id", "column")
 
     def __init__(self, session_id: str, column: bytes | None) -> None:
-        if column is not None and not is_column(column):
-            reason = "the chain in the session's row is damaged; see `toolbus check --chain`"
-            raise StoreError(session_id, reason)
         self._session_id, self.column = session_id, column
 
     @property
@@ -92,8 +89,7 @@ class Chains:
 
     def extend(self, kind: int, committed: bytes, label: str) -> bytes:
         """Add the link of the record *label* to the chain of its *kind*; return the link."""
-        column = self.column or new_salt() + bytes(_SIZE - SALT)
-        start = SALT + LINK * kind
+        column, start = self._opened(), SALT + LINK * kind
         end = start + LINK
         previous = column[start:end]
         if previous == NOTHING:
@@ -104,7 +100,16 @@ class Chains:
 
     def extend_questions(self, name: str, committed: bytes) -> tuple[int, str, bytes]:
         """Add the link of a write of the state *name*; return its number, name and seal."""
-        count = int.from_bytes((self.column or b"")[-_COUNT:], "big") + 1
+        self.column = self._opened()
+        count = int.from_bytes(self.column[-_COUNT:], "big") + 1
         link = self.extend(QUESTIONS, committed, f"{count}:{name}")
-        self.column = (self.column or b"")[:-_COUNT] + count.to_bytes(_COUNT, "big")
+        self.column = self.column[:-_COUNT] + count.to_bytes(_COUNT, "big")
         return count, name, committed + link
+
+    def _opened(self) -> bytes:
+        if self.column is None:
+            return new_salt() + bytes(_SIZE - SALT)
+        if not is_column(self.column):
+            reason = "the chain in the session's row is damaged; see `toolbus check --chain`"
+            raise StoreError(self._session_id, reason)
+        return self.column

@@ -43,7 +43,7 @@ class SessionChain(Struct, frozen=True, kw_only=True):
     """The chains of one session, by their random *name*; b"" without chains.
 
     *begins* has the number of the first chained record of each kind, None without one.
-    *unchained* is the number of questions and grants that an older toolbus wrote.
+    *unchained* is the number of messages, batches and questions that an older toolbus wrote.
     """
 
     session_id: str
@@ -122,13 +122,14 @@ class _KnownChains:
 
     def compared(self, session: SessionRow, chain: SessionChain) -> SessionChain:
         """Add *chain* of *session*; return it with its contradictions to the others."""
+        is_bare = bool(chain.unchained) and not chain.name
         reasons = [
             reason
             for reason, is_true in (
                 ("an older session has the same id", session.id in self._names),
                 ("an older session has the same chain", chain.name in self._names),
                 ("its chain is in the list of forgotten sessions", chain.name in self._forgotten),
-                (f"the session {UNSEALED}", self._is_new and _is_bare(session, chain)),
+                (f"the session {UNSEALED}", self._is_new and is_bare),
             )
             if is_true
         ]
@@ -138,29 +139,24 @@ class _KnownChains:
         return replace(chain, breaks=(*chain.breaks, *map(_session_break, reasons)))
 
 
-def _is_bare(session: SessionRow, chain: SessionChain) -> bool:
-    """Return whether *session* has records, and none of them a link."""
-    has_records = session.messages or session.records or chain.unchained
-    return bool(has_records) and not chain.name and not chain.breaks
-
-
 def _check(reader: SqlReader, session: SessionRow, seen: SeenCallback | None) -> SessionChain:
     """Return the chains of *session*, read again if other processes write it meanwhile."""
     tries = 0
     try:
-        after = chain_rows.read_row(reader, session.key)
-        while True:
-            before, check = after, _SessionCheck(reader, session.key, *after, seen)
-            after = chain_rows.read_row(reader, session.key)
-            chain = check.result(session.id, is_growing=after != before)
+        session_id, column = chain_rows.read_row(reader, session.key)
+        while column is None or is_column(column):
+            before, check = column, _SessionCheck(reader, session.key, session_id, column, seen)
+            _, column = chain_rows.read_row(reader, session.key)
+            chain = check.result(session.id, is_growing=column != before)
             tries += 1
-            if not chain.breaks or after == before or tries == _TRIES:
+            if not chain.breaks or column == before or tries == _TRIES:
                 return chain
+        reason = "the chain in its row is damaged"
     except (StoreError, TypeError, ValueError) as error:
         if not chain_rows.may_be_damaged(reader):
             raise
         reason = f"its rows cannot be read: {error}"
-        return SessionChain(session_id=session.id, breaks=(_session_break(reason),))
+    return SessionChain(session_id=session.id, breaks=(_session_break(reason),))
 
 
 class _SessionCheck:
@@ -199,12 +195,12 @@ class _SessionCheck:
             heads=heads,
             begins=tuple([walk.begins for walk in self._walks]),
             breaks=(*breaks, *self._changed_questions(older)),
-            unchained=len(older),
+            unchained=sum([walk.older for walk in self._walks]) + len(older),
         )
 
     def _older(self) -> set[str]:
         """Return the names of questions without a link that an older toolbus may have written."""
-        has_older = any(walk.has_older for walk in self._walks) or not self._chains.name
+        has_older = any(walk.older for walk in self._walks) or not self._chains.name
         unlinked = self._stored.keys() - self._writes.keys()
         return unlinked if has_older and ALL_STATES not in self._writes else set()
 

@@ -35,7 +35,7 @@ class ChainBreak(Struct, frozen=True, kw_only=True):
 class ChainWalk:
     """The walk along the chain of *kind* in the session *session_id* with *chains*.
 
-    *begins* is the number of the first record with a link; *has_older* if others precede it.
+    *begins* is the number of the first record with a link, *older* that of rows before it.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ChainWalk:
         self._misfits, self._due = 0, 1
         self._ends_well, self._passed = True, self._head == NOTHING
         self.begins: int | None = None
-        self.has_older = False
+        self.older = 0
 
     def take(self, row: ChainRow) -> None:
         """Compare the next record with its predecessor."""
@@ -64,7 +64,7 @@ class ChainWalk:
             if self._seen:
                 self._seen(self._name, self._kind, row.link)
         elif self.begins is None:
-            self.has_older = True
+            self.older += 1
         self._due = row.number + row.size
 
     def _problem(self, row: ChainRow) -> str:
