@@ -259,7 +259,7 @@ async def test_a_changed_salt_is_found(place):
     place.change("UPDATE messages SET seal = ? WHERE seq = 1", seal)
 
     (reason,) = place.reasons()
-    assert reason.startswith("message 1 does not begin a chain")
+    assert reason.startswith("message 1 does not fit: it was changed, links before")
 
 
 async def test_a_changed_link_is_found(place):
@@ -346,7 +346,7 @@ async def test_a_moved_beginning_is_found(place):
     place.change(f"UPDATE messages SET seal = NULL WHERE seq < 4 AND {of}", "s")
     place.change(f"DELETE FROM messages WHERE seq < 4 AND {of}", "t")
 
-    assert place.reasons("s")[0].startswith("message 4 does not begin a chain")
+    assert place.reasons("s")[0].startswith("message 4 does not fit: it was changed, links before")
     assert place.reasons("t")[0].startswith("message 4 is behind a gap: message 1 was removed")
 
 
@@ -358,7 +358,7 @@ async def test_a_record_before_the_beginning_is_found(place):
     insert(place, 2)
     place.change("UPDATE messages SET seq = seq - 998 WHERE seq > 1000")
 
-    assert place.reasons()[0].startswith("message 3 does not begin a chain")
+    assert place.reasons()[0].startswith("message 3 does not fit: it was changed, links before")
 
 
 async def test_swapped_sessions_are_found(place):
@@ -370,7 +370,7 @@ async def test_swapped_sessions_are_found(place):
     for session in ("s", "t"):
         reasons = place.reasons(session)
         assert [reason.partition(":")[0] for reason in reasons] == [
-            f"{kind} 1 does not begin a chain" for kind in ("message", "record", "question")
+            f"{kind} 1 does not fit" for kind in ("message", "record", "question")
         ]
 
 
@@ -384,7 +384,7 @@ async def test_a_removed_chain_is_found(place):
     place.change(f"UPDATE ledger SET seal = NULL WHERE session = {of}")
     place.change(f"DELETE FROM links WHERE session = {of}")
 
-    assert place.reasons("s")[0].startswith("message 1 does not begin a chain")
+    assert place.reasons("s")[0].startswith("message 1 does not fit: it was changed, links before")
     assert place.reasons("t") == [
         "the session has no link: it was inserted, or written by an older toolbus"
     ]
@@ -467,6 +467,14 @@ async def test_damaged_values_are_findings(file_place):
 
             assert any(each.breaks for each in chains), (table, column, value)
             assert [each.breaks for each in chains if each.session_id == "t"] == [()]
+
+
+async def test_a_missing_count_stops_no_check(file_place):
+    await make(file_place, "s", "t")
+
+    damage(file_place.address, "sessions", "records", ("BLOB", None))
+
+    assert [each.breaks for each in file_place.check().values()] == [(), ()]
 
 
 async def test_a_damaged_head_stops_its_session(place):
@@ -577,6 +585,29 @@ async def test_an_upgraded_store_begins_later(place):
     chain = place.check()["s"]
     assert (chain.breaks, chain.begins) == ((), (11, 14, 1))
     assert chain.unchained == 10 + 12 + 2
+
+
+@pytest.mark.full
+async def test_rights_extend_to_the_new_tables(database):
+    place, role = Place(database), f"agent_{database.rpartition('/')[2].partition('?')[0]}"
+    await make(place)
+    downgrade(place)
+    rights = "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES"
+    for statement in (
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT USAGE ON SCHEMA toolbus TO {role}",
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA toolbus TO {role}",
+        f"GRANT {rights} IN SCHEMA toolbus TO {role}",
+    ):
+        place.rows(statement)
+
+    await place.open().close()
+    async with Place(database.replace("//postgres@", f"//{role}@")).open() as store:
+        await store.append("s", request(11, "r"))
+        await store.swap_state("s", "question:4", None, ASKED)
+        assert await store.forget_states("s") == 4
+
+    assert place.reasons() == []
 
 
 async def test_a_record_of_an_older_writer_is_named(place):

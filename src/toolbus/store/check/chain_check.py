@@ -93,19 +93,24 @@ def check_chains(
     Rows of a session that is missing in the table of sessions come last, without an id.
     """
     sessions, done = list(reader.sessions()), 0
-    total = max(1, sum([session.messages + session.records for session in sessions]))
+    total = max(1, sum(map(_size, sessions)))
     has_chains, known = chain_rows.has_chains(reader), _KnownChains(reader)
     for session in sessions:
         chain = SessionChain(session_id=session.id)
         if has_chains:
             chain = known.compared(session, _check(reader, session, seen))
         yield chain
-        done += session.messages + session.records
+        done += _size(session)
         progress(done, total)
     if keys := chain_rows.read_orphans(reader):
         numbers = ", ".join([f"{key}" for (key,) in keys])
         reason = f"rows of removed sessions are left, under the numbers {numbers}"
         yield SessionChain(session_id="", breaks=(_session_break(reason),))
+
+
+def _size(session: SessionRow) -> int:
+    counts = (session.messages, session.records)
+    return sum([count for count in counts if isinstance(count, int)])
 
 
 def _session_break(reason: str) -> ChainBreak:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # The words in braces differ between the databases. A damaged file may have texts for bytes.
 _ROW = "SELECT id, {chain} FROM {toolbus}sessions WHERE key = {value}"
-_CHAINS = """SELECT {chain}, messages + records FROM {toolbus}sessions
+_CHAINS = """SELECT {chain}, coalesce(messages + records, 0) FROM {toolbus}sessions
     WHERE chain IS NOT NULL ORDER BY key"""
 _FORGOTTEN = "SELECT {chain}, forgotten_ns FROM {toolbus}forgotten ORDER BY forgotten_ns"
 _MESSAGES = """SELECT seq, id, version, {text}, {seal} FROM {toolbus}messages

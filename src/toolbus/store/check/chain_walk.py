@@ -19,7 +19,7 @@ SeenCallback: TypeAlias = Callable[[bytes, int, bytes], None]
 
 UNSEALED = "has no link: it was inserted, or written by an older toolbus"
 _CHANGED = "does not fit: it or its link was changed, or it is another record"
-_MOVED = "does not begin a chain: earlier links were removed, or it is of another session"
+_MOVED = "does not fit: it was changed, links before it were removed, or it is of another session"
 _CUT = "later ones were removed, or the session's row was changed"
 
 

@@ -173,6 +173,15 @@ _CHAINS = (
 )
 """The statements that add the chains, of version 8."""
 
+# Roles that may write states write links, too; else no agent could ask after the upgrade.
+_RIGHTS = """DO $$ DECLARE one record; BEGIN
+    FOR one IN SELECT grantee, privilege_type FROM information_schema.table_privileges
+        WHERE (table_schema, table_name) = ('toolbus', 'states')
+    LOOP
+        EXECUTE format('GRANT %s ON toolbus.links, toolbus.forgotten TO %s', one.privilege_type,
+            CASE one.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(one.grantee) END);
+    END LOOP; END $$"""
+
 _SCHEMA = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
     *_TABLES,
@@ -188,6 +197,7 @@ _UPGRADES = (
     "DROP FUNCTION IF EXISTS toolbus.append_message",
     "ALTER TABLE toolbus.commits DROP COLUMN IF EXISTS barrier",
     *_CHAINS,
+    _RIGHTS,
 )
 """The statements that upgrade an older schema."""
 
