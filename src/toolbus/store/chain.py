@@ -26,14 +26,7 @@ NOTHING = bytes(LINK)
 """The commitment to a deleted state; no head in a session's column."""
 
 _COUNT = 8
-"""The bytes of the number of written questions, after the heads."""
-
 _SIZE = SALT + LINK * len(KINDS) + _COUNT
-
-
-def new_salt() -> bytes:
-    """Return a random salt."""
-    return urandom(SALT)
 
 
 def commitment(salt: bytes, body: bytes) -> bytes:
@@ -57,7 +50,12 @@ def salted_state(name: str, body: bytes | None) -> tuple[bytes | None, bytes]:
         return None, b""
     if body is None:
         return None, NOTHING
-    return (salt := new_salt()), commitment(salt, body)
+    return (salt := urandom(SALT)), commitment(salt, body)
+
+
+def head_of(kind: int) -> slice:
+    """Return the place of the head of *kind* in a session's column."""
+    return slice(SALT + LINK * kind, SALT + LINK * (kind + 1))
 
 
 def is_column(value: object) -> bool:
@@ -77,25 +75,14 @@ class Chains:
     def __init__(self, session_id: str, column: bytes | None) -> None:
         self._session_id, self.column = session_id, column
 
-    @property
-    def name(self) -> bytes:
-        """The random name, b"" without any link."""
-        return (self.column or b"")[:SALT]
-
-    def head(self, kind: int) -> bytes:
-        """Return the last link of *kind*, `NOTHING` before the first."""
-        start = SALT + LINK * kind
-        return (self.column or bytes(_SIZE))[start : start + LINK]
-
     def extend(self, kind: int, committed: bytes, label: str) -> bytes:
         """Add the link of the record *label* to the chain of its *kind*; return the link."""
-        column, start = self._opened(), SALT + LINK * kind
-        end = start + LINK
-        previous = column[start:end]
+        column, head = self._opened(), head_of(kind)
+        previous = column[head]
         if previous == NOTHING:
             previous = genesis(column[:SALT], self._session_id, kind)
         link = next_link(previous, committed, label)
-        self.column = column[:start] + link + column[end:]
+        self.column = column[: head.start] + link + column[head.stop :]
         return link
 
     def extend_questions(self, name: str, committed: bytes) -> tuple[int, str, bytes]:
@@ -108,7 +95,7 @@ class Chains:
 
     def _opened(self) -> bytes:
         if self.column is None:
-            return new_salt() + bytes(_SIZE - SALT)
+            return urandom(SALT) + bytes(_SIZE - SALT)
         if not is_column(self.column):
             reason = "the chain in the session's row is damaged; see `toolbus check --chain`"
             raise StoreError(self._session_id, reason)

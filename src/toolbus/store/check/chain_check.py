@@ -15,7 +15,8 @@ from toolbus.store.chain import (
     MESSAGES,
     NOTHING,
     QUESTIONS,
-    Chains,
+    SALT,
+    head_of,
     is_column,
 )
 from toolbus.store.check import chain_rows
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 Heads: TypeAlias = tuple[bytes | None, ...]
 """The last links of messages, batches and questions, None before the first."""
 
+_NO_HEADS: Heads = (None, None, None)
+
 _TRIES = 5
 """The most checks of a session that other processes write meanwhile."""
 
@@ -48,7 +51,7 @@ class SessionChain(Struct, frozen=True, kw_only=True):
 
     session_id: str
     name: bytes = b""
-    heads: Heads = (None, None, None)
+    heads: Heads = _NO_HEADS
     begins: tuple[int | None, ...] = (None, None, None)
     breaks: tuple[ChainBreak, ...] = ()
     unchained: int = 0
@@ -69,20 +72,20 @@ def read_heads(reader: SqlReader) -> Iterator[tuple[bytes, Heads, int]]:
     """
     for column, count in chain_rows.read_chains(reader):
         if is_column(column):
-            yield *_name_and_heads(Chains("", column)), count
+            yield *_name_and_heads(column), count
 
 
 def forgotten(reader: SqlReader) -> Iterator[ForgottenChain]:
     """Yield the chains of deleted sessions, the first deleted first."""
     for column, forgotten_ns in chain_rows.read_forgotten(reader):
         if is_column(column):
-            name, heads = _name_and_heads(Chains("", column))
+            name, heads = _name_and_heads(column)
             yield ForgottenChain(name=name, heads=heads, forgotten_ns=forgotten_ns)
 
 
-def _name_and_heads(chains: Chains) -> tuple[bytes, Heads]:
-    heads = [chains.head(kind) for kind in range(len(KINDS))]
-    return chains.name, tuple([None if head == NOTHING else head for head in heads])
+def _name_and_heads(column: bytes) -> tuple[bytes, Heads]:
+    heads = [column[head_of(kind)] for kind in range(len(KINDS))]
+    return column[:SALT], tuple([None if head == NOTHING else head for head in heads])
 
 
 def check_chains(
@@ -92,9 +95,10 @@ def check_chains(
 
     Rows of a session that is missing in the table of sessions come last, without an id.
     """
+    # The forgotten ones come first: another process may forget a session meanwhile.
+    has_chains, known = chain_rows.has_chains(reader), _KnownChains(reader)
     sessions, done = list(reader.sessions()), 0
     total = max(1, sum(map(_size, sessions)))
-    has_chains, known = chain_rows.has_chains(reader), _KnownChains(reader)
     for session in sessions:
         chain = SessionChain(session_id=session.id)
         if has_chains:
@@ -175,8 +179,11 @@ class _SessionCheck:
         column: bytes | None,
         seen: SeenCallback | None,
     ) -> None:
-        self._chains = Chains(session_id, column)
-        self._walks = [ChainWalk(kind, session_id, self._chains, seen) for kind in range(3)]
+        self._name, self._heads = _name_and_heads(column) if column else (b"", _NO_HEADS)
+        self._walks = [
+            ChainWalk(kind, session_id, self._name, head or NOTHING, seen)
+            for kind, head in enumerate(self._heads)
+        ]
         for message in chain_rows.read_messages(reader, session):
             self._walks[MESSAGES].take(message)
         for batch in chain_rows.read_batches(reader, session):
@@ -191,13 +198,12 @@ class _SessionCheck:
 
     def result(self, session_id: str, *, is_growing: bool) -> SessionChain:
         """Return the findings; *is_growing* if other processes wrote the session meanwhile."""
-        name, heads = _name_and_heads(self._chains)
         older = self._older()
-        breaks = [found for walk in self._walks for found in walk.breaks(is_growing=is_growing)]
+        breaks = [each for walk in self._walks for each in walk.breaks(is_growing=is_growing)]
         return SessionChain(
             session_id=session_id,
-            name=name,
-            heads=heads,
+            name=self._name,
+            heads=self._heads,
             begins=tuple([walk.begins for walk in self._walks]),
             breaks=(*breaks, *self._changed_questions(older)),
             unchained=sum([walk.older for walk in self._walks]) + len(older),
@@ -205,7 +211,7 @@ class _SessionCheck:
 
     def _older(self) -> set[str]:
         """Return the names of questions without a link that an older toolbus may have written."""
-        has_older = any(walk.older for walk in self._walks) or not self._chains.name
+        has_older = any(walk.older for walk in self._walks) or not self._name
         unlinked = self._stored.keys() - self._writes.keys()
         return unlinked if has_older and ALL_STATES not in self._writes else set()
 

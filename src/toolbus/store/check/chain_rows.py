@@ -19,8 +19,9 @@ _CHAINS = """SELECT {chain}, coalesce(messages + records, 0) FROM {toolbus}sessi
 _FORGOTTEN = "SELECT {chain}, forgotten_ns FROM {toolbus}forgotten ORDER BY forgotten_ns"
 _MESSAGES = """SELECT seq, id, version, {text}, {seal} FROM {toolbus}messages
     WHERE session = {value} AND seq > {value} ORDER BY seq LIMIT {value}"""
-_BATCHES = """SELECT place, seq, records, version, {text}, {seal} FROM {ledger}
-    WHERE session = {value} AND (place, seq) > ({value}, {value})
+# The place is there twice, since SQLite finds rows by an index for a single column only.
+_BATCHES = """SELECT place, place, seq, records, version, {text}, {seal} FROM {ledger}
+    WHERE session = {value} AND place >= {value} AND (place, seq) > ({value}, {value})
     ORDER BY place, seq LIMIT {value}"""
 _LINKS = """SELECT n, name, {seal} FROM {toolbus}links
     WHERE session = {value} AND n > {value} ORDER BY n LIMIT {value}"""
@@ -36,6 +37,9 @@ _ORPHANS = " UNION ".join(
         for table in ("messages", "ledger", "links", "states")
     ]
 )
+_FIRST = -(2**63)
+"""The least number of a row: records before number 1 are found, too."""
+
 _HAS_COLUMN = "SELECT count(*) FROM pragma_table_info('sessions') WHERE name = 'chain'"
 
 _BYTES = {"chain": "chain", "seal": "seal", "salt": "salt", "bytes": "body"}
@@ -106,15 +110,15 @@ def read_orphans(reader: SqlReader) -> list[Any]:
 
 def read_messages(reader: SqlReader, session: int) -> Iterator[ChainRow]:
     """Yield the messages of a session in order."""
-    rows = reader.batched_rows(_in_dialect(reader, _MESSAGES), (session,), (0,), slice(1))
+    rows = reader.batched_rows(_in_dialect(reader, _MESSAGES), (session,), (_FIRST,), slice(1))
     for seq, name, version, body, seal in rows:
         yield _row(seq, 1, f"{seq}:{version}:{name}", body, seal)
 
 
 def read_batches(reader: SqlReader, session: int) -> Iterator[ChainRow]:
     """Yield the batches of a session's ledger in the order of writing."""
-    rows = reader.batched_rows(_in_dialect(reader, _BATCHES), (session,), (0, 0), slice(2))
-    for place, seq, size, version, body, seal in rows:
+    rows = reader.batched_rows(_in_dialect(reader, _BATCHES), (session,), (_FIRST,) * 3, slice(3))
+    for place, _, seq, size, version, body, seal in rows:
         yield _row(seq, size, f"{place}:{seq}:{size}:{version}", body, seal)
 
 
@@ -126,7 +130,7 @@ def _row(number: int, size: int, label: str, body: bytes, seal: bytes | None) ->
 
 def read_writes(reader: SqlReader, session: int) -> Iterator[tuple[str, ChainRow]]:
     """Yield the writes of a session's questions in order, each with the name of its state."""
-    rows = reader.batched_rows(_in_dialect(reader, _LINKS), (session,), (0,), slice(1))
+    rows = reader.batched_rows(_in_dialect(reader, _LINKS), (session,), (_FIRST,), slice(1))
     for number, name, seal in rows:
         yield name, ChainRow(number, 1, f"{number}:{name}", seal[:LINK], seal[LINK:])
 

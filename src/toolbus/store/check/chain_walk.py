@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from toolbus.store.chain import KINDS, NOTHING, Chains, genesis, next_link
+from toolbus.store.chain import KINDS, NOTHING, genesis, next_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,17 +33,19 @@ class ChainBreak(Struct, frozen=True, kw_only=True):
 
 
 class ChainWalk:
-    """The walk along the chain of *kind* in the session *session_id* with *chains*.
+    """The walk along the chain of *kind* in the session *session_id*, by the *name* of its chains.
+
+    *head* is the last link by the session's row.
 
     *begins* is the number of the first record with a link, *older* that of rows before it.
     """
 
     def __init__(
-        self, kind: int, session_id: str, chains: Chains, seen: SeenCallback | None
+        self, kind: int, session_id: str, name: bytes, head: bytes, seen: SeenCallback | None
     ) -> None:
-        self._kind, self._word, self._name, self._seen = kind, KINDS[kind], chains.name, seen
-        self._head, self._end = chains.head(kind), NOTHING
-        self._previous = genesis(chains.name, session_id, kind)
+        self._kind, self._word, self._name, self._seen = kind, KINDS[kind], name, seen
+        self._head, self._end = head, NOTHING
+        self._previous = genesis(name, session_id, kind)
         self._first: tuple[ChainRow, str] | None = None
         self._misfits, self._due = 0, 1
         self._ends_well, self._passed = True, self._head == NOTHING
@@ -74,7 +76,7 @@ class ChainWalk:
         if row.number > self._due:
             return f"is behind a gap: {self._word} {self._due} was removed"
         if row.number < self._due:
-            return f"does not follow {self._word} {self._due - 1}"
+            return f"does not have the next number, {self._due}"
         if row.link and next_link(self._previous, row.committed, row.label) != row.link:
             return _MOVED if self.begins is None else _CHANGED
         return ""
@@ -89,9 +91,9 @@ class ChainWalk:
             reason = f"{self._word} {row.number} {reason}{self._rest(row.number + row.size)}"
             yield ChainBreak(kind=self._word, number=row.number, label=row.label, reason=reason)
         if self._ends_well and self._end != self._head and not (is_growing and self._passed):
-            last = self._due - 1
-            reason = f"the chain does not end with {self._word} {last}: {_CUT}"
-            yield ChainBreak(kind=self._word, number=last, label="", reason=reason)
+            number = self._due - 1
+            reason = f"the chain does not end with {self._word} {number}: {_CUT}"
+            yield ChainBreak(kind=self._word, number=number, label="", reason=reason)
 
     def _rest(self, after: int) -> str:
         """Return the words for the records from the number *after* on."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from os import urandom
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 from toolbus.store import rows
-from toolbus.store.chain import BATCHES, MESSAGES, Chains, new_salt, salted_state
+from toolbus.store.chain import BATCHES, MESSAGES, SALT, Chains, salted_state
 from toolbus.store.jobs import AppendJob, ExtendLeaseJob, JobResult, OpenSessionJob, SwapStateJob
 from toolbus.store.leases import Lease, check_position, this_process
 from toolbus.store.postgres import statements
@@ -49,7 +50,7 @@ BatchJob: TypeAlias = EncodedAppend | OpenSessionJob | ExtendLeaseJob | SwapStat
 
 def encode_append(job: AppendJob) -> EncodedAppend:
     """Return the rows of *job*."""
-    request, salt = job.request, new_salt()
+    request, salt = job.request, urandom(SALT)
     messages = [rows.message_row(message, salt) for message in request.messages]
     calls = [
         (index, indexed(call_id), escape(tool), status, duration)

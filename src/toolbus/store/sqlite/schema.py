@@ -122,7 +122,6 @@ ADD_SESSION = """INSERT INTO sessions (id, messages, records, created_ns, update
     VALUES (?, 0, 0, ?, ?)"""
 COUNT_UP = """UPDATE sessions SET messages = messages + ?, records = records + ?,
     updated_ns = max(updated_ns, ?), chain = ? WHERE key = ?"""
-SET_CHAIN = "UPDATE sessions SET chain = ? WHERE key = ?"
 ADD_LINK = "INSERT INTO links (session, n, name, seal) VALUES (?, ?, ?, ?)"
 ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum, seal)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
@@ -137,10 +136,7 @@ ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (
 LEASE = "SELECT epoch, holder, process, until_ns FROM writers WHERE session = ?"
 TAKE = "INSERT OR REPLACE INTO writers VALUES (?, ?, ?, ?, ?)"
 EXTEND = "UPDATE writers SET until_ns = ? WHERE session = ? AND holder = ?"
-FORGET = {
-    "originals": "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)",
-    "states": "DELETE FROM states WHERE session = (SELECT key FROM sessions WHERE id = ?)",
-}
+FORGET = "DELETE FROM {} WHERE session = (SELECT key FROM sessions WHERE id = ?)"
 SET_STATE = """INSERT INTO states (session, name, version, body, checksum, salt)
     VALUES ((SELECT key FROM sessions WHERE id = ?), ?, ?, ?, ?, ?)
     ON CONFLICT (session, name) DO UPDATE SET version = excluded.version, body = excluded.body,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
+from os import urandom
 from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,8 @@ from toolbus.store.chain import (
     BATCHES,
     MESSAGES,
     NOTHING,
+    SALT,
     Chains,
-    new_salt,
     salted_state,
 )
 from toolbus.store.jobs import (
@@ -166,7 +167,7 @@ class Writes:
             case TransactionJob(work):
                 return work(self)
             case ForgetRowsJob(session_id, table):
-                count = self._execute(schema.FORGET[table], (session_id,)).rowcount
+                count = self._execute(schema.FORGET.format(table), (session_id,)).rowcount
                 if table == "states" and count:
                     self._link(session_id, ALL_STATES, NOTHING)
                 return count
@@ -201,7 +202,7 @@ class Writes:
         session, _, _, column = self._session(session_id)
         chains = Chains(session_id, column)
         self._execute(schema.ADD_LINK, (session, *chains.extend_questions(name, committed)))
-        self._execute(schema.SET_CHAIN, (chains.column, session))
+        self._execute(schema.COUNT_UP, (0, 0, 0, chains.column, session))
 
     def _empty_log(self) -> bool:
         """Checkpoint and truncate the log; return False if another reader still needs it."""
@@ -238,7 +239,7 @@ class Writes:
         if session is None:
             session = self._execute(schema.ADD_SESSION, (session_id, now_ns, now_ns)).lastrowid
         chains, messages, records = Chains(session_id, column), request.messages, request.records
-        key, place, salt = None, length + 1, new_salt()
+        key, place, salt = None, length + 1, urandom(SALT)
         for place, message in enumerate(messages, length + 1):
             *row, committed = rows.message_row(message, salt)
             label = f"{place}:{rows.ENCODING}:{message.id}"
