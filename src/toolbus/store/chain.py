@@ -25,6 +25,9 @@ SALT, LINK = 16, 32
 NOTHING = bytes(LINK)
 """The commitment to a deleted state; no head in a session's column."""
 
+ANCHOR = b'{"toolbus_anchor":'
+"""The first bytes of a list of anchors, by which policies recognize it."""
+
 _COUNT = 8
 _SIZE = SALT + LINK * len(KINDS) + _COUNT
 
