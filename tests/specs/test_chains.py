@@ -359,7 +359,9 @@ async def test_a_record_before_the_beginning_is_found(place, number):
     insert(place, number)
 
     (found,) = place.reasons(kind="message")
-    first = "message 0 does not have the next number, 1" if number == 0 else "message 2 does not fit"
+    first = (
+        "message 0 does not have the next number, 1" if number == 0 else "message 2 does not fit"
+    )
     assert found.startswith(first)
 
 
