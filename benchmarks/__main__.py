@@ -25,6 +25,7 @@ FILES = (
     "records",
     "tool_call",
     "append",
+    "chain",
     "postgres",
     "ledger",
     "growth",

@@ -30,15 +30,17 @@ def make_archive(path: Path, size: int, sessions: int = 1) -> None:
         connection.execute("BEGIN")
         for session in range(1, sessions + 1):
             name = "s" if session == 1 else f"s-{session}"
-            connection.execute(schema.COUNT_UP, (name, size, size, 1, session + 1))
+            connection.execute(schema.ADD_SESSION, (name, 1, 1))
+            connection.execute(schema.COUNT_UP, (size, size, session + 1, None, session))
             first = (session - 1) * size
             for at, message in enumerate(messages(size), 1):
                 key = first + at
-                connection.execute(schema.ADD_MESSAGE, (session, at, *rows.message_row(message)))
+                *row, _ = rows.message_row(message, b"")
+                connection.execute(schema.ADD_MESSAGE, (session, at, *row, None))
                 calls = [(call_id, key) for call_id in rows.call_ids(message)]
                 connection.executemany(schema.ADD_CALL, calls)
-                batch = rows.batch_row([record(message.id, f"c-{(at + 1) // 2}", at)])
-                connection.execute(schema.ADD_BATCH, (key, session, at, at, *batch))
+                *batch, _ = rows.batch_row([record(message.id, f"c-{(at + 1) // 2}", at)], b"")
+                connection.execute(schema.ADD_BATCH, (key, session, at, at, *batch, None))
         connection.execute("COMMIT")
 
 

@@ -185,7 +185,7 @@ async def test_a_program_gets_one_document(command, path):
 
     code, found = report(command, path)
 
-    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 6)
+    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 7)
     assert found["bytes"] == path.stat().st_size
     assert [one["id"] for one in found["sessions"]] == ["s"]
     assert len(found["problems"]) == 1
@@ -290,7 +290,7 @@ async def test_a_file_of_another_kind_exits_with_2(command, path):
         (".", "expected a file, got a directory"),
         ("text.db", "not a store"),
         ("other.db", "the database is of another application"),
-        ("newer.db", "version 9 is newer than 6; update toolbus"),
+        ("newer.db", "version 9 is newer than 7; update toolbus"),
     ):
         done = command("check", folder / name)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

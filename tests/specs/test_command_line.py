@@ -25,6 +25,7 @@ from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
+    "anchor",
     *("approvals", "check", "completion", "copy", "demo", "diff", "doctor", "explain", "export"),
     *("forget", "guide", "handlers", "hook"),
     *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "schema"),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.approvals.questions import Question
+    from toolbus.approvals.webhook_signatures import WebhookSecret
 
 _WAIT = 5.0
 _GOOD, _REDIRECTS = range(200, 300), range(300, 400)
@@ -40,7 +41,7 @@ PAUSES = (1.0, 5.0, 25.0, 125.0)
 
 
 class WebhookError(ToolbusError):
-    """A question could not be sent; *address* has no path and query, which may be secret.
+    """A message could not be sent; *address* has no path and query, which may be secret.
 
     *may_retry*: a later attempt may succeed.
     """
@@ -80,7 +81,7 @@ class Webhook:
         pauses: Sequence[float] = PAUSES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._url = _read_url(url)
+        self._url = read_webhook_url(url)
         if not (type(seconds) in {int, float} and 0 < seconds < inf):
             reason = f"expected a positive number of seconds, not {seconds!r}"
             raise RegistrationError("webhook", reason)
@@ -93,36 +94,51 @@ class Webhook:
         self._seconds, self._limit, self._clock = seconds, limit, clock
 
     def __repr__(self) -> str:
-        return f"Webhook({self._address!r})"
-
-    @property
-    def _address(self) -> str:
-        return f"{self._url.scheme}://{self._url.netloc}"
+        return f"Webhook({_address(self._url)!r})"
 
     async def notify(self, question: Question) -> None:
         """Send *question*; raises `WebhookError` unless the reply is a success."""
         body = question_body(question, self._limit)
         name = message_id("question", question.id, question.digest)
-        headers = self._secret.headers(name, int(self._clock()), body)
-        fields = [("content-type", "application/json"), *headers.items()]
-        client = HttpClient()
-        try:
-            async with asyncio.timeout(self._seconds):
-                reply = await client.send(self._url, "POST", fields, body, Timeouts())
-            reply.close()
-        except TimeoutError as error:
-            reason = f"no reply within {self._seconds:g} seconds"
-            raise WebhookError(self._address, reason, may_retry=True) from error
-        except TransportError as error:
-            may_retry = not isinstance(error.__cause__, ssl.SSLError)
-            raise WebhookError(self._address, error.reason, may_retry=may_retry) from error
-        finally:
-            client.close()
-        status = reply.status
-        if status not in _GOOD:
-            note = "; redirects are not followed" if status in _REDIRECTS else ""
-            may_retry = status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-            raise WebhookError(self._address, f"it replied {status}{note}", may_retry=may_retry)
+        await post_signed(
+            self._url, self._secret, name, body, seconds=self._seconds, clock=self._clock
+        )
+
+
+async def post_signed(
+    url: SplitResult,
+    secret: WebhookSecret,
+    name: str,
+    body: bytes,
+    *,
+    seconds: float,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Send the JSON *body* as message *name*; raises `WebhookError` unless the reply is a success.
+
+    *seconds* is the time limit.
+    """
+    address = _address(url)
+    headers = secret.headers(name, int(clock()), body)
+    fields = [("content-type", "application/json"), *headers.items()]
+    client = HttpClient()
+    try:
+        async with asyncio.timeout(seconds):
+            reply = await client.send(url, "POST", fields, body, Timeouts())
+        reply.close()
+    except TimeoutError as error:
+        reason = f"no reply within {seconds:g} seconds"
+        raise WebhookError(address, reason, may_retry=True) from error
+    except TransportError as error:
+        may_retry = not isinstance(error.__cause__, ssl.SSLError)
+        raise WebhookError(address, error.reason, may_retry=may_retry) from error
+    finally:
+        client.close()
+    status = reply.status
+    if status not in _GOOD:
+        note = "; redirects are not followed" if status in _REDIRECTS else ""
+        may_retry = status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        raise WebhookError(address, f"it replied {status}{note}", may_retry=may_retry)
 
 
 def question_body(question: Question, limit: int) -> bytes:
@@ -147,7 +163,7 @@ def question_body(question: Question, limit: int) -> bytes:
     return json.dumps(message).encode()
 
 
-def _read_url(url: str) -> SplitResult:
+def read_webhook_url(url: str) -> SplitResult:
     """Return the parts of *url*; raises `RegistrationError`, without the URL: it may be secret."""
     # The order of the checks decides which of several defects of an address is named.
     try:
@@ -163,7 +179,11 @@ def _read_url(url: str) -> SplitResult:
     elif parts.username is not None or parts.fragment:
         reason = "its address must not have a user name, password or fragment"
     elif parts.scheme == "http" and not is_loopback(host):
-        reason = f"questions would be sent unencrypted to {host!r}; use https://"
+        reason = f"it would be sent unencrypted to {host!r}; use https://"
     if reason is not None:
         raise RegistrationError("webhook", reason)
     return parts
+
+
+def _address(url: SplitResult) -> str:
+    return f"{url.scheme}://{url.netloc}"

@@ -1,23 +1,30 @@
-"""`toolbus check`: the damage of a store, and the recovery of its readable part."""
+"""`toolbus check`: the damage of a store, its recovery, and the check of its chains."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.cli.options import STORE_HELP, store_address
+from msgspec import Struct
+
+from toolbus.cli.options import KEY_HELP, STORE_HELP, store_address, store_key
 from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import Screen, open_screen
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.errors import WrongPathError
+from toolbus.history.descriptions import utc_time
 from toolbus.settings.spans import Span
+from toolbus.store.check.anchors import AnchorList, read_anchors
+from toolbus.store.check.chain_check import ForgottenChain, SessionChain, check_chains, forgotten
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file, check_reader
 from toolbus.store.store_factory import is_postgres, open_reader
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator, Sequence
 
     from toolbus.cli.parser import Command
     from toolbus.store.check.session_check import CheckReport, ProgressCallback, SessionState
@@ -28,6 +35,8 @@ examples:
   toolbus check                                 the store of the hooks
   toolbus check sessions.db --recover new.db    its readable part, to new.db
   toolbus check sessions.db --json | jq .problems    one JSON document
+  toolbus check sessions.db --chain             changed and removed records
+  toolbus check sessions.db --chain --anchor list.jsonl   of `toolbus anchor`
 
 The file is never changed. Exit codes: 0 no problems, 1 damage, or a call with a
 second or misplaced answer, 2 not a store, or a store of a newer toolbus.
@@ -41,22 +50,60 @@ _MAX_PROBLEMS = 20
 """The problems that a person reads; --json has all."""
 
 
+class AnchorReport(Struct, frozen=True, kw_only=True):
+    """The list of anchors *file*: its *lines*, the *time* and *signature* of the last one.
+
+    *forgotten* is the number of sessions deleted since that line.
+    """
+
+    file: str
+    lines: int
+    time: str
+    signature: str
+    forgotten: int
+
+
+class ChainReport(Struct, frozen=True, kw_only=True):
+    """The chains of a store's sessions and of deleted ones; *is_whole* without problems."""
+
+    path: str
+    is_whole: bool
+    problems: tuple[str, ...]
+    sessions: tuple[SessionChain, ...]
+    forgotten: tuple[ForgottenChain, ...]
+    anchors: AnchorReport | None
+
+
 def command() -> Command:
     """Return the parser and the body of the command."""
     parser = make_parser("toolbus check", "Check a store for damage, and recover it.", _EPILOG)
     parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
     parser.add_argument("--recover", metavar="NEW.db", help="write the readable part to a new file")
+    parser.add_argument("--chain", action="store_true", help="check the chains of sessions instead")
+    parser.add_argument("--anchor", metavar="FILE", help="with --chain: a list of `toolbus anchor`")
+    parser.add_argument("--key", metavar="KEY", help=f"the key of the list: {KEY_HELP}")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
+        if parsed.anchor is not None and not parsed.chain:
+            parser.error("--anchor needs --chain")
+        if parsed.chain and parsed.recover is not None:
+            parser.error("--recover writes new chains; leave out --chain")
         with ProgressLine(Output(sys.stderr)) as line:
 
             def progress(done: int, total: int) -> None:
                 line.show(f"{total:,} messages and records", done / total)
 
-            report = _report(store_address(parsed.store), parsed.recover, progress)
+            where = store_address(parsed.store)
+            report: CheckReport | ChainReport
+            if parsed.chain:
+                report = _chain_report(where, parsed.anchor, parsed.key, progress)
+            else:
+                report = _report(where, parsed.recover, progress)
         if parsed.json:
             print_json(output, report)
+        elif isinstance(report, ChainReport):
+            _show_chains(report, open_screen(output))
         else:
             _show(report, open_screen(output))
         return 0 if report.is_whole else 1
@@ -74,6 +121,81 @@ def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckRep
         return check_reader(where, reader, progress)
 
 
+def _chain_report(
+    where: str, file: str | None, key: str | None, progress: ProgressCallback
+) -> ChainReport:
+    # The list is read first: a head that is anchored meanwhile would be missing.
+    anchors = AnchorList(b"") if file is None else read_anchors(Path(file), store_key(key))
+    with open_reader(where, live=True) as reader:
+        chains = tuple(check_chains(reader, progress, anchors.seen))
+        gone = tuple(forgotten(reader))
+    names = {chain.name for chain in gone}
+    sessions = {chain.name: chain.session_id for chain in chains if chain.name}
+    findings = [f"{file}: {finding}" for finding in anchors.findings(sessions, names)]
+    problems = (*_breaks(chains), *findings)
+    report = AnchorReport(
+        file=file or "",
+        lines=anchors.lines,
+        time=anchors.newest.time,
+        signature=anchors.signature,
+        forgotten=len(names - anchors.forgotten.keys()),
+    )
+    return ChainReport(
+        path=where,
+        is_whole=not problems,
+        problems=problems,
+        sessions=chains,
+        forgotten=gone,
+        anchors=report if file else None,
+    )
+
+
+def _breaks(chains: Sequence[SessionChain]) -> Iterator[str]:
+    for chain in chains:
+        session = f"session {chain.session_id!r}: " if chain.session_id else ""
+        yield from [f"{session}{each.reason}" for each in chain.breaks]
+
+
+def _show_chains(report: ChainReport, screen: Screen) -> None:
+    sessions = count_things(len(report.sessions), "session")
+    screen.line(Span(report.path, "strong"), right=[Span(sessions, "dim")])
+    if report.forgotten:
+        moment = utc_time(max([chain.forgotten_ns for chain in report.forgotten]))
+        count = count_things(len(report.forgotten), "session")
+        screen.prose(f"note: {count} forgotten, the last one on {moment} UTC", style="dim")
+    older = [chain for chain in report.sessions if not chain.breaks and _has_older(chain)]
+    if older:
+        why = "an older toolbus wrote them, or their links were removed"
+        count = count_things(len(older), "session")
+        screen.prose(f"note: {count} with records before the chain: {why}", style="dim")
+    if report.anchors is not None:
+        _show_anchors(report.anchors, screen)
+    _show_problems(report.problems, screen)
+    if report.is_whole:
+        screen.line(Span("✓ ", "good"), "all chains fit")
+
+
+def _show_anchors(anchors: AnchorReport, screen: Screen) -> None:
+    newest = f", the last one of {anchors.time}, signature {anchors.signature}"
+    lines = f"{count_things(anchors.lines, 'line')}{newest if anchors.lines else ''}"
+    screen.whole(f"{anchors.file}: {lines}")
+    if anchors.forgotten:
+        count = count_things(anchors.forgotten, "session")
+        screen.prose(f"note: {count} forgotten since that line", style="dim")
+
+
+def _has_older(chain: SessionChain) -> bool:
+    return not chain.name or chain.unchained > 0 or any((n or 1) > 1 for n in chain.begins)
+
+
+def _show_problems(problems: Sequence[str], screen: Screen) -> None:
+    for problem in problems[:_MAX_PROBLEMS]:
+        screen.prose(f"✗ {problem}", style="bad")
+    if (rest := len(problems) - _MAX_PROBLEMS) > 0:
+        note = f"  and {count_things(rest, 'more problem')}; see them with --json"
+        screen.line(Span(note, "dim"))
+
+
 def _show(report: CheckReport, screen: Screen) -> None:
     pages = f"{count_things(report.pages, 'page')}, " if report.pages else ""
     facts = f"version {report.version}, {pages}{report.bytes:,} bytes"
@@ -82,11 +204,7 @@ def _show(report: CheckReport, screen: Screen) -> None:
         screen.table([_row(state) for state in report.sessions], indent=2, numbers=True)
     for note in report.notes:
         screen.prose(f"note: {note}", style="dim")
-    for problem in report.problems[:_MAX_PROBLEMS]:
-        screen.prose(f"✗ {problem}", style="bad")
-    if (rest := len(report.problems) - _MAX_PROBLEMS) > 0:
-        note = f"  and {count_things(rest, 'more problem')}; see them with --json"
-        screen.line(Span(note, "dim"))
+    _show_problems(report.problems, screen)
     _show_verdict(report, screen)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "anchor": "sign the heads of a store's chains",
     "approvals": "list and answer the questions that wait for a person",
     "check": "check a store for damage, and recover its readable part",
     "completion": "print a shell's completion script",
@@ -68,6 +69,7 @@ examples:
   toolbus export --html agent.db 3f9a        one session, as a page to send
   toolbus replay a.jsonl --with policy.py    the effects of policy.py on them
   toolbus check agent.db             whether the store is damaged
+  toolbus anchor agent.db --to anchors.jsonl     sign its chains, for later
   toolbus copy agent.db service=agents       its sessions, to PostgreSQL
   toolbus completion bash >> ~/.bashrc       complete commands in bash
   toolbus schema > toolbus.schema.json       for your editor

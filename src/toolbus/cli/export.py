@@ -22,14 +22,14 @@ from toolbus.formats.native import (
     SessionLine,
     encode_line,
 )
-from toolbus.history.lookup import find_session
+from toolbus.history.lookup import find_session, first_folder
 from toolbus.history.session_differences import compare_sessions
 from toolbus.history.timeline import join_parts
 from toolbus.redaction.placeholders import evened
 from toolbus.settings.files import replacing
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
-from toolbus.store.store_reader import first_folder, whole
+from toolbus.store.store_reader import whole
 
 if TYPE_CHECKING:
     import argparse

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parser import pause
+from toolbus.config.approvals import read_store_key
+from toolbus.config.documents import NAME, read_document
+from toolbus.config.named_keys import KeySettingError, named_key
 from toolbus.settings.usage_error import UsageError
+from toolbus.settings.user_folders import config_folder, value_key_file
+from toolbus.settings.user_key import UserKeyError, user_key
 from toolbus.store.store_factory import is_postgres
 
 if TYPE_CHECKING:
@@ -18,6 +23,8 @@ MODEL = "TOOLBUS_MODEL"
 """The environment variable with the model's name."""
 
 STORE_HELP = "a file, postgresql://… or service=NAME; default: the store of the hooks"
+
+KEY_HELP = "env:NAME, or a file NAME.key in your configuration's folder"
 
 _SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
@@ -74,3 +81,19 @@ def store_address(named: str | None) -> str:
     if not path.exists():
         raise UsageError(f"no hook has run yet: there is no {str(path)!r}; name a store")
     return str(path)
+
+
+def store_key(setting: str | None) -> bytes:
+    """Return the key that *setting* names, else the `[store]` has in the user's configuration.
+
+    Without both it is the user's own key. Raises `UsageError` and `ConfigurationError`.
+    """
+    folder = config_folder()
+    try:
+        if setting is not None:
+            return named_key(setting)
+        has_file = folder is not None and (folder / NAME).exists()
+        key = read_store_key(read_document(folder / NAME)) if folder and has_file else None
+        return key or user_key(value_key_file())
+    except (KeySettingError, UserKeyError, RuntimeError) as error:
+        raise UsageError(f"the key cannot be used: {error}") from error

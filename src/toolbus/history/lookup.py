@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.store.sql_reader import IdKind, SqlReader
-    from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow
+    from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow, StoreReader
 
 T = TypeVar("T", "MessageRow", "RecordBatch")
 
@@ -114,3 +114,10 @@ def _listed(kind: str, ids: Iterable[str]) -> str:
     names = [repr(name) for name in sorted(ids)]
     rest = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{len(names)} {kind}s ({', '.join(names[:_MAX_LISTED])}{rest})"
+
+
+def first_folder(reader: StoreReader, session: int) -> str:
+    """Return the folder in which a session began, "" if its first records do not name it."""
+    batch = next(iter(reader.record_batches(session)), None)
+    scopes = [] if batch is None else [record.scope for record in batch.records]
+    return next((folder for each in scopes if (folder := each.project or each.folder)), "")

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from toolbus.errors import StoreError
 from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.session_files import LINE_LIMIT, read
+from toolbus.history.lookup import first_folder
 from toolbus.settings.files import reason_of
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import is_postgres, open_reader
-from toolbus.store.store_reader import first_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

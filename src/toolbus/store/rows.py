@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, ToolMessage, decode, decoder, encode
+from toolbus.store.chain import commitment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,16 +21,16 @@ ENCODING = 1
 """The version of the encoding, stored in each row."""
 
 
-def message_row(message: Message) -> tuple[str, int, str, int]:
-    """Return the id, version, body and checksum of *message*."""
+def message_row(message: Message, salt: bytes) -> tuple[str, int, str, int, bytes]:
+    """Return the id, version, body and checksum of *message*, and the commitment to it."""
     body = encode(message)
-    return message.id, ENCODING, body.decode(), crc32(body)
+    return message.id, ENCODING, body.decode(), crc32(body), commitment(salt, body)
 
 
-def batch_row(records: Sequence[DispatchRecord]) -> tuple[int, int, str, int]:
-    """Return the number, version, body and checksum of *records*."""
+def batch_row(records: Sequence[DispatchRecord], salt: bytes) -> tuple[int, int, str, int, bytes]:
+    """Return the number, version, body and checksum of *records*, and the commitment to them."""
     body = encode(records)
-    return len(records), ENCODING, body.decode(), crc32(body)
+    return len(records), ENCODING, body.decode(), crc32(body), commitment(salt, body)
 
 
 def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set[str]:

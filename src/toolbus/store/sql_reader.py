@@ -82,7 +82,7 @@ class SqlReader(StoreReader):
         self._indexed, self._unescape = indexed, unescape
 
     @abstractmethod
-    def _rows(self, statement: str, *values: object) -> list[Any]:
+    def rows(self, statement: str, *values: object) -> list[Any]:
         """Return the rows of *statement*; raises `StoreError`."""
 
     @abstractmethod
@@ -92,28 +92,28 @@ class SqlReader(StoreReader):
     @property
     def changes(self) -> int:
         """A number that differs after writes of other connections; cheap to read."""
-        return int(self._rows(self._statements.changes)[0][0])
+        return int(self.rows(self._statements.changes)[0][0])
 
     def sessions(self) -> Iterator[SessionRow]:
         """Yield all sessions, the oldest first."""
         after = -1
-        while rows := self._rows(self._statements.sessions_after, after, _MANY):
+        while rows := self.rows(self._statements.sessions_after, after, _MANY):
             yield from map(self._session_row, rows)
             after = rows[-1][0]
 
     def recent_sessions(self, limit: int, start: int = 0) -> list[SessionRow]:
         """Return sessions after the first *start*, the latest written first; looks at each."""
-        rows = self._rows(self._statements.recent_sessions, limit, start)
+        rows = self.rows(self._statements.recent_sessions, limit, start)
         return [self._session_row(row) for row in rows]
 
     def session(self, session_id: str) -> SessionRow | None:
         """Return the session with exactly this id; None if there is none."""
-        rows = self._rows(self._statements.session, self._indexed(session_id))
+        rows = self.rows(self._statements.session, self._indexed(session_id))
         return self._session_row(rows[0]) if rows else None
 
     def session_of(self, key: int) -> SessionRow:
         """Return the session of a message or batch; raises `StoreError` if it is lost."""
-        for row in self._rows(self._statements.session_of_key, key):
+        for row in self.rows(self._statements.session_of_key, key):
             return self._session_row(row)
         raise StoreError(self._where, f"session {key} is lost; see `toolbus check`")
 
@@ -123,17 +123,17 @@ class SqlReader(StoreReader):
         Ids of messages and calls include ids that only ledger records mention.
         """
         start = self._indexed(prefix)
-        rows = self._rows(self._statements.ids_from[kind], start, FEW)
+        rows = self.rows(self._statements.ids_from[kind], start, FEW)
         if kind != "session":
-            rows += self._rows(self._statements.mentions_from, start, FEW)
+            rows += self.rows(self._statements.mentions_from, start, FEW)
         names = {self._unescape(name) for (name,) in rows}
         return sorted([name for name in names if name.startswith(prefix)])[:FEW]
 
     def ids_near(self, kind: IdKind, name: str) -> list[str]:
         """Return ids next to *name* by code points, and of late sessions: it may be misspelt."""
         middle = self._indexed(name)
-        rows = self._rows(self._statements.ids_before[kind], middle, FEW)
-        rows += self._rows(self._statements.ids_from[kind], middle, FEW)
+        rows = self.rows(self._statements.ids_before[kind], middle, FEW)
+        rows += self.rows(self._statements.ids_from[kind], middle, FEW)
         near = [self._unescape(name) for (name,) in rows]
         if kind == "session":
             near += [session.id for session in self.recent_sessions(_MANY)]
@@ -142,12 +142,12 @@ class SqlReader(StoreReader):
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
         """Yield the messages of a session after number *after*, in order."""
         statement, seq = self._statements.messages_after, slice(2, 3)
-        return map(self._message_row, self._batches(statement, (session,), (after,), seq))
+        return map(self._message_row, self.batched_rows(statement, (session,), (after,), seq))
 
     def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
         """Return a few messages with the id *name*, in the order of writing."""
         values = (self._indexed(name), session, FEW)
-        rows = self._rows(self._statements.messages_of_id, *values)
+        rows = self.rows(self._statements.messages_of_id, *values)
         return [self._message_row(row) for row in rows]
 
     def messages_of_call(
@@ -159,15 +159,15 @@ class SqlReader(StoreReader):
         message, so that ids in several sessions are noticed.
         """
         call_id, end = self._indexed(name), before.key if before else _LAST_KEY
-        rows = self._rows(self._statements.of_call_before, call_id, session, end, FEW)
+        rows = self.rows(self._statements.of_call_before, call_id, session, end, FEW)
         if session is None:
-            rows += self._rows(self._statements.of_call_after, call_id, None, _FIRST_KEY, 1)
+            rows += self.rows(self._statements.of_call_after, call_id, None, _FIRST_KEY, 1)
         return [self._message_row(row) for row in reversed(rows)]
 
     def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
         """Return the next message after *row*, in its session, that is about the call *name*."""
         values = (self._indexed(name), row.session, row.key, 1)
-        rows = self._rows(self._statements.of_call_after, *values)
+        rows = self.rows(self._statements.of_call_after, *values)
         return self._message_row(rows[0]) if rows else None
 
     def record_batches(
@@ -175,7 +175,7 @@ class SqlReader(StoreReader):
     ) -> Iterator[RecordBatch]:
         """Yield the records of a session in the order of writing."""
         within, start = (session, _LAST_KEY if to is None else to), (after, _LAST_KEY)
-        rows = self._batches(self._statements.batches_after, within, start, slice(1, 3))
+        rows = self.batched_rows(self._statements.batches_after, within, start, slice(1, 3))
         return map(batch_from_row, rows)
 
     def batch_of(self, row: MessageRow) -> RecordBatch | None:
@@ -190,37 +190,37 @@ class SqlReader(StoreReader):
         message *behind*, and the newest batches without a message.
         """
         indexed, after = self._indexed(name), behind.key if behind else 0
-        rows = self._rows(self._statements.unattached_of_id, indexed, _MANY)
-        rows += self._rows(self._statements.batches_of_id, indexed, after, _MANY)
+        rows = self.rows(self._statements.unattached_of_id, indexed, _MANY)
+        rows += self.rows(self._statements.batches_of_id, indexed, after, _MANY)
         return [batch_from_row(row) for row in rows]
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the session's original value with *digest*, as JSON; None if there is none."""
-        rows = self._rows(self._statements.original, session, self._indexed(digest))
+        rows = self.rows(self._statements.original, session, self._indexed(digest))
         return rows[0][0] if rows else None
 
     def originals(self, session: int) -> Iterator[Original]:
         """Yield the original values of the session, sorted by digest."""
         statement, digests = self._statements.originals_after, slice(1, 2)
-        for body, digest in self._batches(statement, (session,), ("",), digests):
+        for body, digest in self.batched_rows(statement, (session,), ("",), digests):
             yield Original(digest=self._unescape(digest), body=body)
 
     def state(self, session_id: str, name: str) -> StateRow | None:
         """Return the state *name* of the session; None if there is none."""
         values = (self._indexed(session_id), self._indexed(name))
-        rows = self._rows(self._statements.state, *values)
+        rows = self.rows(self._statements.state, *values)
         return state_from_row(name, *rows[0]) if rows else None
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Yield the states of the session, sorted by name."""
-        for (name,) in self._rows(self._statements.state_names, session):
-            for row in self._rows(self._statements.state_of_key, session, name):
+        for (name,) in self.rows(self._statements.state_names, session):
+            for row in self.rows(self._statements.state_of_key, session, name):
                 yield state_from_row(self._unescape(name), *row)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
         """Yield the states whose names begin with *prefix*, with the ids of sessions."""
         start, name_and_session = (self._indexed(prefix), -1), slice(0, 2)
-        rows = self._batches(self._statements.states_from, (), start, name_and_session)
+        rows = self.batched_rows(self._statements.states_from, (), start, name_and_session)
         for indexed, _, session_id, *state in rows:
             name = self._unescape(indexed)
             if not name.startswith(prefix):
@@ -228,13 +228,13 @@ class SqlReader(StoreReader):
             if session_id is not None:
                 yield self._unescape(session_id), state_from_row(name, *state)
 
-    def _batches(
+    def batched_rows(
         self, statement: str, within: tuple[object, ...], after: tuple[object, ...], place: slice
     ) -> Iterator[Any]:
         """Yield the rows of *statement* after the values *after* of the columns *place*."""
         # Few at first: some callers need only the next row.
         limit = 4
-        while rows := self._rows(statement, *within, *after, limit):
+        while rows := self.rows(statement, *within, *after, limit):
             yield from rows
             after = rows[-1][place]
             mean_size = sum([len(row[_BODY]) for row in rows]) // len(rows)

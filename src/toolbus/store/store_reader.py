@@ -219,10 +219,3 @@ class StoreReader(ABC):
             if state.name.startswith(prefix)
         ]
         return iter([(session_id, state) for _, _, session_id, state in sorted(states)])
-
-
-def first_folder(reader: StoreReader, session: int) -> str:
-    """Return the folder in which a session began, "" if its first records do not name it."""
-    batch = next(iter(reader.record_batches(session)), None)
-    scopes = [] if batch is None else [record.scope for record in batch.records]
-    return next((folder for each in scopes if (folder := each.project or each.folder)), "")

@@ -103,7 +103,7 @@ HOLDER = """
 import sqlite3, sys, time
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
-connection.execute("INSERT INTO sessions VALUES (9, 'x', 1, 1, 1, 1)")
+connection.execute("INSERT INTO sessions VALUES (9, 'x', 1, 1, 1, 1, NULL)")
 print("locked", flush=True)
 time.sleep(60)
 """

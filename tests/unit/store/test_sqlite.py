@@ -1050,7 +1050,7 @@ async def test_a_call_leads_to_the_messages_that_speak_of_it(path):
     "query",
     [
         sqlite_reader.STATEMENTS.session,
-        schema.COUNTED,
+        schema.SESSION,
         "SELECT body FROM messages WHERE id = ?",
         "SELECT body FROM calls JOIN messages ON key = message WHERE calls.id = ?",
         "SELECT body FROM mentions JOIN ledger ON key = page WHERE id = ?",

@@ -172,10 +172,10 @@ def statements(monkeypatch):
             self._connection.set_progress_handler(count, 1)
             return rows(self, statement, *values)
 
-        rows = SqliteReader._rows
-        monkeypatch.setattr(SqliteReader, "_rows", spy)
+        rows = SqliteReader.rows
+        monkeypatch.setattr(SqliteReader, "rows", spy)
         work()
-        monkeypatch.setattr(SqliteReader, "_rows", rows)
+        monkeypatch.setattr(SqliteReader, "rows", rows)
         return counted
 
     steps.seen = seen

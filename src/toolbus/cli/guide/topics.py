@@ -34,7 +34,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "redaction-limits",
         ),
     ),
-    ("Sessions", ("stores", "ui", "shutdown", "streaming", "opentelemetry")),
+    ("Sessions", ("stores", "chain", "ui", "shutdown", "streaming", "opentelemetry")),
     (
         "Tests",
         ("testing", "replay"),

@@ -45,13 +45,13 @@ class HookStore(SqliteStore):
 
         Return False, and write nothing, if the session has all of the messages.
         """
-        request = AppendRequest(records=tuple(records))  # This drops the values of records.
 
         def work(writes: Writes) -> bool:
             new = [each for each in messages if not writes.has_message(session_id, each.id)]
             if not new and (messages or not records):
                 return False
-            writes.insert(session_id, writes.clock(), new, request.records)
+            request = AppendRequest(before=tuple(new), records=tuple(records))
+            writes.insert(session_id, request)
             return True
 
         return bool(await self._write(TransactionJob(work)))

@@ -38,6 +38,7 @@ from toolbus.settings.user_folders import (
     state_folder,
     value_key_file,
 )
+from toolbus.store.chain import ANCHOR
 from toolbus.store.sqlite.files import open_files
 from toolbus.store.sqlite.schema import APPLICATION_ID
 
@@ -241,9 +242,9 @@ class ProtectedFiles:
 
 
 def is_of_store(path: str) -> bool:
-    """Return whether the real *path* is a store, or its log or index."""
+    """Return whether the real *path* is a store, its log or index, or a list of its anchors."""
     stores = [path[: -len(end)] for end in _BESIDE if path.lower().endswith(end)] or [path]
-    return any(Path(store) in open_files() or _has_store_header(store) for store in stores)
+    return any(Path(store) in open_files() or _has_our_header(store) for store in stores)
 
 
 def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> FileAccess:
@@ -290,7 +291,7 @@ def _real(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _has_store_header(path: str) -> bool:
+def _has_our_header(path: str) -> bool:
     # Never called for a store open in this process: closing the file again would release SQLite's
     # locks on it (https://sqlite.org/howtocorrupt.html, 2.2).
     try:
@@ -300,7 +301,8 @@ def _has_store_header(path: str) -> bool:
             header = file.read(_ID.stop)
     except (OSError, ValueError):
         return False
-    return header.startswith(_SQLITE) and int.from_bytes(header[_ID], "big") == APPLICATION_ID
+    is_store = header.startswith(_SQLITE) and header[_ID] == APPLICATION_ID.to_bytes(4, "big")
+    return is_store or header.startswith(ANCHOR)
 
 
 def _files_of_installation() -> Iterator[str]:

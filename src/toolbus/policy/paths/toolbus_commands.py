@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from toolbus.policy.paths.resolver import PathResolver
 
 PERSON_COMMANDS = frozenset(
-    {"answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login", "logout"}
-    | {"pin", "setup", "trust", "ui", "uninstall", "untrust"}
+    {"anchor", "answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login"}
+    | {"logout", "pin", "setup", "trust", "ui", "uninstall", "untrust"}
 )
-"""Subcommands that answer, trust, install, pin, log in, or change what a session keeps.
+"""Subcommands that answer, sign, trust, install, pin, log in, or change what a session keeps.
 
 So does `policy init`.
 """

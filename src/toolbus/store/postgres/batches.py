@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from os import urandom
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 from toolbus.store import rows
+from toolbus.store.chain import BATCHES, MESSAGES, SALT, Chains, salted_state
 from toolbus.store.jobs import AppendJob, ExtendLeaseJob, JobResult, OpenSessionJob, SwapStateJob
 from toolbus.store.leases import Lease, check_position, this_process
 from toolbus.store.postgres import statements
@@ -34,9 +36,10 @@ class EncodedAppend(NamedTuple):
 
     session_id: str
     request: AppendRequest
-    messages: tuple[tuple[str, int, str, int], ...]
+    salt: bytes
+    messages: tuple[tuple[str, int, str, int, bytes], ...]
     calls: tuple[tuple[int, str, str, str | None, int | None], ...]
-    batch: tuple[int, int, str, int] | None
+    batch: tuple[int, int, str, int, bytes] | None
     mentions: tuple[str, ...]
     size: int
 
@@ -47,19 +50,20 @@ BatchJob: TypeAlias = EncodedAppend | OpenSessionJob | ExtendLeaseJob | SwapStat
 
 def encode_append(job: AppendJob) -> EncodedAppend:
     """Return the rows of *job*."""
-    request = job.request
-    messages = [rows.message_row(message) for message in request.messages]
+    request, salt = job.request, urandom(SALT)
+    messages = [rows.message_row(message, salt) for message in request.messages]
     calls = [
         (index, indexed(call_id), escape(tool), status, duration)
         for index, message in enumerate(request.messages)
         for call_id, tool, status, duration in _calls_of(message)
     ]
-    batch = rows.batch_row(request.records) if request.records else None
+    batch = rows.batch_row(request.records, salt) if request.records else None
     mentions = rows.mentioned(request.records, request.message)
     bodies = [row[2] for row in messages] + ([batch[2]] if batch else [])
     return EncodedAppend(
         job.session_id,
         request,
+        salt,
         tuple([(indexed(row[0]), *row[1:]) for row in messages]),
         tuple(calls),
         batch,
@@ -86,6 +90,7 @@ class _Session:
     def __init__(self, row: tuple[Any, ...]) -> None:
         (self.id, self.key, self.messages, self.records, self.created_ns, self.updated_ns) = row[:6]
         self.lease, self.is_followed = Lease(*row[6:10]), bool(row[10])
+        self.chains = Chains(self.id, row[11])
 
     @property
     def position(self) -> Position:
@@ -94,7 +99,7 @@ class _Session:
     def columns(self) -> tuple[Any, ...]:
         """Return the columns for `UPDATE_SESSIONS`."""
         counts = (self.messages, self.records, self.created_ns, self.updated_ns)
-        return (self.id, self.key, *counts, *self.lease)
+        return (self.id, self.key, *counts, *self.lease, self.chains.column)
 
 
 class Batch:
@@ -185,7 +190,8 @@ class BatchRows:
         self._record_batches: list[tuple[Any, ...]] = []
         self._mentions: list[tuple[Any, ...]] = []
         self._originals: list[tuple[Any, ...]] = []
-        self._states: dict[tuple[int, str], tuple[int, bytes, int] | None] = {}
+        self._states: dict[tuple[int, str], tuple[int, bytes, int, bytes | None] | None] = {}
+        self._links: list[tuple[Any, ...]] = []
         self._woken: set[str] = set()
 
     def do(self, job: BatchJob, entry: _Session | None) -> JobResult:
@@ -209,8 +215,10 @@ class BatchRows:
         now_ns = self._touch(entry, job.request.written_ns)
         keys = [self._key() for _ in job.messages]
         first = entry.messages + 1
-        for seq, (key, row) in enumerate(zip(keys, job.messages, strict=True), first):
-            self._messages.append((entry.key, seq, key, *row, now_ns))
+        for seq, (key, (*row, committed)) in enumerate(zip(keys, job.messages, strict=True), first):
+            label = f"{seq}:{rows.ENCODING}:{row[0]}"
+            seal = job.salt + entry.chains.extend(MESSAGES, committed, label)
+            self._messages.append((entry.key, seq, key, *row, now_ns, seal))
         for index, call_id, *facts in job.calls:
             self._calls.append((call_id, keys[index], entry.key, first + index, *facts))
         entry.messages += len(keys)
@@ -218,7 +226,10 @@ class BatchRows:
             place = entry.messages + (0 if keys else 1)
             key = keys[-1] if keys else -self._key()
             batch = (entry.key, place, entry.records + 1)
-            self._record_batches.append((*batch, key, *job.batch, now_ns))
+            *row, committed = job.batch
+            label = f"{place}:{entry.records + 1}:{row[0]}:{rows.ENCODING}"
+            seal = job.salt + entry.chains.extend(BATCHES, committed, label)
+            self._record_batches.append((*batch, key, *row, now_ns, seal))
             self._mentions += [(name, key, *batch) for name in job.mentions]
             entry.records += job.batch[0]
         for original in job.request.originals:
@@ -231,13 +242,19 @@ class BatchRows:
         place = (indexed(job.session_id), name)
         if job.old != self._values.get(place):
             return False
-        if job.new is not None and entry is not None:
+        if entry is None or job.new is job.old is None:
+            return True
+        salt, committed = salted_state(job.name, job.new)
+        if job.new is not None:
             version, body, checksum = rows.state_row(job.new)
             self._touch(entry, job.written_ns)
             self._values[place] = job.new
-            self._states[entry.key, name] = version, body.encode(), checksum
-        elif self._values.pop(place, None) is not None and entry is not None:
+            self._states[entry.key, name] = version, body.encode(), checksum, salt
+        else:
+            del self._values[place]
             self._states[entry.key, name] = None
+        if committed:
+            self._links.append((entry.key, *entry.chains.extend_questions(name, committed)))
         return True
 
     def _touch(self, entry: _Session, written_ns: int | None) -> int:
@@ -267,6 +284,7 @@ class BatchRows:
             (statements.ADD_ORIGINALS, self._originals),
             (statements.SET_STATES, changed),
             (statements.DROP_STATES, dropped),
+            (statements.ADD_LINKS, self._links),
             (statements.NOTIFY, [(name,) for name in sorted(self._woken)]),
         ]
         return [(sql, tuple(map(list, zip(*lines, strict=True)))) for sql, lines in tables if lines]

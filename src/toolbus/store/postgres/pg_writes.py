@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.errors import StoreError
+from toolbus.store.chain import ALL_STATES, NOTHING, Chains
 from toolbus.store.jobs import (
     AppendJob,
     ExtendLeaseJob,
@@ -217,8 +218,7 @@ class PostgresWrites:
             try:
                 with self._link.exchange(self._timeout) as connection, connection.transaction():
                     if isinstance(job, ForgetRowsJob):
-                        statement = statements.FORGET[job.table]
-                        return connection.execute(statement, (indexed(job.session_id),)).rowcount
+                        return _forget_rows(connection, job)
                     return self._forget_sessions(connection, job)
             except Exception as error:  # noqa: BLE001 - the caller gets the error
                 # A second deletion is harmless.
@@ -232,10 +232,25 @@ class PostgresWrites:
         values = {"before": job.before_ns, "now": now_ns, "limit": job.limit}
         sessions = connection.execute(statements.OLD_SESSIONS, values).fetchall()
         keys = [key for key, _ in sessions]
+        connection.execute(statements.REMEMBER, (now_ns, keys))
         for statement in statements.DROP_SESSIONS if keys else ():
             connection.execute(statement, (keys,))
         self._known.clear()
         return tuple([unescape(session_id) for _, session_id in sessions])
+
+
+def _forget_rows(connection: PgConnection, job: ForgetRowsJob) -> int:
+    """Delete the rows of *job*, and add the deletion of states to the session's chain."""
+    session_id = indexed(job.session_id)
+    for key, column in connection.execute(statements.LOCK_CHAIN, (session_id,)).fetchall():
+        count = connection.execute(statements.FORGET[job.table], (session_id,)).rowcount
+        if job.table == "states" and count:
+            chains = Chains(session_id, column)
+            values = [[value] for value in (key, *chains.extend_questions(ALL_STATES, NOTHING))]
+            connection.execute(statements.ADD_LINKS, values)
+            connection.execute(statements.SET_CHAIN, (chains.column, key))
+        return count
+    return 0
 
 
 def _in_words(where: str, result: Exception | JobResult) -> Exception | JobResult:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0
 """Seconds that a store waits for its server by default."""
 
-_TABLES = ("messages", "calls", "ledger", "mentions", "originals", "states", "commits", "batches")
+_TABLES = (
+    *("messages", "calls", "ledger", "mentions", "originals", "states", "links", "forgotten"),
+    *("commits", "batches"),
+)
 
 # Bodies are read as bytes, for their checksum. No EXISTS: for it the server may read all originals.
 _SESSION = """SELECT key, coalesce(long_id, id), messages, records, created_ns, updated_ns,
@@ -155,13 +158,14 @@ class PostgresReader(SqlReader):
 
     def facts(self) -> StoreFacts:
         """Return the version and size of the schema, and its missing or invalid parts."""
-        ((version, size),) = self._rows(_FACTS)
-        problems = [f"index {name} is not valid" for (name,) in self._rows(_INVALID)]
-        missing = self._rows(_MISSING, list(_TABLES))
+        ((version, size),) = self.rows(_FACTS)
+        problems = [f"index {name} is not valid" for (name,) in self.rows(_INVALID)]
+        missing = self.rows(_MISSING, list(_TABLES))
         problems += [f"table {name} is missing" for (name,) in missing]
         return StoreFacts(version, int(size or 0), tuple(problems))
 
-    def _rows(self, statement: str, *values: object) -> list[Any]:
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows of *statement*; raises `StoreError`."""
         if self._closed:
             raise ClosedError(f"store {self._where!r}")
         return self._link.rows(statement, *values)

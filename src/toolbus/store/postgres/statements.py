@@ -30,7 +30,7 @@ MAKE_SESSIONS = """INSERT INTO toolbus.sessions (id, long_id)
 LOCK_SESSIONS = """SELECT id, key, messages, records, created_ns, updated_ns,
         epoch, holder, process, until_ns,
         CASE WHEN pg_try_advisory_lock(1952609651, hashtext(id))
-        THEN NOT pg_advisory_unlock(1952609651, hashtext(id)) ELSE true END
+        THEN NOT pg_advisory_unlock(1952609651, hashtext(id)) ELSE true END, chain
     FROM toolbus.sessions WHERE id = ANY(%b::text[]) ORDER BY id
     FOR UPDATE SKIP LOCKED"""
 EXISTING_SESSIONS = "SELECT id FROM toolbus.sessions WHERE id = ANY(%b::text[])"
@@ -44,38 +44,43 @@ READ_STATES = """SELECT sessions.id, states.name, states.body
 
 UPDATE_SESSIONS = """UPDATE toolbus.sessions SET key = one.key, messages = one.messages,
         records = one.records, created_ns = one.created_ns, updated_ns = one.updated_ns,
-        epoch = one.epoch, holder = one.holder, process = one.process, until_ns = one.until_ns
+        epoch = one.epoch, holder = one.holder, process = one.process, until_ns = one.until_ns,
+        chain = one.chain
     FROM unnest(%b::text[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
-        %b::bigint[], %b::text[], %b::text[], %b::bigint[])
-    AS one (id, key, messages, records, created_ns, updated_ns, epoch, holder, process, until_ns)
+        %b::bigint[], %b::text[], %b::text[], %b::bigint[], %b::bytea[])
+    AS one (id, key, messages, records, created_ns, updated_ns, epoch, holder, process, until_ns,
+        chain)
     WHERE sessions.id = one.id"""
 ADD_MESSAGES = """INSERT INTO toolbus.messages
-        (session, seq, key, id, version, body, checksum, written)
-    SELECT session, seq, key, id, version, body, checksum, to_timestamp(written_ns / 1e9)
+        (session, seq, key, id, version, body, checksum, written, seal)
+    SELECT session, seq, key, id, version, body, checksum, to_timestamp(written_ns / 1e9), seal
     FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::int[], %b::text[],
-        %b::bigint[], %b::bigint[])
-    AS one (session, seq, key, id, version, body, checksum, written_ns)"""
+        %b::bigint[], %b::bigint[], %b::bytea[])
+    AS one (session, seq, key, id, version, body, checksum, written_ns, seal)"""
 ADD_CALLS = """INSERT INTO toolbus.calls (id, key, session, seq, tool, status, duration_ns)
     SELECT * FROM unnest(%b::text[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[],
         %b::text[], %b::bigint[]) ON CONFLICT DO NOTHING"""
 ADD_BATCHES = """INSERT INTO toolbus.ledger
-        (session, place, seq, key, records, version, body, checksum, written)
+        (session, place, seq, key, records, version, body, checksum, written, seal)
     SELECT session, place, seq, key, records, version, body, checksum,
-        to_timestamp(written_ns / 1e9)
+        to_timestamp(written_ns / 1e9), seal
     FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::int[], %b::int[],
-        %b::text[], %b::bigint[], %b::bigint[])
-    AS one (session, place, seq, key, records, version, body, checksum, written_ns)"""
+        %b::text[], %b::bigint[], %b::bigint[], %b::bytea[])
+    AS one (session, place, seq, key, records, version, body, checksum, written_ns, seal)"""
 ADD_MENTIONS = """INSERT INTO toolbus.mentions (id, key, session, place, seq)
     SELECT * FROM unnest(%b::text[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
     ON CONFLICT DO NOTHING"""
 ADD_ORIGINALS = """INSERT INTO toolbus.originals (session, digest, body)
     SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bytea[]) ON CONFLICT DO NOTHING"""
-SET_STATES = """INSERT INTO toolbus.states (session, name, version, body, checksum)
-    SELECT * FROM unnest(%b::bigint[], %b::text[], %b::int[], %b::bytea[], %b::bigint[])
-    ON CONFLICT (session, name) DO UPDATE SET
-        version = excluded.version, body = excluded.body, checksum = excluded.checksum"""
+SET_STATES = """INSERT INTO toolbus.states (session, name, version, body, checksum, salt)
+    SELECT * FROM unnest(%b::bigint[], %b::text[], %b::int[], %b::bytea[], %b::bigint[],
+        %b::bytea[])
+    ON CONFLICT (session, name) DO UPDATE SET version = excluded.version, body = excluded.body,
+        checksum = excluded.checksum, salt = excluded.salt"""
 DROP_STATES = """DELETE FROM toolbus.states USING unnest(%b::bigint[], %b::text[])
     AS one (session, name) WHERE states.session = one.session AND states.name = one.name"""
+ADD_LINKS = """INSERT INTO toolbus.links (session, n, name, seal)
+    SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::bytea[])"""
 # Ids, not rows: a notification has at most 8,000 bytes.
 NOTIFY = "SELECT pg_notify('toolbus', id) FROM unnest(%b::text[]) AS id"
 
@@ -85,6 +90,10 @@ FORGET = {
     "states": """DELETE FROM toolbus.states
         WHERE session = (SELECT key FROM toolbus.sessions WHERE id = %s)""",
 }
+LOCK_CHAIN = "SELECT key, chain FROM toolbus.sessions WHERE id = %s FOR UPDATE"
+SET_CHAIN = "UPDATE toolbus.sessions SET chain = %s WHERE key = %s"
+REMEMBER = """INSERT INTO toolbus.forgotten (chain, forgotten_ns)
+    SELECT chain, %s FROM toolbus.sessions WHERE key = ANY(%s) AND chain IS NOT NULL"""
 OLD_SESSIONS = """SELECT key, coalesce(long_id, id) FROM toolbus.sessions
     WHERE key IS NOT NULL AND created_ns < %(before)s AND updated_ns < %(before)s
         AND until_ns <= %(now)s
@@ -96,5 +105,6 @@ DROP_SESSIONS = (
     "DELETE FROM toolbus.mentions WHERE session = ANY(%s)",
     "DELETE FROM toolbus.originals WHERE session = ANY(%s)",
     "DELETE FROM toolbus.states WHERE session = ANY(%s)",
+    "DELETE FROM toolbus.links WHERE session = ANY(%s)",
     "DELETE FROM toolbus.sessions WHERE key = ANY(%s)",
 )

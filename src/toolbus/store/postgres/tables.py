@@ -11,7 +11,7 @@ from toolbus.store.postgres.postgres_errors import READ_ONLY
 if TYPE_CHECKING:
     from toolbus.store.postgres.connection import PgConnection
 
-VERSION = 7
+VERSION = 8
 """The version of the schema, in its table `meta`."""
 
 OLDEST = 5
@@ -153,12 +153,42 @@ _VIEWS = (
         WHERE call.status IS NOT NULL""",
 )
 
+# A link is also kept of a deleted state; see `toolbus.store.chain`.
+_CHAINS = (
+    "ALTER TABLE toolbus.sessions ADD COLUMN IF NOT EXISTS chain bytea",
+    "ALTER TABLE toolbus.messages ADD COLUMN IF NOT EXISTS seal bytea",
+    "ALTER TABLE toolbus.ledger ADD COLUMN IF NOT EXISTS seal bytea",
+    "ALTER TABLE toolbus.states ADD COLUMN IF NOT EXISTS salt bytea",
+    """CREATE TABLE IF NOT EXISTS toolbus.links (
+        session bigint NOT NULL,
+        n bigint NOT NULL,
+        name text COLLATE "C" NOT NULL,
+        seal bytea NOT NULL,
+        PRIMARY KEY (session, n)
+    )""",
+    """CREATE TABLE IF NOT EXISTS toolbus.forgotten (
+        chain bytea NOT NULL,
+        forgotten_ns bigint NOT NULL
+    )""",
+)
+"""The statements that add the chains, of version 8."""
+
+# Roles that may write states write links, too; else no agent could ask after the upgrade.
+_RIGHTS = """DO $$ DECLARE one record; BEGIN
+    FOR one IN SELECT grantee, privilege_type FROM information_schema.table_privileges
+        WHERE (table_schema, table_name) = ('toolbus', 'states')
+    LOOP
+        EXECUTE format('GRANT %s ON toolbus.links, toolbus.forgotten TO %s', one.privilege_type,
+            CASE one.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(one.grantee) END);
+    END LOOP; END $$"""
+
 _SCHEMA = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
     *_TABLES,
     "CREATE INDEX states_by_name ON toolbus.states (name, session)",
     *_VIEWS,
     *ANSWER_GUARD,
+    *_CHAINS,
 )
 """The statements that create the schema."""
 
@@ -166,6 +196,8 @@ _UPGRADES = (
     # Version 5 had a function to append a message, and a counter for late calls of the function.
     "DROP FUNCTION IF EXISTS toolbus.append_message",
     "ALTER TABLE toolbus.commits DROP COLUMN IF EXISTS barrier",
+    *_CHAINS,
+    _RIGHTS,
 )
 """The statements that upgrade an older schema."""
 

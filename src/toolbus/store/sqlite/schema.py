@@ -5,13 +5,13 @@ from __future__ import annotations
 APPLICATION_ID = int.from_bytes(b"tbus", "big")
 """The application id in the header of every store file, which `file` and other programs read."""
 
-VERSION = 6
+VERSION = 7
 """The version of the tables, in the file's `user_version`."""
 
 OLDEST = 3
 """The version of the tables that toolbus 0.1.0, the first release, wrote."""
 
-# Missing parts of an older file are created: since 0.1.0 only tables and indexes were added.
+# Missing parts of an older file are created: since 0.1.0 tables, indexes and columns were added.
 # Column types are loose and no statement needs an SQLite newer than 3.24, so the SQLite of an old
 # Linux suffices. Messages are rows with a rowid, since their bodies may be large. A `checksum` is
 # the CRC-32 of the body, since SQLite's pages have none: a changed character inside a text would
@@ -23,7 +23,8 @@ TABLES = (
         messages INTEGER NOT NULL,
         records INTEGER NOT NULL,
         created_ns INTEGER NOT NULL,
-        updated_ns INTEGER NOT NULL
+        updated_ns INTEGER NOT NULL,
+        chain BLOB
     )""",
     """CREATE TABLE IF NOT EXISTS messages (
         key INTEGER PRIMARY KEY,
@@ -31,6 +32,7 @@ TABLES = (
         seq INTEGER NOT NULL,
         id TEXT NOT NULL,
         version INTEGER NOT NULL,
+        seal BLOB,
         body TEXT NOT NULL,
         checksum INTEGER,
         UNIQUE (session, seq)
@@ -53,6 +55,7 @@ TABLES = (
         seq INTEGER NOT NULL,
         records INTEGER NOT NULL,
         version INTEGER NOT NULL,
+        seal BLOB,
         body TEXT NOT NULL,
         checksum INTEGER
     )""",
@@ -86,14 +89,27 @@ TABLES = (
         session INTEGER NOT NULL REFERENCES sessions (key),
         name TEXT NOT NULL,
         version INTEGER NOT NULL,
+        salt BLOB,
         body TEXT NOT NULL,
         checksum INTEGER,
         UNIQUE (session, name)
     )""",
     "CREATE INDEX IF NOT EXISTS states_by_name ON states (name, session)",
+    # The chains: see `toolbus.store.chain`. The link of a deleted state is kept.
+    """CREATE TABLE IF NOT EXISTS links (
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        n INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        seal BLOB NOT NULL,
+        PRIMARY KEY (session, n)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE IF NOT EXISTS forgotten (chain BLOB NOT NULL, forgotten_ns INTEGER NOT NULL)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
+
+ADDED = (("sessions", "chain"), ("messages", "seal"), ("ledger", "seal"), ("states", "salt"))
+"""The columns, of bytes, that tables of an older version lack."""
 
 WITH_STATES = 5
 """The first version of the tables with states of components."""
@@ -101,32 +117,29 @@ WITH_STATES = 5
 NO_STATES = "CREATE TEMP TABLE states (key, session, name, version, body, checksum)"
 """The empty table, in memory, that a reader adds to the tables of an older file."""
 
-COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)
-    VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO UPDATE SET
-        messages = messages + excluded.messages,
-        records = records + excluded.records,
-        updated_ns = max(updated_ns, excluded.updated_ns)"""
-COUNTED = "SELECT key, messages, records FROM sessions WHERE id = ?"
-ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum)
-    VALUES (?, ?, ?, ?, ?, ?)"""
+SESSION = "SELECT key, messages, records, chain FROM sessions WHERE id = ?"
+ADD_SESSION = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)
+    VALUES (?, 0, 0, ?, ?)"""
+COUNT_UP = """UPDATE sessions SET messages = messages + ?, records = records + ?,
+    updated_ns = max(updated_ns, ?), chain = ? WHERE key = ?"""
+ADD_LINK = "INSERT INTO links (session, n, name, seal) VALUES (?, ?, ?, ?)"
+ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum, seal)
+    VALUES (?, ?, ?, ?, ?, ?, ?)"""
 HAS_MESSAGE = """SELECT 1 FROM messages AS one WHERE one.id = ?2
     AND +one.session = (SELECT key FROM sessions WHERE id = ?1)"""
 ADD_CALL = "INSERT OR IGNORE INTO calls (id, message) VALUES (?, ?)"
-ADD_BATCH = """INSERT INTO ledger (key, session, place, seq, records, version, body, checksum)
-    VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?, ?)"""
+ADD_BATCH = """INSERT INTO ledger
+        (key, session, place, seq, records, version, body, checksum, seal)
+    VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?, ?, ?)"""
 ADD_MENTION = "INSERT OR IGNORE INTO mentions (id, page) VALUES (?, ?)"
 ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (?, ?, ?)"
 LEASE = "SELECT epoch, holder, process, until_ns FROM writers WHERE session = ?"
 TAKE = "INSERT OR REPLACE INTO writers VALUES (?, ?, ?, ?, ?)"
 EXTEND = "UPDATE writers SET until_ns = ? WHERE session = ? AND holder = ?"
-FORGET = {
-    "originals": "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)",
-    "states": "DELETE FROM states WHERE session = (SELECT key FROM sessions WHERE id = ?)",
-}
-SET_STATE = """INSERT INTO states (session, name, version, body, checksum)
-    VALUES ((SELECT key FROM sessions WHERE id = ?), ?, ?, ?, ?)
-    ON CONFLICT (session, name) DO UPDATE SET
-        version = excluded.version, body = excluded.body, checksum = excluded.checksum"""
+FORGET = "DELETE FROM {} WHERE session = (SELECT key FROM sessions WHERE id = ?)"
+SET_STATE = """INSERT INTO states (session, name, version, body, checksum, salt)
+    VALUES ((SELECT key FROM sessions WHERE id = ?), ?, ?, ?, ?, ?)
+    ON CONFLICT (session, name) DO UPDATE SET version = excluded.version, body = excluded.body,
+        checksum = excluded.checksum, salt = excluded.salt"""
 DROP_STATE = """DELETE FROM states
     WHERE session = (SELECT key FROM sessions WHERE id = ?) AND name = ?"""

@@ -136,7 +136,8 @@ class SqliteReader(SqlReader):
             problems = tuple(integrity_problems(self._connection))
         return StoreFacts(version, pages * page_size, problems)
 
-    def _rows(self, statement: str, *values: object) -> list[Any]:
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows of *statement*; raises `StoreError`."""
         with wrap_errors(self._where):
             rows = self._connection.execute(statement, values).fetchall()
             if self._detector:

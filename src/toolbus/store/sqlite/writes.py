@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
+from os import urandom
 from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store import rows
+from toolbus.store.chain import (
+    ALL_STATES,
+    BATCHES,
+    MESSAGES,
+    NOTHING,
+    SALT,
+    Chains,
+    salted_state,
+)
 from toolbus.store.jobs import (
     AppendJob,
     ExtendLeaseJob,
@@ -21,7 +31,7 @@ from toolbus.store.jobs import (
     TransactionJob,
 )
 from toolbus.store.leases import Lease, after_seconds, check_position, this_process
-from toolbus.store.protocol import Position
+from toolbus.store.protocol import AppendRequest, Position
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import FileIdentity, read_header
 from toolbus.store.sqlite.sqlite_errors import STILL_LOGGED, failure_of
@@ -30,8 +40,6 @@ from toolbus.store.sqlite.sqlite_reader import STATEMENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.messages.records import Message
 
 _PAUSE = 0.005
 """Seconds between two attempts to start the log of a new file."""
@@ -50,10 +58,13 @@ _DROP_MENTION = "DELETE FROM mentions WHERE id = ? AND page = ?"
 _DROP_CALLS = "DELETE FROM calls WHERE message = ?"
 _DROP_MENTIONS = "DELETE FROM mentions WHERE page = ?"
 _DROP_BATCH = "DELETE FROM ledger WHERE key = ?"
+_REMEMBER = """INSERT INTO forgotten (chain, forgotten_ns)
+    SELECT chain, ? FROM sessions WHERE key = ? AND chain IS NOT NULL"""
 _DROP_REST = (
     "DELETE FROM messages WHERE session = ?",
     "DELETE FROM originals WHERE session = ?",
     "DELETE FROM states WHERE session = ?",
+    "DELETE FROM links WHERE session = ?",
     "DELETE FROM writers WHERE session = (SELECT id FROM sessions WHERE key = ?)",
     "DELETE FROM sessions WHERE key = ?",
 )
@@ -88,6 +99,9 @@ class Writes:
         if is_new := read_header(self._connection).version < schema.VERSION:
             for statement in schema.TABLES:
                 self._execute(statement)
+            for table, column in schema.ADDED:
+                if column not in [row[1] for row in self._execute(f"PRAGMA table_info({table})")]:
+                    self._execute(f"ALTER TABLE {table} ADD COLUMN {column} BLOB")
         self._execute("COMMIT")
         if is_new:
             # This writes the header, with the application id, to the file at once.
@@ -149,18 +163,14 @@ class Writes:
     def _do(self, job: Job) -> JobResult:
         match job:
             case AppendJob(session_id, request):
-                if request.at is not None:
-                    check_position(session_id, request.at, self._position(session_id))
-                now_ns = self._time(request.written_ns)
-                session = self.insert(session_id, now_ns, request.messages, request.records)
-                originals = [
-                    (session, each.digest, each.body.decode()) for each in request.originals
-                ]
-                self._connection.executemany(schema.ADD_ORIGINAL, originals)
+                self.insert(session_id, request)
             case TransactionJob(work):
                 return work(self)
             case ForgetRowsJob(session_id, table):
-                return self._execute(schema.FORGET[table], (session_id,)).rowcount
+                count = self._execute(schema.FORGET.format(table), (session_id,)).rowcount
+                if table == "states" and count:
+                    self._link(session_id, ALL_STATES, NOTHING)
+                return count
             case ForgetSessionsJob(before_ns, limit):
                 return forget_sessions(self._connection, before_ns, self.clock(), limit)
             case SwapStateJob():
@@ -177,16 +187,22 @@ class Writes:
         row = self._execute(STATEMENTS.state, (session_id, name)).fetchone()
         if old != (None if row is None else row[1]):
             return False
+        salt, committed = salted_state(name, new)
         if new is not None:
-            now_ns = self._time(written_ns)
-            self._execute(schema.COUNT_UP, (session_id, 0, 0, now_ns, now_ns))
-            self._execute(schema.SET_STATE, (session_id, name, *rows.state_row(new)))
+            self.insert(session_id, AppendRequest(written_ns=written_ns))
+            self._execute(schema.SET_STATE, (session_id, name, *rows.state_row(new), salt))
         elif old is not None:
             self._execute(schema.DROP_STATE, (session_id, name))
+        if committed and (old is not None or new is not None):
+            self._link(session_id, name, committed)
         return True
 
-    def _time(self, written_ns: int | None) -> int:
-        return self.clock() if written_ns is None else written_ns
+    def _link(self, session_id: str, name: str, committed: bytes) -> None:
+        """Add a write of the state *name* to the session's chain of questions."""
+        session, _, _, column = self._session(session_id)
+        chains = Chains(session_id, column)
+        self._execute(schema.ADD_LINK, (session, *chains.extend_questions(name, committed)))
+        self._execute(schema.COUNT_UP, (0, 0, 0, chains.column, session))
 
     def _empty_log(self) -> bool:
         """Checkpoint and truncate the log; return False if another reader still needs it."""
@@ -198,48 +214,51 @@ class Writes:
     def _open(self, job: OpenSessionJob) -> Position:
         lease = self._lease(job.session_id).taken(job, this_process(), self.clock())
         self._execute(schema.TAKE, (job.session_id, *lease))
-        return self._position(job.session_id)
+        _, length, *_ = self._session(job.session_id)
+        return Position(lease.epoch, length)
 
     def _lease(self, session_id: str) -> Lease:
         row = self._execute(schema.LEASE, (session_id,)).fetchone()
         return Lease() if row is None else Lease(*row)
 
-    def _position(self, session_id: str) -> Position:
-        _, length, _ = self._execute(schema.COUNTED, (session_id,)).fetchone() or (0, 0, 0)
-        return Position(self._lease(session_id).epoch, length)
+    def _session(self, session_id: str) -> tuple[int | None, int, int, bytes | None]:
+        """Return the key, messages, records and chains of the session; no key if it is new."""
+        return self._execute(schema.SESSION, (session_id,)).fetchone() or (None, 0, 0, None)
 
     def has_message(self, session_id: str, message_id: str) -> bool:
         """Return whether the session has a message with this id."""
         return bool(self._execute(schema.HAS_MESSAGE, (session_id, message_id)).fetchone())
 
-    def insert(
-        self,
-        session_id: str,
-        now_ns: int,
-        messages: Sequence[Message],
-        records: Sequence[DispatchRecord],
-    ) -> int:
-        """Insert *messages*, and *records* with the last message; return the session's key."""
-        counts = (session_id, len(messages), len(records), now_ns, now_ns)
-        self._execute(schema.COUNT_UP, counts)
-        session, last_seq, last_record = self._execute(schema.COUNTED, (session_id,)).fetchone()
-        key, place = None, last_seq + 1
-        for place, message in enumerate(messages, last_seq - len(messages) + 1):
-            key = self._add_message(session, place, message)
+    def insert(self, session_id: str, request: AppendRequest) -> None:
+        """Append *request* to the session; raises `SessionBusyError` at another position."""
+        session, length, recorded, column = self._session(session_id)
+        if request.at is not None:
+            actual = Position(self._lease(session_id).epoch, length)
+            check_position(session_id, request.at, actual)
+        now_ns = self.clock() if request.written_ns is None else request.written_ns
+        if session is None:
+            session = self._execute(schema.ADD_SESSION, (session_id, now_ns, now_ns)).lastrowid
+        chains, messages, records = Chains(session_id, column), request.messages, request.records
+        key, place, salt = None, length + 1, urandom(SALT)
+        for place, message in enumerate(messages, length + 1):
+            *row, committed = rows.message_row(message, salt)
+            label = f"{place}:{rows.ENCODING}:{message.id}"
+            seal = salt + chains.extend(MESSAGES, committed, label)
+            key = self._execute(schema.ADD_MESSAGE, (session, place, *row, seal)).lastrowid
+            calls = [(call_id, key) for call_id in rows.call_ids(message)]
+            self._connection.executemany(schema.ADD_CALL, calls)
         if records:
-            first_record = last_record - len(records) + 1
-            row = (key, session, place, first_record, *rows.batch_row(records))
-            batch = self._execute(schema.ADD_BATCH, row).lastrowid
+            *counted, committed = rows.batch_row(records, salt)
+            label = f"{place}:{recorded + 1}:{len(records)}:{rows.ENCODING}"
+            seal = salt + chains.extend(BATCHES, committed, label)
+            values = (key, session, place, recorded + 1, *counted, seal)
+            batch = self._execute(schema.ADD_BATCH, values).lastrowid
             names = rows.mentioned(records, messages[-1] if messages else None)
             self._connection.executemany(schema.ADD_MENTION, [(name, batch) for name in names])
-        return int(session)
-
-    def _add_message(self, session: int, seq: int, message: Message) -> int | None:
-        row = (session, seq, *rows.message_row(message))
-        key = self._execute(schema.ADD_MESSAGE, row).lastrowid
-        calls = [(call_id, key) for call_id in rows.call_ids(message)]
-        self._connection.executemany(schema.ADD_CALL, calls)
-        return key
+        originals = [(session, each.digest, each.body.decode()) for each in request.originals]
+        self._connection.executemany(schema.ADD_ORIGINAL, originals)
+        counts = (len(messages), len(records), now_ns, chains.column, session)
+        self._execute(schema.COUNT_UP, counts)
 
 
 def forget_sessions(
@@ -256,6 +275,7 @@ def forget_sessions(
             _drop_batch(connection, message)
         for (batch,) in connection.execute(_UNATTACHED, (key,)).fetchall():
             _drop_batch(connection, batch)
+        connection.execute(_REMEMBER, (now_ns, key))
         for statement in _DROP_REST:
             connection.execute(statement, (key,))
     return tuple([session_id for _, session_id in sessions])

@@ -30,6 +30,7 @@ def verdict(line, *, folder="/", unknown=(), inside=()):
         "toolbus --store s.db pin x",
         "toolbus policy init",
         "toolbus approvals",
+        "toolbus anchor hooks.db --to list.jsonl",
         "toolbus copy mine.db hooks.db",
         "toolbus forget hooks.db --before 2026-01-31",
         "toolbus ui agent.db",
