@@ -28,29 +28,29 @@ RATCHETS = {
 ROOMS = {
     "": (3, 447),
     "agent": (14, 2696),
-    "approvals": (21, 3651),
+    "approvals": (21, 3671),
     "bridges": (46, 8288),
     "bus": (21, 3686),
-    "cli": (66, 10161),
+    "cli": (67, 10473),
     "components": (13, 2011),
     "config": (17, 2444),
     "events": (7, 1078),
     "flow": (15, 2067),
     "formats": (24, 3046),
-    "history": (19, 2698),
+    "history": (19, 2705),
     "hosts": (53, 7492),
     "http": (4, 940),
     "mcp": (73, 11482),
     "messages": (13, 1841),
     "models": (5, 321),
     "otel": (4, 400),
-    "policy": (75, 15520),
+    "policy": (75, 15522),
     "presence": (4, 426),
     "providers": (11, 1053),
     "redaction": (36, 6885),
     "replay": (11, 1876),
     "settings": (13, 925),
-    "store": (40, 5848),
+    "store": (45, 6722),
     "tasks": (3, 196),
     "testing": (18, 3024),
     "toml": (5, 333),
@@ -75,7 +75,7 @@ BUDGETS = {
     ("components",): (1727, 1350),
     ("tools",): (3012, 2100),
     ("agent", "transcript", "tasks"): (3592, 2900),
-    ("store",): (2983, 2700),
+    ("store",): (3116, 2700),
     ("models",): (321, 700),
     ("settings",): (515, 750),
 }
@@ -83,14 +83,14 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19000, 16800)
+CORE_LINES = (19133, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (57, 17, 16),
     "tool call of an agent with one adapter": (345, 112, 45),
     "judged frame": (246, 67, 40),
-    "hook event": (963, 187, 82),
+    "hook event": (952, 182, 80),
     "line with a secret": (439, 47, 41),
     "clean line": (121, 26, 34),
 }
