@@ -19,9 +19,10 @@ Answer: TypeAlias = Literal["yes", "no", "open", "unknown"]
 class AskedCall(Struct, frozen=True, kw_only=True):
     """A call about which a person was asked, and the answer; times are nanoseconds since the epoch.
 
-    The session, below the session *root* (its own id without one above), began in the folder
-    *project*, and the call in *folder*, both absolute or "" if unknown. *by* and *channel* are the person and the channel of the answer, *rule* names the
-    rules that asked, one per line. *unfit* is the reason why the call is not evidence, or "".
+    The session began in the folder *project*, and the call in *folder*, both absolute or "" if
+    unknown. Its agent works below the session *root*, which is its own without one above. *by* and
+    *channel* are the person and the channel of the answer, *rule* names the rules that asked, one
+    per line. *unfit* is the reason why the call is not evidence, or "".
     """
 
     session_id: str
