@@ -48,8 +48,9 @@ from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.projects import FROM_SESSION, Project, process_folder, project_at
 from toolbus.policy.rules import conditions
 from toolbus.policy.rules.command_patterns import CommandPattern
+from toolbus.policy.rules.exact_calls import ExactCommand, on_exact_arguments, on_exact_commands
 from toolbus.policy.rules.flow_conditions import build_flow_condition
-from toolbus.policy.rules.records import FLOW_KEYS, PolicyRule, PolicyRules
+from toolbus.policy.rules.records import FLOW_KEYS, CallCondition, PolicyRule, PolicyRules
 from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import (
     CallTable,
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.policy.history.limits import Limit, Measure
-    from toolbus.policy.rules.records import CallCondition, PartCondition
+    from toolbus.policy.rules.records import PartCondition
     from toolbus.policy.rules.tables import ConditionTable, QuotaTable
 
 LIMIT_KEYS = ("at_most", "only_after", "never_after", "repeats")
@@ -287,21 +288,26 @@ class RuleBuilder:
         for key in self._keys(CALL_KEYS, table, place):
             with self._reader.collecting(*place, key):
                 calls.append(_call_condition(key, table, every=allows))
+        whole = [*self._exact(table, place, allows=allows)]
+        calls += [each for each in whole if isinstance(each, CallCondition)]
+        exact = tuple([each for each in whole if isinstance(each, ExactCommand)])
         keys = frozenset(self._keys(PART_KEYS, table, place))
         commands = tuple(self._commands(texts(table.command), place))
         parts = [conditions.on_commands(commands, every=allows)] if commands else []
+        parts += [on_exact_commands(exact)] if exact else []
         for key in [key for key in PART_KEYS[1:] if key in keys]:
             with self._reader.collecting(*place, key):
                 parts.append(self._part_condition(key, table, every=allows))
         for key in self._keys(FLOW_KEYS, table, place):
             with self._reader.collecting(*place, key):
                 parts.append(build_flow_condition(key, table.value(key), allows=allows))
-        implied = _implied_conditions(keys, commands) if allows else ()
+        implied = _implied_conditions(keys, commands) if allows and not exact else ()
+        programs = {each.program for each in commands} | {each.program for each in exact}
         return replace(
             rule,
             call_conditions=tuple(calls),
             part_conditions=(*parts, *implied),
-            programs=frozenset([each.program for each in commands]) if commands else None,
+            programs=frozenset(programs) or None,
         )
 
     def _keys(
@@ -315,6 +321,23 @@ class RuleBuilder:
         with self._reader.collecting(*place, "command"):
             for name in names:
                 yield CommandPattern(name, self._programs)
+
+    def _exact(
+        self, table: ConditionTable, place: tuple[str, int], *, allows: bool
+    ) -> Iterator[ExactCommand | CallCondition]:
+        """Yield the commands of `exactly`, or its condition on all arguments of a tool."""
+        if not self._keys(("exactly",), table, place):
+            return
+        with self._reader.collecting(*place, "exactly"):
+            if not allows:
+                raise MisfitError("only an allow rule can have it; use `command` or `arguments`")
+            if not isinstance(table.exactly, Mapping):
+                for text in texts(table.exactly):
+                    yield ExactCommand(text, self._project, self._programs)
+            elif table.tools is None:
+                raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
+            else:
+                yield on_exact_arguments(table.exactly)
 
     def _part_condition(self, key: str, table: ConditionTable, *, every: bool) -> PartCondition:
         names = texts(getattr(table, key))

@@ -1,0 +1,169 @@
+"""Exact calls: the key `exactly` of allow rules, which names one call and allows whatever it does.
+
+```toml
+exactly = ["git push origin docs", "cd web && npm publish --dry-run"]   # commands and their folders
+exactly = { channel = "#ops", text = "deployed" }   # all arguments, in a rule with `tools`
+```
+
+A command has the same program and the same words in the same order, in the project's folder or the
+one after `cd`. Nothing else may change it: no variable, no input, no file but `/dev/null`, no other
+program that runs it, and no link on the paths that it names. Of its words the meaning may be
+unknown, but not of the files around it, such as the settings of a repository.
+
+A rule with `exactly` allows all effects, unless it has other keys. As every allow rule it lifts no
+rule that asks or denies.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shlex
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolbus.policy.paths.targets import find_targets
+from toolbus.policy.programs.command_effects import effects_of
+from toolbus.policy.rules.command_patterns import command_of
+from toolbus.policy.rules.records import CallCondition, MatchResult, PartCondition
+from toolbus.toml.values import MisfitError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolbus.policy.commands import Command
+    from toolbus.policy.facts import CallPart, CallReading
+    from toolbus.policy.programs.program_files import Programs
+    from toolbus.policy.projects import Project
+
+_YES = MatchResult("yes")
+_SIGNS = frozenset("();<>|&")
+_READS = frozenset({"read"})
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
+
+
+class ExactCommand:
+    """The command *text* of `exactly`, in a folder of *project*; raises `MisfitError`."""
+
+    def __init__(self, text: str, project: Project, programs: Programs | None = None) -> None:
+        self.text, self._project, self._programs = text, project, programs
+        folder, self.words = _folder_and_words(text)
+        self.folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
+        self.program = posixpath.basename(self.words[0])
+
+    @cached_property
+    def doubts(self) -> frozenset[str]:
+        """The reasons why the command is unknown whatever files exist."""
+        known = effects_of(command_of(list(self.words)), self._programs)
+        return frozenset([each.reason for each in known.unknown])
+
+    def is_run_by(self, part: CallPart, facts: CallReading) -> MatchResult:
+        """Return whether *part*, which has its words, certainly is this command."""
+        command = part.command
+        if command is None or (reason := influence_on(part, command)):
+            return MatchResult("no", reason if command else "it is not a readable command")
+        if self._project.path_warning:
+            return MatchResult("no", self._project.path_warning)
+        further = [each for each in part.unknown if each.reason not in self.doubts]
+        reason = further[0].reason if further else ""
+        reason = reason or self._folder_mismatch(command, facts) or moved_path(part, facts)
+        return MatchResult("no", reason) if reason else _YES
+
+    def _folder_mismatch(self, command: Command, facts: CallReading) -> str:
+        choice = facts.resolver.folders(command.folder)
+        wanted = facts.resolver.resolve(self.folder)
+        places = {facts.resolver.resolve(path).path for path in choice.paths}
+        if choice.doubt or wanted.doubt or command.assumed:
+            return choice.doubt or wanted.doubt or "its folder depends on an earlier `cd`"
+        return "" if places == {wanted.path} else f"it runs in another folder than {self.folder!r}"
+
+
+def influence_on(part: CallPart, command: Command) -> str:
+    """Return the influence on *command*, the command of *part*, besides its words; "" for none."""
+    for word in (command.program, *command.words):
+        if not word.known or word.pattern:
+            return f"{word.text!r} is known only at run time"
+    if command.settings:
+        return f"the variable {command.settings[0][0]} is set"
+    for redirection in command.redirections:
+        if redirection.target.text != "/dev/null":
+            return f"{redirection.operator}{redirection.target.text} opens a file"
+    only_reads = part.effects <= _READS and not part.unknown
+    if command.stdin is not None or (command.piped and not only_reads):
+        return "it has an input"
+    return f"{command.inside[-1]} runs it" if command.inside else ""
+
+
+def moved_path(part: CallPart, facts: CallReading) -> str:
+    """Return why a path of *part* may lead to another file than its words say, "" if none does."""
+    for use in part.paths:
+        targets = find_targets(use, facts.resolver)
+        if targets.doubt or any(len(each.names) > 1 for each in targets.paths):
+            return targets.doubt or f"{use.word.text!r} leads through a link"
+    if part.paths and not part.paths_stable:
+        return "another part of the command may change its files"
+    return ""
+
+
+def on_exact_commands(commands: tuple[ExactCommand, ...]) -> PartCondition:
+    """Return the condition that a part is one of *commands*."""
+    by_words: dict[tuple[str, ...], list[ExactCommand]] = {}
+    for each in commands:
+        by_words.setdefault(each.words, []).append(each)
+    others = MatchResult("no", "its words are not exactly those of the rule")
+
+    def test(part: CallPart) -> MatchResult | None:
+        return None if words_of(part) in by_words else others
+
+    def look(part: CallPart, facts: CallReading) -> MatchResult:
+        answers = [each.is_run_by(part, facts) for each in by_words[words_of(part)]]
+        return next((each for each in answers if each.answer == "yes"), answers[0])
+
+    return PartCondition("exactly", tuple([each.text for each in commands]), test, True, look)  # noqa: FBT003 - every
+
+
+def words_of(part: CallPart) -> tuple[str, ...]:
+    """Return the texts of the program of *part* and of its words; empty for no command."""
+    command = part.command
+    return () if command is None else tuple([w.text for w in (command.program, *command.words)])
+
+
+def on_exact_arguments(arguments: Mapping[str, Any]) -> CallCondition:
+    """Return the condition that a call has exactly *arguments*, of the same types."""
+    text = exact_arguments(arguments)
+
+    def test(facts: CallReading) -> MatchResult:
+        if exact_arguments(facts.call.arguments) == text:
+            return _YES
+        return MatchResult("no", "its arguments are not exactly those of the rule")
+
+    return CallCondition("exactly", (text,), test, every=True)
+
+
+def exact_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return *arguments* as JSON with sorted keys, equal only for equal values of equal types."""
+    return _encode(arguments).decode()
+
+
+def _folder_and_words(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the folder of *text*, relative to the project, and its words."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise MisfitError(f"{text!r} cannot be read: {error}") from None
+    match words, _signs(text):
+        case [_, *_], []:
+            return ".", tuple(words)
+        case ["cd", folder, "&&", *inner], ["&&"] if inner:
+            return folder, tuple(inner)
+    way_out = "write one command, after `cd FOLDER &&` if need be, and quote whole words"
+    raise MisfitError(f"expected one command, got {text!r}; {way_out}")
+
+
+def _signs(text: str) -> list[str]:
+    """Return the operators of a shell in *text*, without those in quotes."""
+    lexer = shlex.shlex(text, posix=False, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    return [token for token in lexer if _SIGNS.issuperset(token)]
