@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.events.catalogue import Scope
 from toolbus.policy.call_reader import CallReader, LineCache
-from toolbus.policy.projects import project_at
+from toolbus.policy.projects import process_folder
+from toolbus.policy.rules.judge import ProjectJudges
 from toolbus.policy.shared_facts import StatedFacts
 
 if TYPE_CHECKING:
-    from toolbus.messages.records import ToolCall
     from toolbus.policy.facts import CallReading
+    from toolbus.policy.rules.judge import CallJudge
     from toolbus.policy.rules.policy_file import PolicyFile
-    from toolbus.policy.rules.records import PolicyRules
+    from toolbus.suggest.evidence import AskedCall
+
+
+class ReadCall(NamedTuple):
+    """The *reading* of a call, the *judge* of its session, and the project's real path, *base*.
+
+    If the policy is for several projects, the project *is_of_session*.
+    """
+
+    reading: CallReading
+    judge: CallJudge
+    base: str
+    is_of_session: bool
 
 
 class CallReadings:
-    """Reads recorded calls by *policy*, as if nothing doubtful was in view of them."""
+    """Reads recorded calls by *policy*, as if no doubtful text was in view of them."""
 
     def __init__(self, policy: PolicyFile) -> None:
-        self._policy, self._memory = policy, LineCache()
-        self._readers: dict[str, tuple[PolicyRules, CallReader]] = {}
+        self._judges, self._memory = ProjectJudges(policy.read), LineCache()
+        self._folder = os.path.realpath(policy.file.parent)
 
-    def rules_for(self, project: str) -> PolicyRules:
-        """Return the rules of a session that began in *project*."""
-        return self._reader_for(project)[0]
-
-    def read(self, call: ToolCall, session_id: str, folder: str, project: str) -> CallReading:
-        """Return the reading of *call*, made in *folder* in a session that began in *project*."""
-        scope = Scope(agent_id="", session_id=session_id, folder=folder, project=project)
-        reader = self._reader_for(project)[1]
-        return reader.facts(call, None, scope, folder or None, origins=StatedFacts())
-
-    def _reader_for(self, project: str) -> tuple[PolicyRules, CallReader]:
-        if project not in self._readers:
-            rules = self._policy.read(project_at(project))
-            self._readers[project] = rules, CallReader(rules, self._memory)
-        return self._readers[project]
+    def read(self, asked: AskedCall) -> ReadCall:
+        """Return the reading of *asked*."""
+        scope = Scope(session_id=asked.session_id, folder=asked.folder, project=asked.project)
+        judge = self._judges.of(scope)
+        folder = asked.folder or (process_folder() if judge.rules.works_here else None)
+        reader, origins = CallReader(judge.rules, self._memory), StatedFacts()
+        reading = reader.facts(asked.call, None, scope, folder, origins=origins)
+        project = judge.rules.project
+        base = self._folder if project is None else project.folder
+        return ReadCall(reading, judge, base, is_of_session=project is not None)

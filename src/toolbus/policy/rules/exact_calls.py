@@ -10,6 +10,8 @@ one after `cd`. Nothing else may change it: no variable, no input, no file but `
 program that runs it, and no link on the paths that it names. Of its words the meaning may be
 unknown, but not of the files around it, such as the settings of a repository.
 
+A word `{path}` stands for one path. Such a rule also has `reads` or `writes`, which limit it.
+
 A rule with `exactly` allows all effects, unless it has other keys. As every allow rule it lifts no
 rule that asks or denies.
 """
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 _YES = MatchResult("yes")
 _SIGNS = frozenset("();<>|&")
 _READS = frozenset({"read"})
+PATH = "{path}"
+"""The word for any path."""
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
 
 
@@ -58,6 +62,19 @@ class ExactCommand:
         """The reasons why the command is unknown whatever files exist."""
         known = effects_of(command_of(list(self.words)), self._programs)
         return frozenset([each.reason for each in known.unknown])
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether a word stands for any path."""
+        return PATH in self.words
+
+    def has_words_of(self, part: CallPart) -> bool:
+        """Return whether the words of *part* are the same, with a path of it for each `{path}`."""
+        words, paths = words_of(part), {use.word.text for use in part.paths}
+        return len(words) == len(self.words) and all(
+            word == own or (own == PATH and word in paths and not word.startswith("-"))
+            for word, own in zip(words, self.words, strict=True)
+        )
 
     def is_run_by(self, part: CallPart, facts: CallReading) -> MatchResult:
         """Return whether *part*, which has its words, certainly is this command."""
@@ -109,16 +126,13 @@ def moved_path(part: CallPart, facts: CallReading) -> str:
 
 def on_exact_commands(commands: tuple[ExactCommand, ...]) -> PartCondition:
     """Return the condition that a part is one of *commands*."""
-    by_words: dict[tuple[str, ...], list[ExactCommand]] = {}
-    for each in commands:
-        by_words.setdefault(each.words, []).append(each)
     others = MatchResult("no", "its words are not exactly those of the rule")
 
     def test(part: CallPart) -> MatchResult | None:
-        return None if words_of(part) in by_words else others
+        return None if any(each.has_words_of(part) for each in commands) else others
 
     def look(part: CallPart, facts: CallReading) -> MatchResult:
-        answers = [each.is_run_by(part, facts) for each in by_words[words_of(part)]]
+        answers = [each.is_run_by(part, facts) for each in commands if each.has_words_of(part)]
         return next((each for each in answers if each.answer == "yes"), answers[0])
 
     return PartCondition("exactly", tuple([each.text for each in commands]), test, True, look)  # noqa: FBT003 - every

@@ -149,12 +149,13 @@ def _touched(
         return "no"
     # In an unknown folder the names alone must do: most are harmless.
     resolver = reading.resolver if reading.folder else PathResolver(CallPlace("/"))
-    answers = [touches(use, _files(files), resolver).answer for use in wanted]
+    answers = [touches(use, files_of_kind(files), resolver).answer for use in wanted]
     return max(answers, key=_RANKS.__getitem__)
 
 
 @cache
-def _files(kind: str) -> tuple[PathPattern, ...]:
+def files_of_kind(kind: str) -> tuple[PathPattern, ...]:
+    """Return the patterns of the files of *kind*: "secrets" or "run_later"."""
     text = Path(__file__).with_name("file_kinds.toml").read_text("utf-8")
     return path_patterns(tomllib.loads(text)[kind], project=None)
 

@@ -301,7 +301,7 @@ class RuleBuilder:
         for key in self._keys(FLOW_KEYS, table, place):
             with self._reader.collecting(*place, key):
                 parts.append(build_flow_condition(key, table.value(key), allows=allows))
-        implied = _implied_conditions(keys, commands) if allows and not exact else ()
+        implied = _implied_conditions(keys, commands) if allows else ()
         programs = {each.program for each in commands} | {each.program for each in exact}
         return replace(
             rule,
@@ -333,7 +333,10 @@ class RuleBuilder:
                 raise MisfitError("only an allow rule can have it; use `command` or `arguments`")
             if not isinstance(table.exactly, Mapping):
                 for text in texts(table.exactly):
-                    yield ExactCommand(text, self._project, self._programs)
+                    command = ExactCommand(text, self._project, self._programs)
+                    if command.has_paths and not (table.reads or table.writes or table.touches):
+                        raise MisfitError(f"{text!r} needs `reads` or `writes` for its paths")
+                    yield command
             elif table.tools is None:
                 raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
             else:
