@@ -20,8 +20,8 @@ from toolbus.approvals.steps import TERMINAL
 from toolbus.errors import DecodeError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.flow.carried_values import secrets_in
-from toolbus.flow.labels import UNKNOWN, UNTRUSTED
-from toolbus.flow.session_views import RecordedLabels
+from toolbus.flow.labels import UNKNOWN, UNTRUSTED, read_label
+from toolbus.flow.session_views import NOTE
 from toolbus.messages.codec import changed
 from toolbus.messages.immutable import JsonObject
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
@@ -86,11 +86,13 @@ class _Ending(Struct):
 class _SessionFacts:
     """The facts of a session about its asked calls: questions, and what ledger and messages say.
 
-    A doubtful text was noted in the ledger first with message number *doubtful_from*.
+    A doubtful text was noted in the ledger first with message number *doubtful_from*, and as the
+    results of the calls *doubtful_results*.
     """
 
     def __init__(self, reader: StoreReader, session: SessionRow) -> None:
-        self.id, self.scope, self.doubtful_from = session.id, Scope(), _NEVER
+        self.id, self.scope = session.id, Scope()
+        self.doubtful_from, self.doubtful_results = _NEVER, set[str]()
         self.questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
         self.asks: dict[str, _Ask] = {}
         self._read_ledger(reader, session)
@@ -112,8 +114,10 @@ class _SessionFacts:
                 if record.event == TOOL_CALL_BEFORE.name and record.outcome == "asked":
                     ask = _Ask(batch.message_seq, record.scope, record.started_ns)
                     self.asks.setdefault(record.call_id, ask)
-            if self.doubtful_from == _NEVER and _has_doubt(batch.records):
-                self.doubtful_from = batch.message_seq
+            doubtful = [record for record in batch.records if _has_doubt(record)]
+            self.doubtful_results |= {record.call_id for record in doubtful} - {""}
+            if doubtful:
+                self.doubtful_from = min(batch.message_seq, self.doubtful_from)
 
     def _ending(self, call_id: str) -> _Ending:
         return self.endings.setdefault(call_id, _Ending())
@@ -150,9 +154,10 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
                 yield question
 
 
-def _has_doubt(records: tuple[DispatchRecord, ...]) -> bool:
-    labels = RecordedLabels(records).labels.values()
-    return any(not _DOUBTS.isdisjoint(label.names) for label in labels)
+def _has_doubt(record: DispatchRecord) -> bool:
+    """Return whether *record* notes the label of a text that a stranger may have written."""
+    notes = [entry.reason or "" for entry in record.entries if entry.name == NOTE]
+    return any(not _DOUBTS.isdisjoint(read_label(note).names) for note in notes)
 
 
 def _of_question(question: Question, facts: _SessionFacts) -> AskedCall:
@@ -238,6 +243,8 @@ def _sight(question: Question, facts: _SessionFacts) -> str:
     ask = facts.asks.get(question.call_id)
     if facts.doubtful_from < (_NEVER if ask is None else ask.seq):
         return "an untrusted text was in view"
+    if question.call_id in facts.doubtful_results:
+        return "its result was an untrusted text"
     return ""
 
 

@@ -140,7 +140,7 @@ class _Proposer:
         """Return the rules, each for parts that no rule before it answers."""
         answered: set[tuple[int, object]] = set()
         chosen: list[tuple[_Candidate, dict[str, Any]]] = []
-        order = sorted(self._candidates.items(), key=lambda each: _rank(each[1]))
+        order = sorted(self._candidates.items(), key=_rank)
         for key, candidate in order:
             new = {slot.place for slot in candidate.slots} - answered
             is_usable = key not in self._refused and len(new) >= LEAST_CALLS
@@ -173,7 +173,7 @@ class _Proposer:
         for candidate, rule in chosen:
             slots = [slot for slot in candidate.slots if slot.call not in open_calls]
             if slots:
-                evidence = tuple([slot.asked for slot in candidate.slots])
+                evidence = tuple(sorted([slot.asked for slot in candidate.slots], key=_time))
                 covers, caution = len({slot.call for slot in slots}), slots[0].forms.caution
                 yield Proposal(self._named(rule), candidate.form, evidence, covers, caution)
 
@@ -204,8 +204,13 @@ def _by_default(verdict: PartVerdict) -> CallPart:
     return verdict.part
 
 
-def _rank(candidate: _Candidate) -> tuple[bool, int]:
-    return candidate.form == "exact", -len(candidate.slots)
+def _rank(item: tuple[object, _Candidate]) -> tuple[bool, int, str]:
+    key, candidate = item
+    return candidate.form == "exact", -len(candidate.slots), str(key)
+
+
+def _time(asked: AskedCall) -> tuple[int, str]:
+    return asked.asked_ns, asked.session_id
 
 
 def _is_evidence(candidate: _Candidate) -> bool:
