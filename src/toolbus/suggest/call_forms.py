@@ -1,7 +1,7 @@
 """The forms of a rule for a part of a call: this very call, or calls with other paths of a kind.
 
-A part has no form at all if its effect may change after the yes: if it runs code, sends or runs by
-a file that an agent may write, or touches hidden, secret or linked files, or files that run later.
+A part has no form if its effect may change after the yes: if it runs code, sends a file or is ruled
+by one, or touches hidden, secret or linked files, or files that run later.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import os
 import posixpath
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import CHANGES
 from toolbus.policy.paths.file_access import touches
+from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.rules.exact_calls import (
     PATH,
@@ -30,24 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.policy.commands import PathUse
-    from toolbus.policy.facts import CallPart, CallReading
-
-RUNS_CODE = "it runs code, which may change after a yes"
-USES_FILE = "it sends a file or is ruled by one, which may change after a yes"
-UNKNOWN = "its effect is unknown"
-INFLUENCED = "more than its words decides what it does"
-CLOSED = "its files are hidden, secret or linked, or run later"
-OUTSIDE = "it works in an unknown folder, or outside of the project"
-ODD = "its words cannot be written in a rule"
+    from toolbus.policy.facts import CallPart
+    from toolbus.suggest.call_readings import ReadCall
 
 _LONGEST = 2_000
 _SENDS = frozenset({"network", "message"})
-_READING = frozenset({"read", "read-tree"})
 _OF_FILES = frozenset({"read", "write"})
-_UNKNOWN_PROGRAM = " is an unknown program"
+_READING = frozenset({"read", "read-tree"})
 _FILE = re.compile(r"@?(?:\.{0,2}/|~)\S*|\S*\.[A-Za-z]\w{0,4}")
-_NAME = re.compile(r"[\w@%+=:,. /-]+")
-_GLOBS = frozenset("*?[")
+_INNER = re.compile(r"[\w@%+=:,. -]+(?:/[\w@%+=:,. -]+)+")
+_GLOB = re.compile(r"[*?[]")
 
 
 class NoFormError(Exception):
@@ -58,86 +51,89 @@ class NoFormError(Exception):
         super().__init__(reason)
 
 
-class FamilyKey(NamedTuple):
-    """The calls of one family: of *tool*, or with *words* in *folder* of the project at *base*.
+class Family(NamedTuple):
+    """The calls of *tool*, or of a command with *words* in *folder*, with some paths.
 
-    *tops* are the first folders of the paths, *verbs* the keys that limit them in a rule.
+    *tops* are the first folders of the paths, *verbs* the keys that limit them in a rule. The
+    folder *base* of the paths is "" for the project of the policy.
     """
 
-    base: str
     tool: str
     folder: str
     words: tuple[str, ...]
     tops: tuple[str, ...]
     verbs: tuple[str, ...]
+    base: str
 
 
 class Forms(NamedTuple):
-    """The forms of a part: the *exact* one, and the key of its *family*, None without one.
+    """The forms of a part: the *exact* one, and its *family*, None without one.
 
-    An exact form is a tool ("" for a command) and a text: the command after its folder, or the
-    arguments. *paths* are those in the words of the family, relative to the project; a *caution*
-    warns a person.
+    The exact form is a tool with the text of its arguments, or "" with a command after its folder.
+    *paths* are those in the words of the family, relative to the project.
     """
 
     exact: tuple[str, str]
-    family: FamilyKey | None
+    family: Family | None
     paths: tuple[str, ...]
     effects: frozenset[str]
-    caution: str = ""
+    is_unknown: bool
 
 
-def forms_of(part: CallPart, reading: CallReading, base: str, *, absolute: bool) -> Forms:
-    """Return the forms of *part* in the project at *base*; raises `NoFormError`.
-
-    The folders of commands are written *absolute* for a policy of several projects.
-    """
-    _check_effects(part, reading)
-    _check_files(part, reading, base)
-    tool = reading.call.name if part.is_tool else ""
-    folder = "" if tool else _folder(part, reading, base)
-    words = words_of(part)
-    if tool:
-        text = exact_arguments(reading.call.arguments)
-        is_odd = not _GLOBS.isdisjoint(tool) or _has_null(reading.call.arguments)
-    else:
-        text = command_text(folder, words, base if absolute else "")
-        is_odd = PATH in words
+def forms_of(part: CallPart, read: ReadCall) -> Forms:
+    """Return the forms of *part*, a part of a *read* call; raises `NoFormError`."""
+    _check_effects(part, read)
+    _check_files(part, read)
+    words, call, base = words_of(part), read.reading.call, read.base if read.is_of_session else ""
+    folder = _folder(part, read) if words else ""
+    text = command_text(folder, words, base) if words else exact_arguments(call.arguments)
+    # TOML has no null.
+    is_odd = PATH in words if words else _GLOB.search(call.name) or "null" in text
     if is_odd or len(text) > _LONGEST or not text.isprintable():
-        raise NoFormError(ODD)
-    family, paths = _family(part, reading, base, folder) or (None, ())
-    if family is not None and absolute:
-        family = family._replace(base=base)
-    caution = f"toolbus does not know what {words[0]} does" if part.unknown and words else ""
-    return Forms((tool, text), family, paths, part.effects, caution)
+        raise NoFormError("its words cannot be written in a rule")
+    paths = _paths(part, read)
+    family = _family(part, read, folder, base, paths) if paths else None
+    exact = ("" if words else call.name, text)
+    return Forms(exact, family, tuple(paths.values()), part.effects, bool(part.unknown))
 
 
 def command_text(folder: str, words: Sequence[str], base: str) -> str:
-    """Return the text in a rule of the command *words* in *folder* of the project at *base*.
-
-    The folder is absolute unless *base* is "".
-    """
+    """Return the text in a rule of a command with *words* in *folder*, relative to *base*."""
     place = os.path.normpath(posixpath.join(base, folder))
-    return ("" if place == "." else f"cd {shlex.quote(place)} && ") + shlex.join(words)
+    command = " ".join([word if word == PATH else shlex.quote(word) for word in words])
+    return command if place == "." else f"cd {shlex.quote(place)} && {command}"
 
 
-def _check_effects(part: CallPart, reading: CallReading) -> None:
+def _check_effects(part: CallPart, read: ReadCall) -> None:
     """Raise `NoFormError` for a part whose effect is not given by its words alone."""
-    is_new_program = bool(part.unknown) and all(
-        each.reason.endswith(_UNKNOWN_PROGRAM) for each in part.unknown
+    is_new = all(each.reason.endswith(" is an unknown program") for each in part.unknown)
+    if part.command is None:
+        if not part.is_tool:
+            raise NoFormError("its effect is unknown")
+    elif influence_on(part, part.command) or part.command.assumed:
+        raise NoFormError("more than its words decides what it does")
+    elif not is_new:
+        raise NoFormError("its effect is unknown")
+    if "run-code" in part.effects and not (part.unknown and is_new):
+        raise NoFormError("it runs code, which may change after a yes")
+    sends = bool(part.unknown) or not _SENDS.isdisjoint(part.effects)
+    if (sends and _uses_file(part, read)) or _copies_code(part):
+        raise NoFormError("it sends a file or is ruled by one, which may change after a yes")
+
+
+def _uses_file(part: CallPart, read: ReadCall) -> bool:
+    """Return whether *part* names a file, by a known use or by the look of a word."""
+    texts = words_of(part) or tuple(argument_texts(read.reading.call.arguments).values())
+    others = {word.text for word in (*part.hosts, *part.recipients)}
+    names = {
+        name for text in texts if text not in others for name in (text, text.partition("=")[2])
+    }
+    folder = read.reading.folder or "/"
+    return bool(part.paths) or any(
+        (_FILE.fullmatch(name) and "://" not in name)
+        or posixpath.isfile(posixpath.join(folder, name))
+        for name in names - {""}
     )
-    if part.command is None and not part.is_tool:
-        raise NoFormError(UNKNOWN)
-    if part.command is not None and influence_on(part, part.command):
-        raise NoFormError(INFLUENCED)
-    if "run-code" in part.effects and not is_new_program:
-        raise NoFormError(RUNS_CODE)
-    if part.unknown and not (is_new_program or part.is_tool):
-        raise NoFormError(UNKNOWN)
-    if (part.unknown or not _SENDS.isdisjoint(part.effects)) and _uses_file(part, reading):
-        raise NoFormError(USES_FILE)
-    if _copies_code(part):
-        raise NoFormError(USES_FILE)
 
 
 def _copies_code(part: CallPart) -> bool:
@@ -147,97 +143,63 @@ def _copies_code(part: CallPart) -> bool:
     return bool(read - written) and not all(map(is_data, written))
 
 
-def _uses_file(part: CallPart, reading: CallReading) -> bool:
-    """Return whether *part* names a file, by its known uses or by the look of a word."""
-    if part.paths:
-        return True
-    texts = words_of(part) or tuple(argument_texts(reading.call.arguments).values())
-    hosts = {word.text for word in (*part.hosts, *part.recipients)}
-    return any(_is_file(text, reading) for text in texts if text not in hosts)
-
-
-def _is_file(text: str, reading: CallReading) -> bool:
-    names = {text, text.partition("=")[2]} - {""}
-    looks = any(_FILE.fullmatch(name) and "://" not in name for name in names)
-    return looks or any(posixpath.isfile(posixpath.join(reading.folder or "/", n)) for n in names)
-
-
-def _check_files(part: CallPart, reading: CallReading, base: str) -> None:
-    """Raise `NoFormError` if *part* touches files that no rule may open."""
-    if moved_path(part, reading):
-        raise NoFormError(CLOSED)
+def _check_files(part: CallPart, read: ReadCall) -> None:
+    """Raise `NoFormError` if *part* touches files that no rule should open."""
+    is_closed, resolver = bool(moved_path(part, read.reading)), read.reading.resolver
     for use in part.paths:
-        for path in _reached(use, reading):
-            inner = posixpath.relpath(path, base) if _is_in(path, base) else path
-            if any(name.startswith(".") and name != "." for name in inner.split("/")):
-                raise NoFormError(CLOSED)
-        kinds = ("secrets", "run_later")
-        if any(touches(use, files_of_kind(k), reading.resolver).answer != "no" for k in kinds):
-            raise NoFormError(CLOSED)
+        names = [name for path in _reached(use, read) for name in path.split("/")]
+        is_closed = is_closed or any(name.startswith(".") and name[1:] for name in names)
+        for kind in ("secrets", "run_later"):
+            answer = touches(use, files_of_kind(kind), resolver).answer
+            is_closed = is_closed or answer != "no"
+    if is_closed:
+        raise NoFormError("its files are hidden, secret or linked, or run later")
 
 
-def _reached(use: PathUse, reading: CallReading) -> list[str]:
-    return [each.path for each in find_targets(use, reading.resolver).paths]
+def _reached(use: PathUse, read: ReadCall) -> list[str]:
+    """Return the paths that *use* reaches, relative to the project if they are in it."""
+    paths = [each.path for each in find_targets(use, read.reading.resolver).paths]
+    return [
+        posixpath.relpath(path, read.base) if is_in(path, read.base) else path for path in paths
+    ]
 
 
-def _is_in(path: str, base: str) -> bool:
-    return path == base or path.startswith(f"{base}/")
-
-
-def _folder(part: CallPart, reading: CallReading, base: str) -> str:
+def _folder(part: CallPart, read: ReadCall) -> str:
     """Return the folder of a command relative to the project; raises `NoFormError`."""
-    command = part.command
-    choice = reading.resolver.folders(None if command is None else command.folder)
-    places = [reading.resolver.resolve(path).path for path in choice.paths]
-    if choice.doubt or len(places) != 1 or not _is_in(places[0], base):
-        raise NoFormError(OUTSIDE)
-    if command is not None and command.assumed:
-        raise NoFormError(INFLUENCED)
-    return posixpath.relpath(places[0], base)
+    resolver = read.reading.resolver
+    choice = resolver.folders(None if part.command is None else part.command.folder)
+    places = [resolver.resolve(path).path for path in choice.paths]
+    if choice.doubt or len(places) != 1 or not is_in(places[0], read.base):
+        raise NoFormError("it works in an unknown folder, or outside of the project")
+    return posixpath.relpath(places[0], read.base)
+
+
+def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
+    """Return the paths in the words of *part*, or in its arguments, by their places.
+
+    Without a family there are none: a part of one only reads and writes files in folders of the
+    project.
+    """
+    by_text = {use.word.text: _reached(use, read) for use in part.paths}
+    named = enumerate(words_of(part) or by_text)
+    paths = {place: by_text[text] for place, text in named if text in by_text}
+    is_plain = all(len(each) == 1 and _INNER.fullmatch(each[0]) for each in by_text.values())
+    is_family = not part.unknown and part.effects <= _OF_FILES and len(paths) >= len(by_text)
+    return {place: each[0] for place, each in paths.items()} if is_plain and is_family else {}
 
 
 def _family(
-    part: CallPart, reading: CallReading, base: str, folder: str
-) -> tuple[FamilyKey, tuple[str, ...]] | None:
-    """Return the family of *part* with its paths; None if it does more, or reaches other files."""
-    if part.unknown or not part.effects <= _OF_FILES:
-        return None
-    verbs: dict[str, str] = {}
-    for use in part.paths:
-        if verbs.get(use.word.text) != "writes":
-            verbs[use.word.text] = "writes" if use.kind in CHANGES else "reads"
+    part: CallPart, read: ReadCall, folder: str, base: str, paths: dict[int, str]
+) -> Family:
+    """Return the family of *part*, whose *paths* are in *folder* of the project."""
     words = words_of(part)
-    named = [word for word in words if word in verbs] if words else list(verbs)
-    by_text = {use.word.text: _inner_path(use, reading, base) for use in part.paths}
-    paths = tuple([by_text[text] for text in named])
-    if not paths or not by_text.keys() <= set(named) or not all(map(_is_plain, paths)):
-        return None
-    key = FamilyKey(
-        base="",
-        tool="" if words else reading.call.name,
+    written = {use.word.text for use in part.paths if use.kind in CHANGES}
+    texts = words or tuple(dict.fromkeys([use.word.text for use in part.paths]))
+    return Family(
+        tool="" if words else read.reading.call.name,
         folder=folder,
-        words=tuple([PATH if word in verbs else word for word in words]),
-        tops=tuple([path.partition("/")[0] for path in paths]),
-        verbs=tuple([verbs[text] for text in named]),
+        words=tuple([PATH if place in paths else word for place, word in enumerate(words)]),
+        tops=tuple([path.partition("/")[0] for path in paths.values()]),
+        verbs=tuple(["writes" if texts[place] in written else "reads" for place in paths]),
+        base=base,
     )
-    return key, paths
-
-
-def _inner_path(use: PathUse, reading: CallReading, base: str) -> str:
-    """Return the path of *use* relative to the project, "" for any other file."""
-    match _reached(use, reading):
-        case [path] if _is_in(path, base):
-            return posixpath.relpath(path, base)
-    return ""
-
-
-def _is_plain(path: str) -> bool:
-    """Return whether *path* is below a folder of the project, with a name without odd signs."""
-    return "/" in path and _NAME.fullmatch(path) is not None
-
-
-def _has_null(value: Any) -> bool:
-    """Return whether *value* has a null anywhere: TOML has none."""
-    if isinstance(value, dict):
-        return any(map(_has_null, value.values()))
-    return value is None or (isinstance(value, tuple | list) and any(map(_has_null, value)))

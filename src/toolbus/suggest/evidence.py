@@ -9,7 +9,8 @@ from the ledger and the messages: their refusals count, and nothing else of them
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from math import inf
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -17,14 +18,14 @@ from toolbus.approvals.page_answers import CHANNEL
 from toolbus.approvals.questions import PREFIX, is_delegated
 from toolbus.approvals.records import matches_digest, question_at
 from toolbus.approvals.steps import TERMINAL
+from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.flow.carried_values import secrets_in
 from toolbus.flow.labels import UNKNOWN, UNTRUSTED, read_label
 from toolbus.flow.session_views import NOTE
 from toolbus.messages.codec import changed
-from toolbus.messages.immutable import JsonObject
-from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
+from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, ToolResponse
 from toolbus.policy.tool_arguments import argument_texts
 from toolbus.redaction.placeholders import placeholders_in
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.approvals.questions import Question
-    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
     from toolbus.store.store_reader import SessionRow, StoreReader
 
 Answer: TypeAlias = Literal["yes", "no", "open", "unknown"]
@@ -40,7 +41,6 @@ PERSONAL = frozenset({TERMINAL, CHANNEL})
 """The channels whose answers prove a person."""
 
 _DOUBTS = frozenset({UNTRUSTED, UNKNOWN})
-_NEVER = float("inf")
 
 
 class AskedCall(Struct, frozen=True, kw_only=True):
@@ -66,80 +66,30 @@ class AskedCall(Struct, frozen=True, kw_only=True):
     unfit: str = ""
 
 
-class _Ask(NamedTuple):
-    """A call that a guard asked about, in the ledger: before message number *seq* in *scope*."""
+class _Trace(Struct):
+    """The trace of a call: its first *ask* in the ledger, as *requested*, and its *response*.
 
-    seq: int
-    scope: Scope
-    asked_ns: int
-
-
-class _Ending(Struct):
-    """A call in the messages: as *requested*, as it *ran*, and whether it was refused or ended."""
-
-    requested: ToolCall | None = None
-    ran: JsonObject | None = None
-    is_refused: bool = False
-    has_ended: bool = False
-
-
-class _SessionFacts:
-    """The facts of a session about its asked calls: questions, and what ledger and messages say.
-
-    A doubtful text was noted in the ledger first with message number *doubtful_from*, and as the
-    results of the calls *doubtful_results*.
+    The ask was noted before message number *seq*. The call *is_doubtful* if a text that a stranger
+    may have written was in view then, or came as its result.
     """
 
-    def __init__(self, reader: StoreReader, session: SessionRow) -> None:
-        self.id, self.scope = session.id, Scope()
-        self.doubtful_from, self.doubtful_results = _NEVER, set[str]()
-        self.questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
-        self.asks: dict[str, _Ask] = {}
-        self._read_ledger(reader, session)
-        ids = {*self.asks, *[question.call_id for question in self.questions]}
-        self.endings: dict[str, _Ending] = {}
-        for row in reader.messages(session.key) if ids else ():
-            if isinstance(row.message, AssistantMessage):
-                for call in row.message.tool_calls:
-                    if call.id in ids:
-                        self._ending(call.id).requested = call
-            elif isinstance(row.message, ToolMessage) and row.message.tool_call_id in ids:
-                self._end(row.message)
-
-    def _read_ledger(self, reader: StoreReader, session: SessionRow) -> None:
-        for batch in reader.record_batches(session.key):
-            if batch.records and not self.scope.session_id:
-                self.scope = batch.records[0].scope
-            for record in batch.records:
-                if record.event == TOOL_CALL_BEFORE.name and record.outcome == "asked":
-                    ask = _Ask(batch.message_seq, record.scope, record.started_ns)
-                    self.asks.setdefault(record.call_id, ask)
-            doubtful = [record for record in batch.records if _has_doubt(record)]
-            self.doubtful_results |= {record.call_id for record in doubtful} - {""}
-            if doubtful:
-                self.doubtful_from = min(batch.message_seq, self.doubtful_from)
-
-    def _ending(self, call_id: str) -> _Ending:
-        return self.endings.setdefault(call_id, _Ending())
-
-    def _end(self, message: ToolMessage) -> None:
-        ending, response = self._ending(message.tool_call_id), message.tool_response
-        ending.has_ended = True
-        if response is not None:
-            ending.is_refused = response.error_type == "denied"
-            ending.ran = response.parameters
+    scope: Scope
+    ask: DispatchRecord | None = None
+    seq: float = inf
+    requested: ToolCall | None = None
+    response: ToolResponse | None = None
+    is_doubtful: bool = False
 
 
 def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
     """Yield the asked calls of all sessions of *reader*, the oldest session first."""
     for session in reader.sessions():
-        facts = _SessionFacts(reader, session)
-        stored = {question.call_id for question in facts.questions}
-        yield from [_of_question(question, facts) for question in facts.questions]
-        for call_id, ask in facts.asks.items():
-            ending = facts.endings.get(call_id)
-            if call_id not in stored and ending is not None and ending.requested is not None:
-                yield _of_ledger(ending.requested, ending, ask, facts)
+        questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
+        traces = _traces(reader, session, {each.call_id for each in questions})
+        for question in questions:
+            yield _of_question(question, traces[question.call_id])
+        for call_id in traces.keys() - {question.call_id for question in questions}:
+            yield from _of_ledger(session.id, traces[call_id])
 
 
 def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
@@ -154,44 +104,75 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
                 yield question
 
 
+def _traces(reader: StoreReader, session: SessionRow, ids: set[str]) -> dict[str, _Trace]:
+    """Return the traces of the calls in *ids*, and of all that guards asked about."""
+    scope, traces, doubtful_from = Scope(), dict[str, _Trace](), inf
+    doubtful_results = set[str]()
+    for batch in reader.record_batches(session.key):
+        for record in batch.records:
+            scope = scope if scope.session_id else record.scope
+            if record.event == TOOL_CALL_BEFORE.name and record.outcome == "asked":
+                traces.setdefault(record.call_id, _Trace(record.scope, record, batch.message_seq))
+            if _has_doubt(record):
+                doubtful_from = min(doubtful_from, batch.message_seq)
+                doubtful_results.add(record.call_id)
+    traces = {**{call_id: _Trace(scope) for call_id in ids}, **traces}
+    for row in reader.messages(session.key) if traces else ():
+        _note(row.message, traces)
+    for call_id, trace in traces.items():
+        trace.is_doubtful = doubtful_from < trace.seq or call_id in doubtful_results
+    return traces
+
+
 def _has_doubt(record: DispatchRecord) -> bool:
     """Return whether *record* notes the label of a text that a stranger may have written."""
     notes = [entry.reason or "" for entry in record.entries if entry.name == NOTE]
     return any(not _DOUBTS.isdisjoint(read_label(note).names) for note in notes)
 
 
-def _of_question(question: Question, facts: _SessionFacts) -> AskedCall:
-    ask = facts.asks.get(question.call_id)
-    scope = facts.scope if ask is None else ask.scope
+def _note(message: Message | None, traces: dict[str, _Trace]) -> None:
+    """Note the calls and the result in *message*."""
+    match message:
+        case AssistantMessage(tool_calls=calls):
+            for call in calls:
+                if call.id in traces:
+                    traces[call.id].requested = call
+        case ToolMessage(tool_call_id=call_id, tool_response=response) if call_id in traces:
+            traces[call_id].response = response
+
+
+def _of_question(question: Question, trace: _Trace) -> AskedCall:
     answer = _answer_to(question)
     return AskedCall(
-        session_id=facts.id,
-        root=question.root_session_id or facts.id,
+        session_id=question.session_id,
+        root=question.root_session_id or question.session_id,
         call=ToolCall(id=question.call_id, name=question.tool, arguments=question.arguments),
-        folder=scope.folder,
-        project=scope.project or scope.folder,
+        folder=trace.scope.folder,
+        project=trace.scope.project or trace.scope.folder,
         asked_ns=question.asked_ns,
         answered_ns=question.answered_ns,
         answer=answer,
         by=question.answered_by,
         channel=question.answered_from,
         rule=question.rule,
-        unfit="" if answer == "no" else _objection(question, facts),
+        unfit="" if answer == "no" else _objection(question) or _doubt(question, trace),
     )
 
 
-def _of_ledger(call: ToolCall, ending: _Ending, ask: _Ask, facts: _SessionFacts) -> AskedCall:
-    answer: Answer = "no" if ending.is_refused else "unknown" if ending.has_ended else "open"
-    return AskedCall(
-        session_id=facts.id,
-        root=ask.scope.root_session_id or facts.id,
-        call=call,
-        folder=ask.scope.folder,
-        project=ask.scope.project or ask.scope.folder,
-        asked_ns=ask.asked_ns,
-        answer=answer,
-        unfit="its answer was not stored",
-    )
+def _of_ledger(session_id: str, trace: _Trace) -> Iterator[AskedCall]:
+    """Yield the call of *trace*, whose answer was not stored; only its refusal is known."""
+    if trace.requested is not None and trace.ask is not None:
+        is_refused = trace.response is not None and trace.response.error_type == "denied"
+        yield AskedCall(
+            session_id=session_id,
+            root=trace.scope.root_session_id or session_id,
+            call=trace.requested,
+            folder=trace.scope.folder,
+            project=trace.scope.project or trace.scope.folder,
+            asked_ns=trace.ask.started_ns,
+            answer="no" if is_refused else "unknown",
+            unfit="" if is_refused else "its answer was not stored",
+        )
 
 
 def _answer_to(question: Question) -> Answer:
@@ -206,8 +187,8 @@ def _answer_to(question: Question) -> Answer:
     return "open" if question.state in {"pending", "expired", "withdrawn"} else "unknown"
 
 
-def _objection(question: Question, facts: _SessionFacts) -> str:
-    """Return why *question* is not evidence, "" if it is."""
+def _objection(question: Question) -> str:
+    """Return why the answer to *question* is not that of a person who saw the call, or ""."""
     if is_delegated(question):
         return "its host asked its own user"
     if not (question.answered_by.strip() and question.answered_ns):
@@ -216,36 +197,23 @@ def _objection(question: Question, facts: _SessionFacts) -> str:
         return "a grant answered, and not a person"
     if question.answered_from not in PERSONAL:
         return "its channel does not prove a person"
-    if question.hidden or question.filled:
-        return "it carried hidden values"
-    return _mismatch(question, facts) or _sight(question, facts)
-
-
-def _mismatch(question: Question, facts: _SessionFacts) -> str:
-    """Return how the record of *question* differs from what a person can have approved, or ""."""
-    if not matches_digest(question):
-        return "its digest is not that of its call"
     if not question.asked_ns <= question.answered_ns < question.expires_ns:
         return "its answer came at an impossible time"
-    ending = facts.endings.get(question.call_id)
-    if ending is None and question.call_id not in facts.asks:
+    return "" if matches_digest(question) else "its digest is not that of its call"
+
+
+def _doubt(question: Question, trace: _Trace) -> str:
+    """Return why the call of *question* is not what a rule should allow, or ""."""
+    if trace.ask is None and trace.requested is None:
         return "its session has no such call"
-    ran = None if ending is None else ending.ran
+    ran = None if trace.response is None else trace.response.parameters
     if ran is not None and changed(ran, question.arguments):
         return "another call ran than the approved one"
-    return ""
-
-
-def _sight(question: Question, facts: _SessionFacts) -> str:
-    """Return what else was in view of a person or the model at *question*, or ""."""
+    if question.hidden or question.filled:
+        return "it carried hidden values"
     if carries_secret("\n".join(argument_texts(question.arguments).values())):
         return "it carried a secret"
-    ask = facts.asks.get(question.call_id)
-    if facts.doubtful_from < (_NEVER if ask is None else ask.seq):
-        return "an untrusted text was in view"
-    if question.call_id in facts.doubtful_results:
-        return "its result was an untrusted text"
-    return ""
+    return "a stranger's text was in view, or came as its result" if trace.is_doubtful else ""
 
 
 @lru_cache(maxsize=10_000)

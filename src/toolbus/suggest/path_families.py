@@ -41,7 +41,7 @@ def family_patterns(
     """
     if len(paths) == 1:
         is_open = makes_folders or not is_written or all(map(is_data, paths))
-        return [f"./{path}" for path in paths] if is_open else None
+        return [*paths] if is_open else None
     folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     heads = {match[1] if (match := _HEAD.match(posixpath.basename(p))) else "" for p in paths}
     head = heads.pop() if len(heads) == 1 else ""
@@ -51,7 +51,7 @@ def family_patterns(
         if not name or not folder:
             return None
         depth = path.count("/") - folder.count("/") - 1
-        patterns.add(f"./{folder}/{'[!.]*/' * depth}{name}")
+        patterns.add(f"{folder}/{'[!.]*/' * depth}{name}")
     return sorted(patterns) if len(patterns) <= _MOST else None
 
 
