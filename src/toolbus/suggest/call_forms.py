@@ -23,7 +23,7 @@ from toolbus.policy.rules.exact_calls import (
     moved_path,
     words_of,
 )
-from toolbus.policy.rules.flow_conditions import files_of_kind
+from toolbus.policy.rules.flow_conditions import files_of_kind, prepares_run
 from toolbus.policy.tool_arguments import argument_texts
 from toolbus.suggest.path_families import is_data
 
@@ -39,7 +39,11 @@ _SENDS = frozenset({"network", "message"})
 _OF_FILES = frozenset({"read", "write"})
 _READING = frozenset({"read", "read-tree"})
 _FILE = re.compile(r"@?(?:\.{0,2}/|~)\S*|\S*\.[A-Za-z]\w{0,4}")
-_INNER = re.compile(r"[\w@%+=:,. -]+(?:/[\w@%+=:,. -]+)+")
+_PLAIN = re.compile(r"[\w@%+=:,. /-]+")
+_HIDDEN = re.compile(r"\..")
+_PUBLISHING = frozenset({"apply", "deploy", "gist", "publish", "release", "upload"})
+"""Commands that send files of their folder."""
+
 _GLOB = re.compile(r"[*?[]")
 
 
@@ -70,7 +74,8 @@ class Forms(NamedTuple):
     """The forms of a part: the *exact* one, and its *family*, None without one.
 
     The exact form is a tool with the text of its arguments, or "" with a command after its folder.
-    *paths* are those in the words of the family, relative to the project.
+    *paths* are those in the words of the family, relative to the project; with odd signs in one
+    there are none.
     """
 
     exact: tuple[str, str]
@@ -94,7 +99,9 @@ def forms_of(part: CallPart, read: ReadCall) -> Forms:
     paths = _paths(part, read)
     family = _family(part, read, folder, base, paths) if paths else None
     exact = ("" if words else call.name, text)
-    return Forms(exact, family, tuple(paths.values()), part.effects, bool(part.unknown))
+    is_plain = all(map(_PLAIN.fullmatch, paths.values()))
+    plain = tuple(paths.values()) if is_plain else ()
+    return Forms(exact, family, plain, part.effects, bool(part.unknown))
 
 
 def command_text(folder: str, words: Sequence[str], base: str) -> str:
@@ -122,16 +129,19 @@ def _check_effects(part: CallPart, read: ReadCall) -> None:
 
 
 def _uses_file(part: CallPart, read: ReadCall) -> bool:
-    """Return whether *part* names a file, by a known use or by the look of a word."""
+    """Return whether *part* names files, or sends those of its folder."""
+    if part.paths or not _PUBLISHING.isdisjoint(part.action):
+        return True
     texts = words_of(part) or tuple(argument_texts(read.reading.call.arguments).values())
     others = {word.text for word in (*part.hosts, *part.recipients)}
     names = {
         name for text in texts if text not in others for name in (text, text.partition("=")[2])
     }
     folder = read.reading.folder or "/"
-    return bool(part.paths) or any(
-        (_FILE.fullmatch(name) and "://" not in name)
-        or posixpath.isfile(posixpath.join(folder, name))
+    # A branch may have the name of a folder.
+    is_there = posixpath.isfile if "git" in part.programs else posixpath.exists
+    return any(
+        (_FILE.fullmatch(name) and "://" not in name) or is_there(posixpath.join(folder, name))
         for name in names - {""}
     )
 
@@ -140,18 +150,20 @@ def _copies_code(part: CallPart) -> bool:
     """Return whether *part* may write what another file says into a file that runs."""
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
     read = {use.word.text for use in part.paths if use.kind in _READING}
-    return bool(read - written) and not all(map(is_data, written))
+    if not written:
+        return bool(read) and "write" in part.effects and part.action[:2] != ("git", "add")
+    return any(to != source and not is_data(to) for source in read for to in written)
 
 
 def _check_files(part: CallPart, read: ReadCall) -> None:
     """Raise `NoFormError` if *part* touches files that no rule should open."""
-    is_closed, resolver = bool(moved_path(part, read.reading)), read.reading.resolver
+    is_closed = (
+        bool(moved_path(part, read.reading)) or prepares_run(part, read.reading).answer != "no"
+    )
     for use in part.paths:
         names = [name for path in _reached(use, read) for name in path.split("/")]
-        is_closed = is_closed or any(name.startswith(".") and name[1:] for name in names)
-        for kind in ("secrets", "run_later"):
-            answer = touches(use, files_of_kind(kind), resolver).answer
-            is_closed = is_closed or answer != "no"
+        is_secret = touches(use, files_of_kind("secrets"), read.reading.resolver).answer != "no"
+        is_closed = is_closed or is_secret or any(map(_HIDDEN.match, names))
     if is_closed:
         raise NoFormError("its files are hidden, secret or linked, or run later")
 
@@ -183,9 +195,9 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
     by_text = {use.word.text: _reached(use, read) for use in part.paths}
     named = enumerate(words_of(part) or by_text)
     paths = {place: by_text[text] for place, text in named if text in by_text}
-    is_plain = all(len(each) == 1 and _INNER.fullmatch(each[0]) for each in by_text.values())
+    are_inside = all(len(each) == 1 and each[0].find("/") > 0 for each in by_text.values())
     is_family = not part.unknown and part.effects <= _OF_FILES and len(paths) >= len(by_text)
-    return {place: each[0] for place, each in paths.items()} if is_plain and is_family else {}
+    return {place: each[0] for place, each in paths.items()} if are_inside and is_family else {}
 
 
 def _family(

@@ -64,16 +64,18 @@ class _Question(NamedTuple):
     forms: Forms
 
     @property
-    def keys(self) -> tuple[tuple[str, str] | Family, ...]:
-        """The keys of its forms."""
-        return (self.forms.exact, *([] if self.forms.family is None else [self.forms.family]))
+    def keys(self) -> list[object]:
+        """Its forms: this very call, and the family if a rule can name it."""
+        return [self.forms.exact, *([self.forms.family] if self.forms.paths else [])]
 
 
 def propose(asked: Iterable[AskedCall], policy: PolicyFile) -> Suggestions:
     """Return the rules to add to *policy*, which answer most of the *asked* calls."""
     readings, left_out = CallReadings(policy), Counter[str]()
+    # Several stores may have copies of a session.
+    each_once = {(call.session_id, call.call.id, call.answer): call for call in asked}
     refused, by_key = set[object](), dict[object, list[_Question]]()
-    for number, call in enumerate(sorted(asked, key=lambda each: (each.asked_ns, each.session_id))):
+    for number, call in enumerate(sorted(each_once.values(), key=_time)):
         if call.answer == "no":
             refused |= _refused_keys(call, readings)
             continue
@@ -94,12 +96,17 @@ def propose(asked: Iterable[AskedCall], policy: PolicyFile) -> Suggestions:
     return Suggestions(tuple(_proposals(chosen, unanswered, names)), left_out)
 
 
+def _time(asked: AskedCall) -> tuple[int, str, str]:
+    return asked.asked_ns, asked.session_id, asked.call.id
+
+
 def _refused_keys(asked: AskedCall, readings: CallReadings) -> set[object]:
     """Return the keys of the forms that a refusal rules out."""
     read, keys = readings.read(asked), set[object]()
     for part in read.reading.parts:
         with suppress(NoFormError):
-            keys.update(_Question(0, asked, forms_of(part, read)).keys)
+            forms = forms_of(part, read)
+            keys |= {forms.exact, forms.family}
     return keys
 
 

@@ -29,7 +29,7 @@ import msgspec
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.rules.command_patterns import command_of
-from toolbus.policy.rules.records import CallCondition, MatchResult, PartCondition
+from toolbus.policy.rules.records import MatchResult, PartCondition
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 _YES = MatchResult("yes")
 _SIGNS = frozenset("();<>|&")
 _READS = frozenset({"read"})
+_HARMLESS = frozenset({"nice", "nohup", "time", "timeout"})
+"""Programs that run others as they are."""
+
 PATH = "{path}"
 """The word for any path."""
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
@@ -110,7 +113,7 @@ def influence_on(part: CallPart, command: Command) -> str:
     only_reads = part.effects <= _READS and not part.unknown
     if command.stdin is not None or (command.piped and not only_reads):
         return "it has an input"
-    return f"{command.inside[-1]} runs it" if command.inside else ""
+    return next((f"{each} runs it" for each in command.inside if each not in _HARMLESS), "")
 
 
 def moved_path(part: CallPart, facts: CallReading) -> str:
@@ -144,16 +147,19 @@ def words_of(part: CallPart) -> tuple[str, ...]:
     return () if command is None else tuple([w.text for w in (command.program, *command.words)])
 
 
-def on_exact_arguments(arguments: Mapping[str, Any]) -> CallCondition:
-    """Return the condition that a call has exactly *arguments*, of the same types."""
+def on_exact_arguments(arguments: Mapping[str, Any]) -> PartCondition:
+    """Return the condition that a call of a tool has exactly *arguments*, of the same types."""
     text = exact_arguments(arguments)
 
-    def test(facts: CallReading) -> MatchResult:
-        if exact_arguments(facts.call.arguments) == text:
-            return _YES
-        return MatchResult("no", "its arguments are not exactly those of the rule")
+    def look(part: CallPart, facts: CallReading) -> MatchResult:
+        if not part.is_tool:
+            return MatchResult("no", "it is a command: name it by its words")
+        if exact_arguments(facts.call.arguments) != text:
+            return MatchResult("no", "its arguments are not exactly those of the rule")
+        reason = moved_path(part, facts)
+        return MatchResult("no", reason) if reason else _YES
 
-    return CallCondition("exactly", (text,), test, every=True)
+    return PartCondition("exactly", (text,), lambda _: None, True, look)  # noqa: FBT003 - every
 
 
 def exact_arguments(arguments: Mapping[str, Any]) -> str:

@@ -117,7 +117,7 @@ def _is_sink(names: frozenset[str], part: CallPart, reading: CallReading) -> Mat
     if "destroy" in names and deletes(part, reading):
         answers.append(MatchResult("yes", "it deletes by a request"))
     if "execute" in names:
-        answers.append(_prepares_run(part, reading))
+        answers.append(prepares_run(part, reading))
     return max(answers, key=lambda each: _RANKS[each.answer])
 
 
@@ -131,7 +131,7 @@ def _possible_sink(names: frozenset[str], part: CallPart) -> MatchResult:
     return MatchResult("maybe", "its effects are unknown") if leaves else _NO
 
 
-def _prepares_run(part: CallPart, reading: CallReading) -> MatchResult:
+def prepares_run(part: CallPart, reading: CallReading) -> MatchResult:
     """Return whether *part* changes what programs do later: their files or their settings."""
     if " ".join(part.action[:2]) in language_words("settings", "commands"):
         return MatchResult("yes", "it changes settings of programs")

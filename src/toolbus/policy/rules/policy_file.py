@@ -50,7 +50,7 @@ from toolbus.policy.rules import conditions
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.exact_calls import ExactCommand, on_exact_arguments, on_exact_commands
 from toolbus.policy.rules.flow_conditions import build_flow_condition
-from toolbus.policy.rules.records import FLOW_KEYS, CallCondition, PolicyRule, PolicyRules
+from toolbus.policy.rules.records import FLOW_KEYS, PolicyRule, PolicyRules
 from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import (
     CallTable,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.policy.history.limits import Limit, Measure
-    from toolbus.policy.rules.records import PartCondition
+    from toolbus.policy.rules.records import CallCondition, PartCondition
     from toolbus.policy.rules.tables import ConditionTable, QuotaTable
 
 LIMIT_KEYS = ("at_most", "only_after", "never_after", "repeats")
@@ -288,13 +288,13 @@ class RuleBuilder:
         for key in self._keys(CALL_KEYS, table, place):
             with self._reader.collecting(*place, key):
                 calls.append(_call_condition(key, table, every=allows))
-        whole = [*self._exact(table, place, allows=allows)]
-        calls += [each for each in whole if isinstance(each, CallCondition)]
-        exact = tuple([each for each in whole if isinstance(each, ExactCommand)])
         keys = frozenset(self._keys(PART_KEYS, table, place))
         commands = tuple(self._commands(texts(table.command), place))
         parts = [conditions.on_commands(commands, every=allows)] if commands else []
+        exact = tuple(self._exact_commands(table, place, allows=allows))
         parts += [on_exact_commands(exact)] if exact else []
+        if isinstance(table.exactly, Mapping):
+            parts.append(on_exact_arguments(table.exactly))
         for key in [key for key in PART_KEYS[1:] if key in keys]:
             with self._reader.collecting(*place, key):
                 parts.append(self._part_condition(key, table, every=allows))
@@ -322,25 +322,24 @@ class RuleBuilder:
             for name in names:
                 yield CommandPattern(name, self._programs)
 
-    def _exact(
+    def _exact_commands(
         self, table: ConditionTable, place: tuple[str, int], *, allows: bool
-    ) -> Iterator[ExactCommand | CallCondition]:
-        """Yield the commands of `exactly`, or its condition on all arguments of a tool."""
+    ) -> Iterator[ExactCommand]:
+        """Yield the commands of `exactly`, and collect the mistakes in it."""
         if not self._keys(("exactly",), table, place):
             return
         with self._reader.collecting(*place, "exactly"):
             if not allows:
                 raise MisfitError("only an allow rule can have it; use `command` or `arguments`")
-            if not isinstance(table.exactly, Mapping):
-                for text in texts(table.exactly):
-                    command = ExactCommand(text, self._project, self._programs)
-                    if command.has_paths and not (table.reads or table.writes or table.touches):
-                        raise MisfitError(f"{text!r} needs `reads` or `writes` for its paths")
-                    yield command
-            elif table.tools is None:
-                raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
-            else:
-                yield on_exact_arguments(table.exactly)
+            if isinstance(table.exactly, Mapping):
+                if table.tools is None:
+                    raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
+                return
+            for text in texts(table.exactly):
+                command = ExactCommand(text, self._project, self._programs)
+                if command.has_paths and not (table.reads or table.writes or table.touches):
+                    raise MisfitError(f"{text!r} needs `reads` or `writes` for its paths")
+                yield command
 
     def _part_condition(self, key: str, table: ConditionTable, *, every: bool) -> PartCondition:
         names = texts(getattr(table, key))
