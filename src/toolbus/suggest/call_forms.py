@@ -25,7 +25,7 @@ from toolbus.policy.rules.exact_calls import (
 )
 from toolbus.policy.rules.flow_conditions import files_of_kind, prepares_run
 from toolbus.policy.tool_arguments import argument_texts
-from toolbus.suggest.path_families import is_data
+from toolbus.suggest.path_families import is_data, kind_of_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,14 +58,14 @@ class NoFormError(Exception):
 class Family(NamedTuple):
     """The calls of *tool*, or of a command with *words* in *folder*, with some paths.
 
-    *tops* are the first folders of the paths, *verbs* the keys that limit them in a rule. The
-    folder *base* of the paths is "" for the project of the policy.
+    *kinds* are the first folder and the kind of name of each path, *verbs* the keys that limit them
+    in a rule. The folder *base* of the paths is "" for the project of the policy.
     """
 
     tool: str
     folder: str
     words: tuple[str, ...]
-    tops: tuple[str, ...]
+    kinds: tuple[tuple[str, str], ...]
     verbs: tuple[str, ...]
     base: str
 
@@ -211,7 +211,7 @@ def _family(
         tool="" if words else read.reading.call.name,
         folder=folder,
         words=tuple([PATH if place in paths else word for place, word in enumerate(words)]),
-        tops=tuple([path.partition("/")[0] for path in paths.values()]),
+        kinds=tuple([(path.partition("/")[0], kind_of_name(path)) for path in paths.values()]),
         verbs=tuple(["writes" if texts[place] in written else "reads" for place in paths]),
         base=base,
     )

@@ -24,7 +24,16 @@ _NUMBERED = _TEXTS | {".html", ".json", ".jsonl", ".txt", ".xml", ".yaml", ".yml
 """Endings of written files whose names begin alike and have a number, such as `order-12.json`."""
 
 _HEAD = re.compile(r"([A-Za-z][A-Za-z_. -]*)\d")
-_NO_FOLDER = re.compile(r"(\D+)(\d+)")
+_NUMBERED_NAME = re.compile(r"(\D+)(\d+)")
+
+
+def kind_of_name(path: str) -> str:
+    """Return the kind of the last name of *path*: its ending, and whether it begins with a capital.
+
+    Names in capitals are for programs and agents: `CLAUDE.md`, `CMakeLists.txt`.
+    """
+    name = posixpath.basename(path)
+    return f"{'A' if name[0].isupper() else 'a'}{posixpath.splitext(name)[1]}"
 
 
 def is_data(path: str) -> bool:
@@ -59,13 +68,12 @@ def _name_pattern(name: str, head: str, is_written: bool, makes_folders: bool) -
     """Return the pattern for *name* and its kind, "" if there is none."""
     ending = posixpath.splitext(name)[1]
     if not ending:
-        number = _NO_FOLDER.fullmatch(name)
+        number = _NUMBERED_NAME.fullmatch(name)
         if not (head and number) or (is_written and not makes_folders):
             return ""
         return f"{number[1]}{'[0-9]' * len(number[2])}"
     if is_written and ending not in (_NUMBERED if head else _TEXTS):
         return ""
-    # Names in capitals are for programs and agents: `CLAUDE.md`, `CMakeLists.txt`.
     if not head and is_written and name[0].isupper():
         return ""
     start = head or ("[!.A-Z]" if is_written else "[!.]")

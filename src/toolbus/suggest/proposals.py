@@ -193,8 +193,9 @@ def _family_rule(family: Family, questions: list[_Question]) -> dict[str, Any]:
         limits.setdefault(verb, set()).update([f"{start}/{each}" for each in patterns])
     effects = frozenset({"read"}).union(*[each.forms.effects for each in questions])
     text = command_text(family.folder, family.words, family.base) if family.words else family.tool
+    tops = dict.fromkeys([top for top, _ in family.kinds])
     return {
-        "name": f"{text} in {', '.join(dict.fromkeys(family.tops))}",
+        "name": f"{text} in {', '.join(tops)}",
         "verdict": "allow",
         "exactly" if family.words else "tools": text,
         "effects": sorted(effects),
