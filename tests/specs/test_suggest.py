@@ -370,8 +370,8 @@ def test_code_that_may_change_gets_no_rule(project):
     reasons = project.propose().left_out
     assert reasons == {
         "it runs code, which may change after a yes": 21,
-        "its effect is unknown": 21,
-        "more than its words decides what it does": 6,
+        "its effect is unknown": 15,
+        "it is one of several commands of a line": 12,
     }
 
 
@@ -424,12 +424,17 @@ def test_an_unknown_program_has_a_caution(project):
     project.habit(*["frobnicate status --all"] * 3)
     project.habit(*["frobnicate web/a.frob"] * 3)
     project.habit(*["frobnicate --in=Shopfile"] * 3)
-    project.habit(*["gh pr checks"] * 3)
+    project.habit(*["curl -fsS https://a.example"] * 3)
+    project.habit(*["git push origin main"] * 3)
 
-    first, second = sorted(project.propose().proposals, key=lambda each: each.rule["name"])
+    second, first, third = sorted(project.propose().proposals, key=lambda each: each.rule["name"])
 
     assert first.rule["exactly"] == "frobnicate status --all"
-    assert (first.caution, second.caution) == ("toolbus does not know what it does", "")
+    assert [each.caution for each in (first, second, third)] == [
+        "toolbus does not know what it does",
+        "",
+        "branches and settings of the project are part of what it does",
+    ]
 
 
 # --- paths of a kind ------------------------------------------------------------------------------
@@ -493,11 +498,11 @@ def test_written_files_are_texts(project):
     project.asked = project.asked[:0]
     project.habit(*[{"path": path, "text": path} for path in paths], tool="edit_file")
     assert [rule["writes"] for rule in project.rules()] == [["./docs/order-*.json"]]
-    paths = ["docs/ab.md", "docs/x/b.md", "docs/c.md"]
+    paths = ["docs/ab.md", "docs/x/b.md", "docs/c.md", "docs/de.md"]
     project.habit(*[{"path": path, "text": path} for path in paths], tool="edit_file")
     tried = ["docs/new.md", "docs/x/new.md", "docs/AGENTS.md", "docs/.a.md", "docs/.x/a.md", "a.md"]
     verdicts = [project.verdict({"path": path}, tool="edit_file") for path in tried]
-    assert verdicts == ["allow", "allow", "ask", "ask", "ask", "ask"]
+    assert verdicts == ["allow", "ask", "ask", "ask", "ask", "ask"]
 
 
 def test_closed_files_get_no_rule(project):
@@ -563,21 +568,22 @@ def test_questions_of_rules_stay(tmp_path):
     }
 
 
-def test_a_line_needs_all_its_rules(project):
-    project.habit(*["git fetch origin && bash tools/a.sh"] * 3)
-    project.habit(*["gh pr checks && git push origin main"] * 3)
-    project.habit(*["gh pr view && git push origin topic"] * 3)
-    project.habit(*[f"gh pr ready && git push origin t-{number}" for number in range(3)])
+def test_a_command_behind_another_is_unproved(project):
+    project.habit(*["gh pr checks 1 && gh pr merge 1"] * 3)
+    project.habit(*["gh pr close 1 || true"] * 3)
+    project.habit(*["git fetch origin; bash tools/a.sh"] * 3)
+    project.habit(*["cat docs/a.md | gh pr comment 1 -F -"] * 3)
+    project.habit(*["cd web && gh pr view 1 2>/dev/null | tail -5"] * 3)
 
     proposals = project.propose().proposals
 
     assert sorted(each.rule["exactly"] for each in proposals) == [
-        "gh pr checks",
-        "gh pr view",
-        "git push origin main",
-        "git push origin topic",
+        "cd web",
+        "cd web && gh pr view 1",
+        "cd web && tail -5",
     ]
     assert {each.covers for each in proposals} == {3}
+    assert project.verdict("cd web && gh pr view 1 | tail -5") == "allow"
 
 
 def test_a_policy_of_several_projects_names_folders(tmp_path):

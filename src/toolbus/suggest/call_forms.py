@@ -25,26 +25,38 @@ from toolbus.policy.rules.exact_calls import (
 )
 from toolbus.policy.rules.flow_conditions import files_of_kind, prepares_run
 from toolbus.policy.tool_arguments import argument_texts
-from toolbus.suggest.path_families import is_data, kind_of_name
+from toolbus.suggest.evidence import carries_secret
+from toolbus.suggest.path_families import is_data, kind_of_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.messages.immutable import JsonObject
     from toolbus.policy.commands import PathUse
     from toolbus.policy.facts import CallPart
     from toolbus.suggest.call_readings import ReadCall
 
 _LONGEST = 2_000
+_NEW_PROGRAM = " is an unknown program"
 _SENDS = frozenset({"network", "message"})
 _OF_FILES = frozenset({"read", "write"})
 _READING = frozenset({"read", "read-tree"})
 _FILE = re.compile(r"@?(?:\.{0,2}/|~)\S*|\S*\.[A-Za-z]\w{0,4}")
-_PLAIN = re.compile(r"[\w@%+=:,. /-]+")
 _HIDDEN = re.compile(r"\..")
-_PUBLISHING = frozenset({"apply", "deploy", "gist", "publish", "release", "upload"})
-"""Commands that send files of their folder."""
-
+_PLAIN = re.compile(r"[\w@%+=:,. /-]+")
 _GLOB = re.compile(r"[*?[]")
+_BY_FILES = frozenset(
+    {
+        *("apply", "compose", "deploy", "gist", "publish", "release", "submodule", "upload"),
+        *("bundle", "cargo", "composer", "go", "gradle", "mvn", "npm", "pnpm", "poetry"),
+        *("terraform", "tofu", "uv", "yarn"),
+    }
+)
+"""Commands on the network that send the files of their folder, or are ruled by them."""
+
+_RUNS = "it runs code, which may change after a yes"
+_USES = "it sends a file or is ruled by one, which may change after a yes"
+_UNKNOWN = "its effect is unknown"
 
 
 class NoFormError(Exception):
@@ -58,14 +70,14 @@ class NoFormError(Exception):
 class Family(NamedTuple):
     """The calls of *tool*, or of a command with *words* in *folder*, with some paths.
 
-    *kinds* are the first folder and the kind of name of each path, *verbs* the keys that limit them
-    in a rule. The folder *base* of the paths is "" for the project of the policy.
+    *kinds* are the folder and the kind of name of each path, *verbs* the keys that limit them in a
+    rule. The folder *base* of the paths is "" for the project of the policy.
     """
 
     tool: str
     folder: str
     words: tuple[str, ...]
-    kinds: tuple[tuple[str, str], ...]
+    kinds: tuple[str, ...]
     verbs: tuple[str, ...]
     base: str
 
@@ -75,33 +87,30 @@ class Forms(NamedTuple):
 
     The exact form is a tool with the text of its arguments, or "" with a command after its folder.
     *paths* are those in the words of the family, relative to the project; with odd signs in one
-    there are none.
+    there are none. The *caution* warns a person of the exact form.
     """
 
     exact: tuple[str, str]
     family: Family | None
     paths: tuple[str, ...]
     effects: frozenset[str]
-    is_unknown: bool
+    caution: str
 
 
 def forms_of(part: CallPart, read: ReadCall) -> Forms:
     """Return the forms of *part*, a part of a *read* call; raises `NoFormError`."""
-    _check_effects(part, read)
-    _check_files(part, read)
-    words, call, base = words_of(part), read.reading.call, read.base if read.is_of_session else ""
+    if objection := _objection_to_effects(part, read) or _objection_to_files(part, read):
+        raise NoFormError(objection)
+    words, base = words_of(part), read.base if read.is_of_session else ""
+    tool = "" if words else read.reading.call.name
     folder = _folder(part, read) if words else ""
-    text = command_text(folder, words, base) if words else exact_arguments(call.arguments)
-    # TOML has no null.
-    is_odd = PATH in words if words else _GLOB.search(call.name) or "null" in text
-    if is_odd or len(text) > _LONGEST or not text.isprintable():
-        raise NoFormError("its words cannot be written in a rule")
+    text = command_text(folder, words, base) if words else exact_arguments(_arguments(read))
+    if objection := _objection_to_text(tool, words, text):
+        raise NoFormError(objection)
     paths = _paths(part, read)
-    family = _family(part, read, folder, base, paths) if paths else None
-    exact = ("" if words else call.name, text)
-    is_plain = all(map(_PLAIN.fullmatch, paths.values()))
-    plain = tuple(paths.values()) if is_plain else ()
-    return Forms(exact, family, plain, part.effects, bool(part.unknown))
+    family = _family(part, tool, folder, base, paths) if paths else None
+    plain = tuple(paths.values()) if all(map(_PLAIN.fullmatch, paths.values())) else ()
+    return Forms((tool, text), family, plain, part.effects, _caution(part, words))
 
 
 def command_text(folder: str, words: Sequence[str], base: str) -> str:
@@ -111,61 +120,81 @@ def command_text(folder: str, words: Sequence[str], base: str) -> str:
     return command if place == "." else f"cd {shlex.quote(place)} && {command}"
 
 
-def _check_effects(part: CallPart, read: ReadCall) -> None:
-    """Raise `NoFormError` for a part whose effect is not given by its words alone."""
-    is_new = all(each.reason.endswith(" is an unknown program") for each in part.unknown)
-    if part.command is None:
-        if not part.is_tool:
-            raise NoFormError("its effect is unknown")
-    elif influence_on(part, part.command) or part.command.assumed:
-        raise NoFormError("more than its words decides what it does")
-    elif not is_new:
-        raise NoFormError("its effect is unknown")
-    if "run-code" in part.effects and not (part.unknown and is_new):
-        raise NoFormError("it runs code, which may change after a yes")
-    sends = bool(part.unknown) or not _SENDS.isdisjoint(part.effects)
-    if (sends and _uses_file(part, read)) or _copies_code(part):
-        raise NoFormError("it sends a file or is ruled by one, which may change after a yes")
+def _arguments(read: ReadCall) -> JsonObject:
+    return read.reading.call.arguments
 
 
-def _uses_file(part: CallPart, read: ReadCall) -> bool:
-    """Return whether *part* names files, or sends those of its folder."""
-    if part.paths or not _PUBLISHING.isdisjoint(part.action):
-        return True
-    texts = words_of(part) or tuple(argument_texts(read.reading.call.arguments).values())
-    others = {word.text for word in (*part.hosts, *part.recipients)}
-    names = {
-        name for text in texts if text not in others for name in (text, text.partition("=")[2])
-    }
-    folder = read.reading.folder or "/"
-    # A branch may have the name of a folder.
-    is_there = posixpath.isfile if "git" in part.programs else posixpath.exists
-    return any(
-        (_FILE.fullmatch(name) and "://" not in name) or is_there(posixpath.join(folder, name))
-        for name in names - {""}
-    )
+def _objection_to_text(tool: str, words: Sequence[str], text: str) -> str:
+    """Return why a rule cannot have the *text* of *words* or of arguments of *tool*, or ""."""
+    is_odd = PATH in words if words else not tool or "null" in text  # TOML has no null.
+    if is_odd or _GLOB.search(tool) or len(text) > _LONGEST or not text.isprintable():
+        return "its words cannot be written in a rule"
+    return "it carried a secret" if carries_secret(text) else ""
+
+
+def _caution(part: CallPart, words: Sequence[str]) -> str:
+    if part.unknown:
+        return "toolbus does not know what it does"
+    is_ruled = "network" in part.effects and not any("://" in word for word in words)
+    is_ruled = is_ruled or (part.action[:1] == ("git",) and part.effects != {"read"})
+    return "branches and settings of the project are part of what it does" if is_ruled else ""
+
+
+def _objection_to_effects(part: CallPart, read: ReadCall) -> str:
+    """Return why the effect of *part* is not given by its words alone, or ""."""
+    if part.command is None and not part.is_tool:
+        return _UNKNOWN
+    if part.command is not None and influence_on(part, part.command):
+        return "more than its words decides what it does"
+    if any(not each.reason.endswith(_NEW_PROGRAM) for each in part.unknown if part.command):
+        return _UNKNOWN
+    if "run-code" in part.effects and not part.unknown:
+        return _RUNS
+    return _USES if _is_ruled_by_file(part, read) else ""
+
+
+def _is_ruled_by_file(part: CallPart, read: ReadCall) -> bool:
+    """Return whether the content of a file decides what *part* does, sends or writes as code."""
+    if part.unknown or not _SENDS.isdisjoint(part.effects):
+        return bool(part.paths) or not _BY_FILES.isdisjoint(part.action) or _names_file(part, read)
+    if part.action == ("jq",):
+        return not part.options.isdisjoint({"-f", "--from-file"})
+    return _copies_code(part)
 
 
 def _copies_code(part: CallPart) -> bool:
     """Return whether *part* may write what another file says into a file that runs."""
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
-    read = {use.word.text for use in part.paths if use.kind in _READING}
-    if not written:
-        return bool(read) and "write" in part.effects and part.action[:2] != ("git", "add")
-    return any(to != source and not is_data(to) for source in read for to in written)
+    sources = {use.word.text for use in part.paths if use.kind in _READING}
+    if sources and not written:
+        return "write" in part.effects and part.action[:2] != ("git", "add")
+    return any(not is_data(to) for to in written if sources - {to})
 
 
-def _check_files(part: CallPart, read: ReadCall) -> None:
-    """Raise `NoFormError` if *part* touches files that no rule should open."""
+def _names_file(part: CallPart, read: ReadCall) -> bool:
+    """Return whether a word of *part* looks like a file, or is one."""
+    texts = words_of(part) or tuple(argument_texts(_arguments(read)).values())
+    others = {word.text for word in (*part.hosts, *part.recipients)}
+    # A file may be the value of an option.
+    names = {*"=".join([text for text in texts if text not in others]).split("=")} - {""}
+    if any(_FILE.fullmatch(name) and "://" not in name for name in names):
+        return True
+    # A branch may have the name of a folder.
+    is_there = posixpath.isfile if "git" in part.programs else posixpath.exists
+    return any(is_there(posixpath.join(read.reading.folder or "/", name)) for name in names)
+
+
+def _objection_to_files(part: CallPart, read: ReadCall) -> str:
+    """Return why no rule should open the files of *part*, or ""."""
+    secrets, resolver = files_of_kind("secrets"), read.reading.resolver
+    names = [name for use in part.paths for path in _reached(use, read) for name in path.split("/")]
     is_closed = (
-        bool(moved_path(part, read.reading)) or prepares_run(part, read.reading).answer != "no"
+        bool(moved_path(part, read.reading))
+        or any(map(_HIDDEN.match, names))
+        or any(touches(use, secrets, resolver).answer != "no" for use in part.paths)
+        or prepares_run(part, read.reading).answer != "no"
     )
-    for use in part.paths:
-        names = [name for path in _reached(use, read) for name in path.split("/")]
-        is_secret = touches(use, files_of_kind("secrets"), read.reading.resolver).answer != "no"
-        is_closed = is_closed or is_secret or any(map(_HIDDEN.match, names))
-    if is_closed:
-        raise NoFormError("its files are hidden, secret or linked, or run later")
+    return "its files are hidden, secret or linked, or run later" if is_closed else ""
 
 
 def _reached(use: PathUse, read: ReadCall) -> list[str]:
@@ -196,22 +225,22 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
     named = enumerate(words_of(part) or by_text)
     paths = {place: by_text[text] for place, text in named if text in by_text}
     are_inside = all(len(each) == 1 and each[0].find("/") > 0 for each in by_text.values())
-    is_family = not part.unknown and part.effects <= _OF_FILES and len(paths) >= len(by_text)
-    return {place: each[0] for place, each in paths.items()} if are_inside and is_family else {}
+    is_family = are_inside and not part.unknown and part.effects <= _OF_FILES
+    # Each path must have a word.
+    is_family = is_family and len(paths) >= len(by_text)
+    return {place: each[0] for place, each in paths.items() if is_family}
 
 
-def _family(
-    part: CallPart, read: ReadCall, folder: str, base: str, paths: dict[int, str]
-) -> Family:
+def _family(part: CallPart, tool: str, folder: str, base: str, paths: dict[int, str]) -> Family:
     """Return the family of *part*, whose *paths* are in *folder* of the project."""
     words = words_of(part)
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
     texts = words or tuple(dict.fromkeys([use.word.text for use in part.paths]))
     return Family(
-        tool="" if words else read.reading.call.name,
+        tool=tool,
         folder=folder,
         words=tuple([PATH if place in paths else word for place, word in enumerate(words)]),
-        kinds=tuple([(path.partition("/")[0], kind_of_name(path)) for path in paths.values()]),
+        kinds=tuple(map(kind_of_path, paths.values())),
         verbs=tuple(["writes" if texts[place] in written else "reads" for place in paths]),
         base=base,
     )

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from toolbus.approvals.page_answers import CHANNEL
 from toolbus.approvals.questions import PREFIX, is_delegated
 from toolbus.approvals.records import matches_digest, question_at
-from toolbus.approvals.steps import TERMINAL
+from toolbus.approvals.steps import PAGE, TERMINAL
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from toolbus.store.store_reader import SessionRow, StoreReader
 
 Answer: TypeAlias = Literal["yes", "no", "open", "unknown"]
-PERSONAL = frozenset({TERMINAL, CHANNEL})
+PERSONAL = frozenset({PAGE, TERMINAL})
 """The channels whose answers prove a person."""
 
 _DOUBTS = frozenset({UNTRUSTED, UNKNOWN})
@@ -66,7 +65,7 @@ class AskedCall(Struct, frozen=True, kw_only=True):
     unfit: str = ""
 
 
-class _Trace(Struct):
+class _CallTrace(Struct):
     """The trace of a call: its first *ask* in the ledger, as *requested*, and its *response*.
 
     The ask was noted before message number *seq*. The call *is_doubtful* if a text that a stranger
@@ -79,6 +78,7 @@ class _Trace(Struct):
     requested: ToolCall | None = None
     response: ToolResponse | None = None
     is_doubtful: bool = False
+    has_question: bool = False
 
 
 def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
@@ -86,10 +86,13 @@ def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
     for session in reader.sessions():
         questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
         traces = _traces(reader, session, {each.call_id for each in questions})
+        for row in reader.messages(session.key) if traces else ():
+            _note(row.message, traces)
         for question in questions:
             yield _of_question(question, traces[question.call_id])
-        for call_id in traces.keys() - {question.call_id for question in questions}:
-            yield from _of_ledger(session.id, traces[call_id])
+            traces[question.call_id].has_question = True
+        for trace in traces.values():
+            yield from [] if trace.has_question else _of_ledger(session.id, trace)
 
 
 def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
@@ -104,23 +107,21 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
                 yield question
 
 
-def _traces(reader: StoreReader, session: SessionRow, ids: set[str]) -> dict[str, _Trace]:
+def _traces(reader: StoreReader, session: SessionRow, ids: set[str]) -> dict[str, _CallTrace]:
     """Return the traces of the calls in *ids*, and of all that guards asked about."""
-    scope, traces, doubtful_from = Scope(), dict[str, _Trace](), inf
-    doubtful_results = set[str]()
+    scope, traces, doubts = Scope(), dict[str, _CallTrace](), dict[str, int]()
     for batch in reader.record_batches(session.key):
         for record in batch.records:
             scope = scope if scope.session_id else record.scope
             if record.event == TOOL_CALL_BEFORE.name and record.outcome == "asked":
-                traces.setdefault(record.call_id, _Trace(record.scope, record, batch.message_seq))
-            if _has_doubt(record):
-                doubtful_from = min(doubtful_from, batch.message_seq)
-                doubtful_results.add(record.call_id)
-    traces = {**{call_id: _Trace(scope) for call_id in ids}, **traces}
-    for row in reader.messages(session.key) if traces else ():
-        _note(row.message, traces)
+                trace = _CallTrace(record.scope, record, batch.message_seq)
+                traces.setdefault(record.call_id, trace)
+            elif _has_doubt(record):
+                doubts.setdefault(record.call_id, batch.message_seq)
+    traces = {**{call_id: _CallTrace(scope) for call_id in ids}, **traces}
+    first_doubt = min(doubts.values(), default=inf)
     for call_id, trace in traces.items():
-        trace.is_doubtful = doubtful_from < trace.seq or call_id in doubtful_results
+        trace.is_doubtful = first_doubt < trace.seq or call_id in doubts
     return traces
 
 
@@ -130,7 +131,7 @@ def _has_doubt(record: DispatchRecord) -> bool:
     return any(not _DOUBTS.isdisjoint(read_label(note).names) for note in notes)
 
 
-def _note(message: Message | None, traces: dict[str, _Trace]) -> None:
+def _note(message: Message | None, traces: dict[str, _CallTrace]) -> None:
     """Note the calls and the result in *message*."""
     match message:
         case AssistantMessage(tool_calls=calls):
@@ -141,7 +142,7 @@ def _note(message: Message | None, traces: dict[str, _Trace]) -> None:
             traces[call_id].response = response
 
 
-def _of_question(question: Question, trace: _Trace) -> AskedCall:
+def _of_question(question: Question, trace: _CallTrace) -> AskedCall:
     answer = _answer_to(question)
     return AskedCall(
         session_id=question.session_id,
@@ -159,7 +160,7 @@ def _of_question(question: Question, trace: _Trace) -> AskedCall:
     )
 
 
-def _of_ledger(session_id: str, trace: _Trace) -> Iterator[AskedCall]:
+def _of_ledger(session_id: str, trace: _CallTrace) -> Iterator[AskedCall]:
     """Yield the call of *trace*, whose answer was not stored; only its refusal is known."""
     if trace.requested is not None and trace.ask is not None:
         is_refused = trace.response is not None and trace.response.error_type == "denied"
@@ -202,7 +203,7 @@ def _objection(question: Question) -> str:
     return "" if matches_digest(question) else "its digest is not that of its call"
 
 
-def _doubt(question: Question, trace: _Trace) -> str:
+def _doubt(question: Question, trace: _CallTrace) -> str:
     """Return why the call of *question* is not what a rule should allow, or ""."""
     if trace.ask is None and trace.requested is None:
         return "its session has no such call"

@@ -1,8 +1,8 @@
-"""The patterns of a family of paths: their folder, and names of the same kind.
+"""The pattern of a family of paths: names of one kind in one folder.
 
-Files are never generalised to a whole folder: `docs/chapter-*.md` or `docs/[!.]*.md`, so that no
-hidden file, no file of another kind and no link is covered. What a call writes is generalised only
-for texts and data, which no program runs, and for numbered folders.
+A folder is never opened as a whole: `docs/chapter-*.md` or `docs/[!.]*.md` covers no hidden file,
+no file of another kind and no deeper folder. What a call writes is generalised only for texts and
+data, which no program runs, and for numbered folders.
 """
 
 from __future__ import annotations
@@ -14,26 +14,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_MOST = 8
-"""The most patterns of one family."""
-
 _TEXTS = frozenset({".adoc", ".css", ".csv", ".log", ".md", ".po", ".rst", ".svg", ".tex", ".tsv"})
 """Endings of written files, whatever their names are."""
 
 _NUMBERED = _TEXTS | {".html", ".json", ".jsonl", ".txt", ".xml", ".yaml", ".yml"}
 """Endings of written files whose names begin alike and have a number, such as `order-12.json`."""
 
-_HEAD = re.compile(r"([A-Za-z][A-Za-z_. -]*)\d")
-_NUMBERED_NAME = re.compile(r"(\D+)(\d+)")
+_HEAD = re.compile(r"[A-Za-z][A-Za-z_. -]*(?=\d)")
 
 
-def kind_of_name(path: str) -> str:
-    """Return the kind of the last name of *path*: its ending, and whether it begins with a capital.
+def kind_of_path(path: str) -> str:
+    """Return the kind of *path*: its folder, the ending, and whether the name begins in capitals.
 
     Names in capitals are for programs and agents: `CLAUDE.md`, `CMakeLists.txt`.
     """
-    name = posixpath.basename(path)
-    return f"{'A' if name[0].isupper() else 'a'}{posixpath.splitext(name)[1]}"
+    folder, name = posixpath.split(path)
+    return f"{folder}/{'A' if name[:1].isupper() else 'a'}{posixpath.splitext(name)[1]}"
 
 
 def is_data(path: str) -> bool:
@@ -43,38 +39,37 @@ def is_data(path: str) -> bool:
 
 def family_patterns(
     paths: Collection[str], *, is_written: bool, makes_folders: bool = False
-) -> list[str] | None:
-    """Return the patterns of the kind of *paths*, relative to a project; None if there are none.
+) -> list[str]:
+    """Return the patterns of *paths* of one kind in a project; none if they cannot be generalised.
 
     A call that *makes_folders* writes no file. A single path is its own pattern.
     """
+    folder, first = posixpath.split(min(paths))
+    ending, is_open = posixpath.splitext(first)[1], makes_folders or not is_written
     if len(paths) == 1:
-        is_open = makes_folders or not is_written or all(map(is_data, paths))
-        return [*paths] if is_open else None
-    folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
-    heads = {match[1] if (match := _HEAD.match(posixpath.basename(p))) else "" for p in paths}
-    head = heads.pop() if len(heads) == 1 else ""
-    patterns = set()
-    for path in paths:
-        name = _name_pattern(posixpath.basename(path), head, is_written, makes_folders)
-        if not name or not folder:
-            return None
-        depth = path.count("/") - folder.count("/") - 1
-        patterns.add(f"{folder}/{'[!.]*/' * depth}{name}")
-    return sorted(patterns) if len(patterns) <= _MOST else None
+        return [*paths] if is_open or ending in _NUMBERED else []
+    names = [posixpath.basename(path) for path in paths]
+    head = _head_of(names)
+    patterns = [f"{head or '[!.]'}*{ending}"] if ending else _numbered(names, head)
+    if not is_open:
+        patterns = _written(first, head, ending)
+    return [f"{folder}/{each}" for each in patterns]
 
 
-def _name_pattern(name: str, head: str, is_written: bool, makes_folders: bool) -> str:  # noqa: FBT001 - as above
-    """Return the pattern for *name* and its kind, "" if there is none."""
-    ending = posixpath.splitext(name)[1]
-    if not ending:
-        number = _NUMBERED_NAME.fullmatch(name)
-        if not (head and number) or (is_written and not makes_folders):
-            return ""
-        return f"{number[1]}{'[0-9]' * len(number[2])}"
-    if is_written and ending not in (_NUMBERED if head else _TEXTS):
-        return ""
-    if not head and is_written and name[0].isupper():
-        return ""
-    start = head or ("[!.A-Z]" if is_written else "[!.]")
-    return f"{start}*{ending}"
+def _written(name: str, head: str, ending: str) -> list[str]:
+    """Return the pattern for written files of the kind of *name*, none for code and settings."""
+    if head:
+        return [f"{head}*{ending}"] if ending in _NUMBERED else []
+    return [f"[!.A-Z]*{ending}"] if ending in _TEXTS and not name[0].isupper() else []
+
+
+def _numbered(names: Collection[str], head: str) -> list[str]:
+    """Return the patterns of *names* of *head* and a number, none without a head."""
+    lengths = {len(name) - len(head) for name in names if head and name[len(head) :].isdecimal()}
+    return [f"{head}{'[0-9]' * length}" for length in sorted(lengths)]
+
+
+def _head_of(names: Collection[str]) -> str:
+    """Return the beginning of all *names* before a number, "" if they differ in it."""
+    heads = {match[0] if (match := _HEAD.match(name)) else "" for name in names}
+    return heads.pop() if len(heads) == 1 else ""

@@ -33,6 +33,7 @@ LEAST_CALLS, LEAST_SESSIONS, LEAST_NS = 3, 2, 3_600 * 10**9
 """The least calls, sessions and nanoseconds between first and last of the evidence of a rule."""
 
 _LONGEST_NAME = 60
+_RARE = "it was refused once, or not approved often enough in several sessions"
 
 
 class Proposal(NamedTuple):
@@ -56,44 +57,41 @@ class Suggestions(NamedTuple):
     left_out: Mapping[str, int]
 
 
-class _Question(NamedTuple):
-    """A part of call number *call*, about which a person was *asked*; a rule answers it or not."""
+class _OpenPart(NamedTuple):
+    """A part of call number *call*, which was *asked* about: a rule answers it or not."""
 
     call: int
     asked: AskedCall
     forms: Forms
 
     @property
-    def keys(self) -> list[object]:
-        """Its forms: this very call, and the family if a rule can name it."""
-        return [self.forms.exact, *([self.forms.family] if self.forms.paths else [])]
+    def place(self) -> tuple[int, tuple[str, str]]:
+        """The call and the very part."""
+        return self.call, self.forms.exact
+
+
+class _Choice(NamedTuple):
+    """A chosen *rule* of a *form*, with all *parts* of that form."""
+
+    form: Form
+    rule: dict[str, Any]
+    parts: list[_OpenPart]
 
 
 def propose(asked: Iterable[AskedCall], policy: PolicyFile) -> Suggestions:
     """Return the rules to add to *policy*, which answer most of the *asked* calls."""
-    readings, left_out = CallReadings(policy), Counter[str]()
+    readings = CallReadings(policy)
     # Several stores may have copies of a session.
     each_once = {(call.session_id, call.call.id, call.answer): call for call in asked}
-    refused, by_key = set[object](), dict[object, list[_Question]]()
-    for number, call in enumerate(sorted(each_once.values(), key=_time)):
-        if call.answer == "no":
-            refused |= _refused_keys(call, readings)
-            continue
-        try:
-            questions = list(_questions(call, number, readings))
-        except NoFormError as error:
-            left_out[error.reason] += 1
-            continue
-        for question in questions:
-            for key in question.keys:
-                by_key.setdefault(key, []).append(question)
-    chosen, unanswered = _chosen(by_key, refused)
-    if unanswered:
-        left_out["it was refused once, or not approved often enough in several sessions"] += len(
-            unanswered
-        )
+    calls = sorted(each_once.values(), key=_time)
+    refusals = [_refused_keys(call, readings) for call in calls if call.answer == "no"]
+    parts, left_out = _all_parts([call for call in calls if call.answer != "no"], readings)
+    choices = list(_choices(parts, set().union(*refusals)))
+    answered = {part.place for choice in choices for part in choice.parts}
+    unanswered = {part.call for part in parts if part.place not in answered}
+    left_out += Counter({_RARE: len(unanswered)})
     names = {rule.name for rule in policy.tables.rule}
-    return Suggestions(tuple(_proposals(chosen, unanswered, names)), left_out)
+    return Suggestions(tuple(_proposals(choices, unanswered, names)), left_out)
 
 
 def _time(asked: AskedCall) -> tuple[int, str, str]:
@@ -101,7 +99,7 @@ def _time(asked: AskedCall) -> tuple[int, str, str]:
 
 
 def _refused_keys(asked: AskedCall, readings: CallReadings) -> set[object]:
-    """Return the keys of the forms that a refusal rules out."""
+    """Return the forms that a refusal rules out."""
     read, keys = readings.read(asked), set[object]()
     for part in read.reading.parts:
         with suppress(NoFormError):
@@ -110,8 +108,21 @@ def _refused_keys(asked: AskedCall, readings: CallReadings) -> set[object]:
     return keys
 
 
-def _questions(asked: AskedCall, number: int, readings: CallReadings) -> Iterator[_Question]:
-    """Yield the questions about the parts of *asked*; raises `NoFormError`."""
+def _all_parts(
+    calls: list[AskedCall], readings: CallReadings
+) -> tuple[list[_OpenPart], Counter[str]]:
+    """Return the parts of *calls* that rules may answer, and the other calls by reason."""
+    parts, left_out = list[_OpenPart](), Counter[str]()
+    for number, call in enumerate(calls):
+        try:
+            parts += list(_open_parts(call, number, readings))
+        except NoFormError as error:
+            left_out[error.reason] += 1
+    return parts, left_out
+
+
+def _open_parts(asked: AskedCall, number: int, readings: CallReadings) -> Iterator[_OpenPart]:
+    """Yield the parts of *asked* that a rule may answer; raises `NoFormError`."""
     if asked.unfit or asked.answer != "yes":
         raise NoFormError(asked.unfit or "nobody has answered")
     read = readings.read(asked)
@@ -119,8 +130,18 @@ def _questions(asked: AskedCall, number: int, readings: CallReadings) -> Iterato
     if verdict.verdict != "ask":
         does = "allows" if verdict.verdict == "allow" else "denies"
         raise NoFormError(f"the policy {does} it today")
+    # A command before it may be a check, without which the person had refused.
+    if sum(not _is_aside(part) for part in read.reading.parts) > 1:
+        raise NoFormError("it is one of several commands of a line")
     for part in map(_by_default, verdict.decided):
-        yield _Question(number, asked, forms_of(part, read))
+        yield _OpenPart(number, asked, forms_of(part, read))
+
+
+def _is_aside(part: CallPart) -> bool:
+    """Return whether *part* only changes the folder, or reads the output of another."""
+    only_reads = part.effects <= {"read"} and not part.unknown
+    is_piped = part.command is not None and part.command.piped
+    return part.action[:1] == ("cd",) or (is_piped and only_reads)
 
 
 def _by_default(verdict: PartVerdict) -> CallPart:
@@ -135,86 +156,85 @@ def _by_default(verdict: PartVerdict) -> CallPart:
     return verdict.part
 
 
-def _chosen(
-    by_key: Mapping[object, list[_Question]], refused: set[object]
-) -> tuple[list[tuple[dict[str, Any], list[_Question]]], set[int]]:
-    """Return rules with the questions that they answer, and the calls that are not answered."""
-    chosen, answered = [], set[tuple[int, object]]()
-    order = sorted(
-        by_key.items(),
-        key=lambda each: (not isinstance(each[0], Family), -len(each[1]), str(each[0])),
-    )
-    for key, questions in order:
-        new = {(each.call, each.forms.exact) for each in questions} - answered
-        if key not in refused and len(new) >= LEAST_CALLS and _are_evidence(questions):
-            rule = (
-                _family_rule(key, questions) if isinstance(key, Family) else _exact_rule(questions)
-            )
-            if rule:
-                answered |= new
-                chosen.append((rule, questions))
-    every = {(each.call, each.forms.exact) for _, questions in order for each in questions}
-    return chosen, {call for call, _ in every - answered}
+def _choices(parts: list[_OpenPart], refused: set[object]) -> Iterator[_Choice]:
+    """Yield rules of forms that are not *refused*, each for parts that none before it answers."""
+    by_form, answered = dict[object, list[_OpenPart]](), set[object]()
+    for part in parts:
+        forms: set[object] = {part.forms.exact, part.forms.family}
+        for each in forms - refused - {None}:
+            by_form.setdefault(each, []).append(part)
+    for form, alike in sorted(by_form.items(), key=_rank):
+        new = {part.place for part in alike} - answered
+        is_habit = len(new) >= LEAST_CALLS and _are_evidence(alike)
+        if is_habit and (choice := _choice(form, alike)).rule:
+            answered |= new
+            yield choice
 
 
-def _are_evidence(questions: list[_Question]) -> bool:
-    """Return whether the calls of *questions* are many, in several sessions and far apart."""
-    calls = [each.asked for each in questions]
-    times = [call.answered_ns for call in calls]
-    is_far = max(times) - min(times) >= LEAST_NS
-    return (
-        len(calls) >= LEAST_CALLS
-        and len({each.root for each in calls}) >= LEAST_SESSIONS
-        and is_far
-    )
+def _choice(form: object, parts: list[_OpenPart]) -> _Choice:
+    if isinstance(form, Family):
+        return _Choice("family", _family_rule(form, parts), parts)
+    return _Choice("exact", _exact_rule(parts), parts)
 
 
-def _exact_rule(questions: list[_Question]) -> dict[str, Any]:
-    tool, text = questions[0].forms.exact
+def _rank(item: tuple[object, list[_OpenPart]]) -> tuple[bool, int, str]:
+    key, parts = item
+    return not isinstance(key, Family), -len(parts), str(key)
+
+
+def _are_evidence(parts: list[_OpenPart]) -> bool:
+    """Return whether *parts* are of several sessions and far apart in time."""
+    times = [part.asked.answered_ns for part in parts]
+    sessions = {part.asked.root for part in parts}
+    return len(sessions) >= LEAST_SESSIONS and max(times) - min(times) >= LEAST_NS
+
+
+def _exact_rule(parts: list[_OpenPart]) -> dict[str, Any]:
+    tool, text = parts[0].forms.exact
     if tool:
-        arguments = thaw(questions[0].asked.call.arguments)
+        arguments = thaw(parts[0].asked.call.arguments)
         return {"name": f"{tool} {text}", "verdict": "allow", "tools": tool, "exactly": arguments}
     return {"name": text, "verdict": "allow", "exactly": text}
 
 
-def _family_rule(family: Family, questions: list[_Question]) -> dict[str, Any]:
-    """Return the rule for *questions* of one family, empty if their paths are not of a kind."""
-    paths = {each.forms.paths for each in questions}
-    if len(paths) < LEAST_CALLS:
-        return {}
-    start, limits = glob_quoted(family.base) or ".", dict[str, set[str]]()
-    for verb, values in zip(family.verbs, zip(*paths, strict=True), strict=True):
-        is_folder = family.words[:1] == ("mkdir",)
-        patterns = family_patterns(
-            set(values), is_written=verb == "writes", makes_folders=is_folder
-        )
-        if not patterns:
-            return {}
-        limits.setdefault(verb, set()).update([f"{start}/{each}" for each in patterns])
-    effects = frozenset({"read"}).union(*[each.forms.effects for each in questions])
+def _family_rule(family: Family, parts: list[_OpenPart]) -> dict[str, Any]:
+    """Return the rule for *parts* of one family, empty if their paths cannot be generalised."""
+    paths = {part.forms.paths for part in parts}
+    limits = _limits(family, paths) if len(paths) >= LEAST_CALLS and all(paths) else {}
+    effects = {"read"}.union(*[part.forms.effects for part in parts])
     text = command_text(family.folder, family.words, family.base) if family.words else family.tool
-    tops = dict.fromkeys([top for top, _ in family.kinds])
-    return {
-        "name": f"{text} in {', '.join(tops)}",
+    folders = dict.fromkeys([kind.rpartition("/")[0] for kind in family.kinds])
+    rule = {
+        "name": f"{text} in {', '.join(folders)}",
         "verdict": "allow",
         "exactly" if family.words else "tools": text,
         "effects": sorted(effects),
         **{verb: sorted(limits[verb]) for verb in sorted(limits)},
     }
+    return rule if limits else {}
 
 
-def _proposals(
-    chosen: list[tuple[dict[str, Any], list[_Question]]], unanswered: set[int], names: set[str]
-) -> Iterator[Proposal]:
-    """Yield the *chosen* rules that help to answer whole calls, with a name not in *names*."""
-    for rule, questions in chosen:
-        if calls := {each.call for each in questions} - unanswered:
+def _limits(family: Family, paths: set[tuple[str, ...]]) -> dict[str, set[str]]:
+    """Return the patterns of *paths* by the keys of the rule, empty if some have none."""
+    limits = dict[str, set[str]]()
+    start, makes_folders = glob_quoted(family.base) or ".", family.words[:1] == ("mkdir",)
+    for verb, values in zip(family.verbs, zip(*paths, strict=True), strict=True):
+        is_written = verb == "writes"
+        patterns = family_patterns(set(values), is_written=is_written, makes_folders=makes_folders)
+        if not patterns:
+            return {}
+        limits.setdefault(verb, set()).update([f"{start}/{each}" for each in patterns])
+    return limits
+
+
+def _proposals(choices: list[_Choice], unanswered: set[int], names: set[str]) -> Iterator[Proposal]:
+    """Yield the rules of *choices* that help to answer whole calls, with a name not in *names*."""
+    for form, rule, parts in choices:
+        if calls := {part.call for part in parts} - unanswered:
             name = short = first_words(rule["name"], _LONGEST_NAME)
             while name in names:
                 name = f"{short} ({len(names)})"
             names.add(name)
-            forms = questions[0].forms
-            caution = "toolbus does not know what it does" if forms.is_unknown else ""
-            form: Form = "family" if "effects" in rule else "exact"
-            evidence = tuple([each.asked for each in questions])
+            evidence = tuple([part.asked for part in parts])
+            caution = parts[0].forms.caution
             yield Proposal({**rule, "name": name}, form, evidence, len(calls), caution)

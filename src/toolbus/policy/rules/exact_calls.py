@@ -19,8 +19,8 @@ rule that asks or denies.
 from __future__ import annotations
 
 import os
-import posixpath
 import shlex
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,25 +30,43 @@ from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.rules.command_patterns import command_of
 from toolbus.policy.rules.records import MatchResult, PartCondition
+from toolbus.policy.rules.tables import texts
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from toolbus.policy.commands import Command
     from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
-
-_YES = MatchResult("yes")
-_SIGNS = frozenset("();<>|&")
-_READS = frozenset({"read"})
-_HARMLESS = frozenset({"nice", "nohup", "time", "timeout"})
-"""Programs that run others as they are."""
+    from toolbus.policy.rules.tables import ConditionTable
 
 PATH = "{path}"
 """The word for any path."""
+
+_HARMLESS = frozenset({"nice", "nohup", "time", "timeout"})
+"""Programs that run others as they are."""
+
+_SIGNS = frozenset("();<>|&")
+_READS = frozenset({"read"})
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
+
+
+def exact_condition(
+    table: ConditionTable, project: Project, programs: Programs | None, *, allows: bool
+) -> PartCondition:
+    """Return the condition that a part is one that *table* names; raises `MisfitError`."""
+    if not allows:
+        raise MisfitError("only an allow rule can have it; use `command` or `arguments`")
+    if isinstance(table.exactly, Mapping):
+        if table.tools is None:
+            raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
+        return _on_arguments(table.exactly)
+    commands = [ExactCommand(each, project, programs) for each in texts(table.exactly)]
+    has_limit = bool(table.reads or table.writes or table.touches)
+    for each in commands:
+        if PATH in each.words and not has_limit:
+            raise MisfitError(f"{each.text!r} needs `reads` or `writes` for its paths")
+    return _on_commands(commands)
 
 
 class ExactCommand:
@@ -57,63 +75,61 @@ class ExactCommand:
     def __init__(self, text: str, project: Project, programs: Programs | None = None) -> None:
         self.text, self._project, self._programs = text, project, programs
         folder, self.words = _folder_and_words(text)
-        self.folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
-        self.program = posixpath.basename(self.words[0])
+        self._folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
 
     @cached_property
-    def doubts(self) -> frozenset[str]:
+    def _doubts(self) -> frozenset[str]:
         """The reasons why the command is unknown whatever files exist."""
         known = effects_of(command_of(list(self.words)), self._programs)
         return frozenset([each.reason for each in known.unknown])
-
-    @property
-    def has_paths(self) -> bool:
-        """Whether a word stands for any path."""
-        return PATH in self.words
 
     def has_words_of(self, part: CallPart) -> bool:
         """Return whether the words of *part* are the same, with a path of it for each `{path}`."""
         words, paths = words_of(part), {use.word.text for use in part.paths}
         return len(words) == len(self.words) and all(
-            word == own or (own == PATH and word in paths and not word.startswith("-"))
-            for word, own in zip(words, self.words, strict=True)
+            word == wanted or (wanted == PATH and word in paths and not word.startswith("-"))
+            for word, wanted in zip(words, self.words, strict=True)
         )
 
     def is_run_by(self, part: CallPart, facts: CallReading) -> MatchResult:
         """Return whether *part*, which has its words, certainly is this command."""
         command = part.command
-        if command is None or (reason := influence_on(part, command)):
-            return MatchResult("no", reason if command else "it is not a readable command")
-        if self._project.path_warning:
-            return MatchResult("no", self._project.path_warning)
-        further = [each for each in part.unknown if each.reason not in self.doubts]
-        reason = further[0].reason if further else ""
-        reason = reason or self._folder_mismatch(command, facts) or moved_path(part, facts)
-        return MatchResult("no", reason) if reason else _YES
+        if command is None:
+            return MatchResult("no", "it is not a readable command")
+        doubts = [each.reason for each in part.unknown if each.reason not in self._doubts]
+        reason = (
+            self._project.path_warning
+            or influence_on(part, command)
+            or next(iter(doubts), "")
+            or self._folder_mismatch(command, facts)
+            or moved_path(part, facts)
+        )
+        return MatchResult("no" if reason else "yes", reason)
 
     def _folder_mismatch(self, command: Command, facts: CallReading) -> str:
         choice = facts.resolver.folders(command.folder)
-        wanted = facts.resolver.resolve(self.folder)
+        wanted = facts.resolver.resolve(self._folder)
         places = {facts.resolver.resolve(path).path for path in choice.paths}
-        if choice.doubt or wanted.doubt or command.assumed:
-            return choice.doubt or wanted.doubt or "its folder depends on an earlier `cd`"
-        return "" if places == {wanted.path} else f"it runs in another folder than {self.folder!r}"
+        if choice.doubt or wanted.doubt:
+            return choice.doubt or wanted.doubt
+        return "" if places == {wanted.path} else f"it runs in another folder than {self._folder!r}"
 
 
 def influence_on(part: CallPart, command: Command) -> str:
     """Return the influence on *command*, the command of *part*, besides its words; "" for none."""
-    for word in (command.program, *command.words):
-        if not word.known or word.pattern:
-            return f"{word.text!r} is known only at run time"
-    if command.settings:
-        return f"the variable {command.settings[0][0]} is set"
-    for redirection in command.redirections:
-        if redirection.target.text != "/dev/null":
-            return f"{redirection.operator}{redirection.target.text} opens a file"
+    words = (command.program, *command.words)
+    has_input = command.stdin is not None or command.piped
     only_reads = part.effects <= _READS and not part.unknown
-    if command.stdin is not None or (command.piped and not only_reads):
-        return "it has an input"
-    return next((f"{each} runs it" for each in command.inside if each not in _HARMLESS), "")
+    opened = [each for each in command.redirections if each.target.text != "/dev/null"]
+    influences = {
+        "a word is known only at run time": any(not word.known or word.pattern for word in words),
+        "a variable is set": bool(command.settings),
+        "it opens a file": bool(opened),
+        "it has an input": has_input and not (command.piped and only_reads),
+        "another program runs it": not _HARMLESS.issuperset(command.inside),
+        "its folder depends on an earlier `cd`": bool(command.assumed),
+    }
+    return next((reason for reason, is_there in influences.items() if is_there), "")
 
 
 def moved_path(part: CallPart, facts: CallReading) -> str:
@@ -122,13 +138,22 @@ def moved_path(part: CallPart, facts: CallReading) -> str:
         targets = find_targets(use, facts.resolver)
         if targets.doubt or any(len(each.names) > 1 for each in targets.paths):
             return targets.doubt or f"{use.word.text!r} leads through a link"
-    if part.paths and not part.paths_stable:
-        return "another part of the command may change its files"
-    return ""
+    is_stable = part.paths_stable or not part.paths
+    return "" if is_stable else "another part of the command may change its files"
 
 
-def on_exact_commands(commands: tuple[ExactCommand, ...]) -> PartCondition:
-    """Return the condition that a part is one of *commands*."""
+def words_of(part: CallPart) -> tuple[str, ...]:
+    """Return the texts of the program of *part* and of its words; empty for no command."""
+    command = part.command
+    return () if command is None else tuple([w.text for w in (command.program, *command.words)])
+
+
+def exact_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return *arguments* as JSON with sorted keys, equal only for equal values of equal types."""
+    return _encode(arguments).decode()
+
+
+def _on_commands(commands: list[ExactCommand]) -> PartCondition:
     others = MatchResult("no", "its words are not exactly those of the rule")
 
     def test(part: CallPart) -> MatchResult | None:
@@ -141,14 +166,7 @@ def on_exact_commands(commands: tuple[ExactCommand, ...]) -> PartCondition:
     return PartCondition("exactly", tuple([each.text for each in commands]), test, True, look)  # noqa: FBT003 - every
 
 
-def words_of(part: CallPart) -> tuple[str, ...]:
-    """Return the texts of the program of *part* and of its words; empty for no command."""
-    command = part.command
-    return () if command is None else tuple([w.text for w in (command.program, *command.words)])
-
-
-def on_exact_arguments(arguments: Mapping[str, Any]) -> PartCondition:
-    """Return the condition that a call of a tool has exactly *arguments*, of the same types."""
+def _on_arguments(arguments: Mapping[str, Any]) -> PartCondition:
     text = exact_arguments(arguments)
 
     def look(part: CallPart, facts: CallReading) -> MatchResult:
@@ -157,33 +175,23 @@ def on_exact_arguments(arguments: Mapping[str, Any]) -> PartCondition:
         if exact_arguments(facts.call.arguments) != text:
             return MatchResult("no", "its arguments are not exactly those of the rule")
         reason = moved_path(part, facts)
-        return MatchResult("no", reason) if reason else _YES
+        return MatchResult("no" if reason else "yes", reason)
 
     return PartCondition("exactly", (text,), lambda _: None, True, look)  # noqa: FBT003 - every
 
 
-def exact_arguments(arguments: Mapping[str, Any]) -> str:
-    """Return *arguments* as JSON with sorted keys, equal only for equal values of equal types."""
-    return _encode(arguments).decode()
-
-
 def _folder_and_words(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the folder of *text*, relative to the project, and its words."""
+    lexer = shlex.shlex(text, posix=False, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        words = shlex.split(text)
+        words, signs = shlex.split(text), [each for each in lexer if _SIGNS.issuperset(each)]
     except ValueError as error:
         raise MisfitError(f"{text!r} cannot be read: {error}") from None
-    match words, _signs(text):
+    match words, signs:
         case [_, *_], []:
             return ".", tuple(words)
         case ["cd", folder, "&&", *inner], ["&&"] if inner:
             return folder, tuple(inner)
     way_out = "write one command, after `cd FOLDER &&` if need be, and quote whole words"
     raise MisfitError(f"expected one command, got {text!r}; {way_out}")
-
-
-def _signs(text: str) -> list[str]:
-    """Return the operators of a shell in *text*, without those in quotes."""
-    lexer = shlex.shlex(text, posix=False, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    return [token for token in lexer if _SIGNS.issuperset(token)]
