@@ -52,7 +52,7 @@ _BY_FILES = frozenset(
         *("terraform", "tofu", "uv", "yarn"),
     }
 )
-"""Commands on the network that send the files of their folder, or are ruled by them."""
+"""Commands that send the files of their folder, or are ruled by them."""
 
 _RUNS = "it runs code, which may change after a yes"
 _USES = "it sends a file or is ruled by one, which may change after a yes"
@@ -155,8 +155,10 @@ def _objection_to_effects(part: CallPart, read: ReadCall) -> str:
 
 def _is_ruled_by_file(part: CallPart, read: ReadCall) -> bool:
     """Return whether the content of a file decides what *part* does, sends or writes as code."""
+    if not _BY_FILES.isdisjoint(part.action):
+        return True
     if part.unknown or not _SENDS.isdisjoint(part.effects):
-        return bool(part.paths) or not _BY_FILES.isdisjoint(part.action) or _names_file(part, read)
+        return bool(part.paths) or _names_file(part, read)
     if part.action == ("jq",):
         return not part.options.isdisjoint({"-f", "--from-file"})
     return _copies_code(part)
