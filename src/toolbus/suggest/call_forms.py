@@ -82,7 +82,7 @@ class Family(NamedTuple):
     base: str
 
 
-class Forms(NamedTuple):
+class RuleForms(NamedTuple):
     """The forms of a part: the *exact* one, and its *family*, None without one.
 
     The exact form is a tool with the text of its arguments, or "" with a command after its folder.
@@ -97,7 +97,7 @@ class Forms(NamedTuple):
     caution: str
 
 
-def forms_of(part: CallPart, read: ReadCall) -> Forms:
+def forms_of(part: CallPart, read: ReadCall) -> RuleForms:
     """Return the forms of *part*, a part of a *read* call; raises `NoFormError`."""
     if objection := _objection_to_effects(part, read) or _objection_to_files(part, read):
         raise NoFormError(objection)
@@ -110,7 +110,7 @@ def forms_of(part: CallPart, read: ReadCall) -> Forms:
     paths = _paths(part, read)
     family = _family(part, tool, folder, base, paths) if paths else None
     plain = tuple(paths.values()) if all(map(_PLAIN.fullmatch, paths.values())) else ()
-    return Forms((tool, text), family, plain, part.effects, _caution(part, words))
+    return RuleForms((tool, text), family, plain, part.effects, _caution(part, words))
 
 
 def command_text(folder: str, words: Sequence[str], base: str) -> str:

@@ -16,7 +16,7 @@ from toolbus.policy.history.counted_calls import judge_first
 from toolbus.policy.paths.name_globs import glob_quoted
 from toolbus.policy.rules.protection import PROTECTED
 from toolbus.policy.rules.values import first_words
-from toolbus.suggest.call_forms import Family, Forms, NoFormError, command_text, forms_of
+from toolbus.suggest.call_forms import Family, NoFormError, RuleForms, command_text, forms_of
 from toolbus.suggest.call_readings import CallReadings
 from toolbus.suggest.path_families import family_patterns
 
@@ -62,7 +62,7 @@ class _OpenPart(NamedTuple):
 
     call: int
     asked: AskedCall
-    forms: Forms
+    forms: RuleForms
 
     @property
     def place(self) -> tuple[int, tuple[str, str]]:
