@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 from toolbus.approvals.questions import PREFIX, is_delegated
-from toolbus.approvals.records import matches_digest, question_at
+from toolbus.approvals.records import digest_of, matches_digest, question_at
 from toolbus.approvals.steps import PAGE, TERMINAL
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
@@ -69,7 +69,7 @@ class _CallTrace(Struct):
     """The trace of a call: its first *ask* in the ledger, as *requested*, and its *response*.
 
     The ask was noted before message number *seq*. The call *is_doubtful* if a text that a stranger
-    may have written was in view then, or came as its result.
+    may have written was in view then.
     """
 
     scope: Scope
@@ -78,7 +78,6 @@ class _CallTrace(Struct):
     requested: ToolCall | None = None
     response: ToolResponse | None = None
     is_doubtful: bool = False
-    has_question: bool = False
 
 
 def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
@@ -88,11 +87,11 @@ def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
         traces = _traces(reader, session, {each.call_id for each in questions})
         for row in reader.messages(session.key) if traces else ():
             _note(row.message, traces)
-        for question in questions:
-            yield _of_question(question, traces[question.call_id])
-            traces[question.call_id].has_question = True
+        yield from [_of_question(each, traces[each.call_id]) for each in questions]
+        # A call that is made again attaches to its question.
+        known = {question.digest for question in questions}
         for trace in traces.values():
-            yield from [] if trace.has_question else _of_ledger(session.id, trace)
+            yield from _of_ledger(session.id, trace, known)
 
 
 def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
@@ -109,7 +108,7 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
 
 def _traces(reader: StoreReader, session: SessionRow, ids: set[str]) -> dict[str, _CallTrace]:
     """Return the traces of the calls in *ids*, and of all that guards asked about."""
-    scope, traces, doubts = Scope(), dict[str, _CallTrace](), dict[str, int]()
+    scope, traces, doubtful_from = Scope(), dict[str, _CallTrace](), inf
     for batch in reader.record_batches(session.key):
         for record in batch.records:
             scope = scope if scope.session_id else record.scope
@@ -117,18 +116,19 @@ def _traces(reader: StoreReader, session: SessionRow, ids: set[str]) -> dict[str
                 trace = _CallTrace(record.scope, record, batch.message_seq)
                 traces.setdefault(record.call_id, trace)
             elif _has_doubt(record):
-                doubts.setdefault(record.call_id, batch.message_seq)
+                doubtful_from = min(doubtful_from, batch.message_seq)
     traces = {**{call_id: _CallTrace(scope) for call_id in ids}, **traces}
-    first_doubt = min(doubts.values(), default=inf)
-    for call_id, trace in traces.items():
-        trace.is_doubtful = first_doubt < trace.seq or call_id in doubts
+    for trace in traces.values():
+        trace.is_doubtful = doubtful_from < trace.seq
     return traces
 
 
 def _has_doubt(record: DispatchRecord) -> bool:
     """Return whether *record* notes the label of a text that a stranger may have written."""
-    notes = [entry.reason or "" for entry in record.entries if entry.name == NOTE]
-    return any(not _DOUBTS.isdisjoint(read_label(note).names) for note in notes)
+    labels = [read_label(entry.reason or "") for entry in record.entries if entry.name == NOTE]
+    # A coding agent never shows all texts, so that those of its model are never known.
+    texts = [each for each in labels if each.speaker != "model" or record.scope.run_id]
+    return any(not _DOUBTS.isdisjoint(each.names) for each in texts)
 
 
 def _note(message: Message | None, traces: dict[str, _CallTrace]) -> None:
@@ -160,20 +160,22 @@ def _of_question(question: Question, trace: _CallTrace) -> AskedCall:
     )
 
 
-def _of_ledger(session_id: str, trace: _CallTrace) -> Iterator[AskedCall]:
-    """Yield the call of *trace*, whose answer was not stored; only its refusal is known."""
-    if trace.requested is not None and trace.ask is not None:
-        is_refused = trace.response is not None and trace.response.error_type == "denied"
-        yield AskedCall(
-            session_id=session_id,
-            root=trace.scope.root_session_id or session_id,
-            call=trace.requested,
-            folder=trace.scope.folder,
-            project=trace.scope.project or trace.scope.folder,
-            asked_ns=trace.ask.started_ns,
-            answer="no" if is_refused else "unknown",
-            unfit="" if is_refused else "its answer was not stored",
-        )
+def _of_ledger(session_id: str, trace: _CallTrace, known: set[str]) -> Iterator[AskedCall]:
+    """Yield the call of *trace* unless its question is *known*; only its refusal counts."""
+    call, ask = trace.requested, trace.ask
+    if call is None or ask is None or digest_of(call.name, call.arguments) in known:
+        return
+    is_refused = trace.response is not None and trace.response.error_type == "denied"
+    yield AskedCall(
+        session_id=session_id,
+        root=trace.scope.root_session_id or session_id,
+        call=call,
+        folder=trace.scope.folder,
+        project=trace.scope.project or trace.scope.folder,
+        asked_ns=ask.started_ns,
+        answer="no" if is_refused else "unknown",
+        unfit="" if is_refused else "its answer was not stored",
+    )
 
 
 def _answer_to(question: Question) -> Answer:
@@ -214,7 +216,7 @@ def _doubt(question: Question, trace: _CallTrace) -> str:
         return "it carried hidden values"
     if carries_secret("\n".join(argument_texts(question.arguments).values())):
         return "it carried a secret"
-    return "a stranger's text was in view, or came as its result" if trace.is_doubtful else ""
+    return "a stranger's text was in view" if trace.is_doubtful else ""
 
 
 @lru_cache(maxsize=10_000)
