@@ -573,17 +573,19 @@ def test_a_command_behind_another_is_unproved(project):
     project.habit(*["gh pr close 1 || true"] * 3)
     project.habit(*["git fetch origin; bash tools/a.sh"] * 3)
     project.habit(*["cat docs/a.md | gh pr comment 1 -F -"] * 3)
-    project.habit(*["cd web && gh pr view 1 2>/dev/null | tail -5"] * 3)
+    project.habit(*["cat data/a.csv | wc -l"] * 3)
+    project.habit(*["curl -fsS https://a.example > /dev/null"] * 3)
+    project.habit(*["cd web && git push origin main 2>&1 | tail -5"] * 3)
 
     proposals = project.propose().proposals
 
     assert sorted(each.rule["exactly"] for each in proposals) == [
         "cd web",
-        "cd web && gh pr view 1",
+        "cd web && git push origin main",
         "cd web && tail -5",
     ]
     assert {each.covers for each in proposals} == {3}
-    assert project.verdict("cd web && gh pr view 1 | tail -5") == "allow"
+    assert project.verdict("cd web && git push origin main | tail -5") == "allow"
 
 
 def test_a_policy_of_several_projects_names_folders(tmp_path):

@@ -21,7 +21,7 @@ from toolbus.suggest.call_readings import CallReadings
 from toolbus.suggest.path_families import family_patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from toolbus.policy.facts import CallPart
     from toolbus.policy.rules.policy_file import PolicyFile
@@ -33,6 +33,7 @@ LEAST_CALLS, LEAST_SESSIONS, LEAST_NS = 3, 2, 3_600 * 10**9
 """The least calls, sessions and nanoseconds between first and last of the evidence of a rule."""
 
 _LONGEST_NAME = 60
+_FETCHING = frozenset({"network", "read"})
 _RARE = "it was refused once, or not approved often enough in several sessions"
 
 
@@ -130,11 +131,22 @@ def _open_parts(asked: AskedCall, number: int, readings: CallReadings) -> Iterat
     if verdict.verdict != "ask":
         does = "allows" if verdict.verdict == "allow" else "denies"
         raise NoFormError(f"the policy {does} it today")
-    # A command before it may be a check, without which the person had refused.
-    if sum(not _is_aside(part) for part in read.reading.parts) > 1:
-        raise NoFormError("it is one of several commands of a line")
+    _check_line(read.reading.parts)
     for part in map(_by_default, verdict.decided):
         yield _OpenPart(number, asked, forms_of(part, read))
+
+
+def _check_line(parts: Sequence[CallPart]) -> None:
+    """Raise `NoFormError` if one of *parts* alone would do more than the line of all."""
+    single = [part for part in parts if not _is_aside(part)]
+    # A command before another may be a check, without which the person had refused.
+    if len(single) > 1:
+        raise NoFormError("it is one of several commands of a line")
+    is_filtered = any(part.command and part.command.piped for part in parts)
+    for part in single:
+        is_filtered = is_filtered or bool(part.command and part.command.redirections)
+        if is_filtered and part.effects <= _FETCHING:
+            raise NoFormError("only a part of its output was read")
 
 
 def _is_aside(part: CallPart) -> bool:
