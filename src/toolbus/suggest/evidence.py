@@ -88,6 +88,8 @@ def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
         for row in reader.messages(session.key) if traces else ():
             _note(row.message, traces)
         yield from [_of_question(each, traces[each.call_id]) for each in questions]
+        for question in questions:
+            traces.pop(question.call_id, None)
         # A call that is made again attaches to its question.
         known = {question.digest for question in questions}
         for trace in traces.values():

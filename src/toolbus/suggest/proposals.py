@@ -83,7 +83,7 @@ def propose(asked: Iterable[AskedCall], policy: PolicyFile) -> Suggestions:
     """Return the rules to add to *policy*, which answer most of the *asked* calls."""
     readings = CallReadings(policy)
     # Several stores may have copies of a session.
-    each_once = {(call.session_id, call.call.id, call.answer): call for call in asked}
+    each_once = {(each.session_id, each.call.id, each.asked_ns): each for each in asked}
     calls = sorted(each_once.values(), key=_time)
     refusals = [_refused_keys(call, readings) for call in calls if call.answer == "no"]
     parts, left_out = _all_parts([call for call in calls if call.answer != "no"], readings)
