@@ -31,11 +31,10 @@ send_file = { effects = ["message"], reads = ["path"] }
 class Session:
     """The session "s" of a store, with calls that were asked about."""
 
-    def __init__(self, folder):
-        self.store, self._number = SqliteStore(folder / "s.db"), 0
-        self.scope = Scope(
-            session_id="s", run_id="r", folder="/work/shop/web", project="/work/shop"
-        )
+    def __init__(self, folder, run_id="r"):
+        self.store, self._number = SqliteStore(folder / f"s{run_id}.db"), 0
+        folders = {"folder": "/work/shop/web", "project": "/work/shop"}
+        self.scope = Scope(session_id="s", run_id=run_id, **folders)
 
     def ask(self, command="git fetch", *, stored=True, ran=None, status=None, **answer):
         """Add a call with a question, and the yes of ann unless *answer* says otherwise."""
@@ -266,12 +265,27 @@ def test_texts_of_strangers_spoil_later_evidence(session):
     assert [asked[call.id].unfit for call in (before, fetched, after)] == ["", "", doubt]
 
 
+def test_a_host_s_own_texts_spoil_nothing(tmp_path):
+    unseen = Label(speaker="model", is_known=False)
+    reasons = {}
+    for run_id in ("", "r2"):
+        session = Session(tmp_path, run_id)
+        session.label(None, unseen)
+        call = session.ask()
+        reasons[run_id] = session.read()[call.id].unfit
+
+    assert reasons == {"": "", "r2": "a stranger's text was in view"}
+
+
 def test_a_refusal_without_a_question_counts(session):
     refused = session.ask("rm x", stored=False, status="denied")
     allowed = session.ask("rm y", stored=False)
+    session.ask("rm z")
+    session.ask("rm z", stored=False)
 
     asked = session.read()
 
+    assert len(asked) == 3
     assert asked[refused.id].answer == "no"
     assert asked[refused.id].call.arguments == {"command": "rm x"}
     assert (asked[allowed.id].answer, asked[allowed.id].unfit) == (
