@@ -327,12 +327,15 @@ def test_a_command_is_named_by_its_words(project):
     project.habit(*["git  push 'origin'  main"] * 3)
     project.habit(*["cd web && gh pr comment 1 -b 'it is done'"] * 3, folder=project.folder)
     project.habit(*["gh pr checks"] * 3, folder=project.folder / "web")
+    project.habit(*["timeout 60 git fetch --prune"] * 3)
 
     assert sorted(project.exact()) == [
         "cd web",
         "cd web && gh pr checks",
         "cd web && gh pr comment 1 -b 'it is done'",
+        "git fetch --prune",
         "git push origin main",
+        "timeout 60 git fetch --prune",
     ]
 
 

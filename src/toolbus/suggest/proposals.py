@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from toolbus.messages.immutable import thaw
 from toolbus.policy.history.counted_calls import judge_first
 from toolbus.policy.paths.name_globs import glob_quoted
+from toolbus.policy.rules.exact_calls import RUNNERS
 from toolbus.policy.rules.protection import PROTECTED
 from toolbus.policy.rules.values import first_words
 from toolbus.suggest.call_forms import Family, NoFormError, RuleForms, command_text, forms_of
@@ -150,10 +151,10 @@ def _check_line(parts: Sequence[CallPart]) -> None:
 
 
 def _is_aside(part: CallPart) -> bool:
-    """Return whether *part* only changes the folder, or reads the output of another."""
+    """Return whether *part* is a `cd`, a filter of another's output, or runs another as it is."""
     only_reads = part.effects <= {"read"} and not part.unknown
     is_piped = part.command is not None and part.command.piped
-    return part.action[:1] == ("cd",) or (is_piped and only_reads)
+    return "".join(part.action[:1]) in {"cd", *RUNNERS} or (is_piped and only_reads)
 
 
 def _by_default(verdict: PartVerdict) -> CallPart:

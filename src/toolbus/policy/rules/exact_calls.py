@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PATH = "{path}"
 """The word for any path."""
 
-_HARMLESS = frozenset({"nice", "nohup", "time", "timeout"})
+RUNNERS = frozenset({"nice", "nohup", "time", "timeout"})
 """Programs that run others as they are."""
 
 _SIGNS = frozenset("();<>|&")
@@ -126,7 +126,7 @@ def influence_on(part: CallPart, command: Command) -> str:
         "a variable is set": bool(command.settings),
         "it opens a file": bool(opened),
         "it has an input": has_input and not (command.piped and only_reads),
-        "another program runs it": not _HARMLESS.issuperset(command.inside),
+        "another program runs it": not RUNNERS.issuperset(command.inside),
         "its folder depends on an earlier `cd`": bool(command.assumed),
     }
     return next((reason for reason, is_there in influences.items() if is_there), "")
