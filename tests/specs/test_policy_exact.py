@@ -7,7 +7,8 @@ import pytest
 from toolbus import EventBus, Scope, ToolCall
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.policy import Policy
-from toolbus.policy.rules.policy_file import read_table
+from toolbus.policy.rules.policy_file import PolicyFile, read_table
+from toolbus.policy.tools.diagnostics import check_policy
 from toolbus.toml.values import MisfitError
 
 
@@ -212,3 +213,18 @@ def test_wrong_exact_calls_are_reported():
     ]:
         with pytest.raises(MisfitError, match=reason):
             read(**keys)
+
+
+def test_an_exact_call_of_code_is_reported(tmp_path):
+    lines = ["cd web && bash tools/fmt.sh", "git push origin docs"]
+    Judge(tmp_path, lines, {"tools": "send", "exactly": {"channel": "#ops"}})
+
+    remarks = check_policy(PolicyFile(tmp_path / "policy.toml"))
+
+    assert [(remark.line, remark.kind, remark.text) for remark in remarks] == [
+        (
+            4,
+            "warning",
+            "rule 'allowed 0': 'cd web && bash tools/fmt.sh' runs code, which may change meanwhile",
+        )
+    ]

@@ -34,7 +34,7 @@ from toolbus.policy.rules.tables import texts
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from toolbus.policy.commands import Command
+    from toolbus.policy.commands import Command, CommandEffects
     from toolbus.policy.facts import CallPart, CallReading
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
@@ -78,10 +78,14 @@ class ExactCommand:
         self._folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
 
     @cached_property
-    def _doubts(self) -> frozenset[str]:
-        """The reasons why the command is unknown whatever files exist."""
-        known = effects_of(command_of(list(self.words)), self._programs)
-        return frozenset([each.reason for each in known.unknown])
+    def _effects(self) -> CommandEffects:
+        """The effects of the command whatever files exist."""
+        return effects_of(command_of(list(self.words)), self._programs)
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether it is a known program that runs code."""
+        return "run-code" in self._effects.effects and not self._effects.unknown
 
     def has_words_of(self, part: CallPart) -> bool:
         """Return whether the words of *part* are the same, with a path of it for each `{path}`."""
@@ -96,7 +100,8 @@ class ExactCommand:
         command = part.command
         if command is None:
             return MatchResult("no", "it is not a readable command")
-        doubts = [each.reason for each in part.unknown if each.reason not in self._doubts]
+        known = {each.reason for each in self._effects.unknown}
+        doubts = [each.reason for each in part.unknown if each.reason not in known]
         reason = (
             self._project.path_warning
             or influence_on(part, command)
