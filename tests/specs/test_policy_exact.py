@@ -15,14 +15,14 @@ from toolbus.toml.values import MisfitError
 class Judge:
     """The policy of a project in *folder*, with rules that allow exactly some calls."""
 
-    def __init__(self, folder, *exactly, rules=()):
+    def __init__(self, folder, *exactly, rules=(), tools=""):
         self.folder, file = folder, folder / "policy.toml"
         made = [
             {"name": f"allowed {number}", "verdict": "allow", **_keys(each)}
             for number, each in enumerate(exactly)
         ]
         tables = [*rules, *made]
-        file.write_text("\n".join(f"[[rule]]\n{_pairs(each)}" for each in tables))
+        file.write_text("\n".join([tools, *[f"[[rule]]\n{_pairs(each)}" for each in tables]]))
         self.policy, self.bus = Policy.read(file), EventBus()
 
     async def call(self, name, arguments, folder=None):
@@ -50,6 +50,8 @@ def _pairs(table):
 def _toml(value):
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value)
 
 
@@ -165,6 +167,27 @@ async def test_exact_arguments_are_all_arguments(tmp_path):
     assert await judge.call("send_mail", message) == "ask"
 
 
+async def test_words_of_a_table_stand_for_values(tmp_path):
+    (tmp_path / "docs").mkdir()
+    exactly = {"path": "{path}", "edits": [{"text": "{text}"}], "mode": "end"}
+    rule = {"tools": "edit", "exactly": exactly, "writes": "docs/*.md"}
+    judge = Judge(tmp_path, rule, tools='[tools.edit]\neffects = ["write"]')
+    usual = {"path": "docs/a.md", "edits": [{"text": "x"}], "mode": "end"}
+    others = [
+        {**usual, "path": "a.md"},
+        {**usual, "path": "{path}"},
+        {**usual, "mode": "start"},
+        {**usual, "edits": [{"text": ["x"]}]},
+        {**usual, "edits": [{"text": "x"}, {"text": "y"}]},
+        {**usual, "to": "docs/b.md"},
+        {"path": "docs/a.md", "mode": "end"},
+    ]
+
+    assert await judge.call("edit", usual) == "allow"
+    assert await judge.call("edit", {**usual, "edits": [{"text": "{path}"}]}) == "allow"
+    assert [each for each in others if await judge.call("edit", each) == "allow"] == []
+
+
 async def test_a_link_moves_no_exact_argument(tmp_path):
     judge, notes = (
         Judge(tmp_path, {"tools": "show", "exactly": {"path": "notes.txt"}}),
@@ -209,6 +232,7 @@ def test_wrong_exact_calls_are_reported():
         ({"exactly": "ls 'x"}, "cannot be read"),
         ({"exactly": {"a": 1}}, "needs `tools`"),
         ({"exactly": "wc {path}"}, "needs `reads` or `writes`"),
+        ({"tools": "t", "exactly": {"a": "{path}"}}, "needs `reads` or `writes`"),
         ({"exactly": 3}, "a command, a list of commands, or a table of all arguments"),
     ]:
         with pytest.raises(MisfitError, match=reason):
@@ -223,7 +247,7 @@ def test_an_exact_call_of_code_is_reported(tmp_path):
 
     assert [(remark.line, remark.kind, remark.text) for remark in remarks] == [
         (
-            4,
+            5,
             "warning",
             "rule 'allowed 0': 'cd web && bash tools/fmt.sh' runs code, which may change meanwhile",
         )

@@ -463,18 +463,19 @@ def test_paths_of_a_kind_become_one_rule(project):
 
     assert project.rules() == [
         {
-            "name": "edit_file in docs",
-            "verdict": "allow",
-            "tools": "edit_file",
-            "effects": ["read", "write"],
-            "writes": ["./docs/[!.A-Z]*.md"],
-        },
-        {
             "name": "wc -l {path} in data",
             "verdict": "allow",
             "exactly": "wc -l {path}",
             "effects": ["read"],
             "reads": ["./data/orders-*.csv"],
+        },
+        {
+            "name": "edit_file in docs",
+            "verdict": "allow",
+            "tools": "edit_file",
+            "exactly": {"path": "{path}", "text": "{text}"},
+            "effects": ["read", "write"],
+            "writes": ["./docs/[!.A-Z]*.md"],
         },
     ]
 
@@ -503,6 +504,17 @@ def test_a_family_covers_nothing_beside_it(project):
 
     assert project.verdict("cp data/a-4.csv docs/b-44.csv") == "allow"
     assert [line for line in lines if project.verdict(line) == "allow"] == []
+    texts = [{"path": f"docs/c-{number}.md", "text": "a", "mode": "end"} for number in (1, 2, 3)]
+    project.habit(*texts, tool="edit_file")
+    usual = {"path": "docs/c-4.md", "text": "b", "mode": "end"}
+    others = [
+        {**usual, "mode": "start"},
+        {**usual, "to": "web/a.py"},
+        {**usual, "text": ["b"]},
+        {"path": "docs/c-4.md", "text": "b"},
+    ]
+    assert project.verdict(usual, tool="edit_file") == "allow"
+    assert [call for call in others if project.verdict(call, tool="edit_file") == "allow"] == []
 
 
 def test_written_files_are_texts(project):
@@ -518,7 +530,8 @@ def test_written_files_are_texts(project):
     paths = ["docs/ab.md", "docs/x/b.md", "docs/c.md", "docs/de.md"]
     project.habit(*[{"path": path, "text": path} for path in paths], tool="edit_file")
     tried = ["docs/new.md", "docs/x/new.md", "docs/AGENTS.md", "docs/.a.md", "docs/.x/a.md", "a.md"]
-    verdicts = [project.verdict({"path": path}, tool="edit_file") for path in tried]
+    calls = [{"path": path, "text": "x"} for path in tried]
+    verdicts = [project.verdict(call, tool="edit_file") for call in calls]
     assert verdicts == ["allow", "ask", "ask", "ask", "ask", "ask"]
 
 

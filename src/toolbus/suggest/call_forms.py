@@ -10,7 +10,8 @@ import os
 import posixpath
 import re
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.policy.commands import CHANGES
 from toolbus.policy.paths.file_access import touches
@@ -18,6 +19,7 @@ from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.rules.exact_calls import (
     PATH,
+    TEXT,
     exact_arguments,
     influence_on,
     moved_path,
@@ -45,6 +47,11 @@ _FILE = re.compile(r"@?(?:\.{0,2}/|~)\S*|\S*\.[A-Za-z]\w{0,4}")
 _HIDDEN = re.compile(r"\..")
 _PLAIN = re.compile(r"[\w@%+=:,. /-]+")
 _GLOB = re.compile(r"[*?[]")
+_WRITTEN = frozenset(
+    {"content", "contents", "file_text", "new_str", "new_string", "old_str", "old_string", "text"}
+)
+"""Arguments with the texts that tools write, or replace."""
+
 _BY_FILES = frozenset(
     {
         *("apply", "compose", "deploy", "gist", "publish", "release", "submodule", "upload"),
@@ -70,8 +77,9 @@ class NoFormError(Exception):
 class Family(NamedTuple):
     """The calls of *tool*, or of a command with *words* in *folder*, with some paths.
 
-    *kinds* are the folder and the kind of name of each path, *verbs* the keys that limit them in a
-    rule. The folder *base* of the paths is "" for the project of the policy.
+    The arguments of a tool are its single word, as JSON. *kinds* are the folder and the kind of
+    name of each path, *verbs* the keys that limit them in a rule. The folder *base* of the paths is
+    "" for the project of the policy.
     """
 
     tool: str
@@ -108,7 +116,7 @@ def forms_of(part: CallPart, read: ReadCall) -> RuleForms:
     if objection := _objection_to_text(tool, words, text):
         raise NoFormError(objection)
     paths = _paths(part, read)
-    family = _family(part, tool, folder, base, paths) if paths else None
+    family = _family(part, read, folder, base, paths) if paths else None
     plain = tuple(paths.values()) if all(map(_PLAIN.fullmatch, paths.values())) else ()
     return RuleForms((tool, text), family, plain, part.effects, _caution(part, words))
 
@@ -126,8 +134,10 @@ def _arguments(read: ReadCall) -> JsonObject:
 
 def _objection_to_text(tool: str, words: Sequence[str], text: str) -> str:
     """Return why a rule cannot have the *text* of *words* or of arguments of *tool*, or ""."""
-    is_odd = PATH in words if words else not tool or "null" in text  # TOML has no null.
-    if is_odd or _GLOB.search(tool) or len(text) > _LONGEST or not text.isprintable():
+    # TOML has no null.
+    odd = {PATH} & {*words} if words else {word for word in (PATH, TEXT, "null") if word in text}
+    is_named = bool(words or tool) and not _GLOB.search(tool)
+    if odd or not (is_named and len(text) <= _LONGEST and text.isprintable()):
         return "its words cannot be written in a rule"
     return "it carried a secret" if carries_secret(text) else ""
 
@@ -233,16 +243,33 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
     return {place: each[0] for place, each in paths.items() if is_family}
 
 
-def _family(part: CallPart, tool: str, folder: str, base: str, paths: dict[int, str]) -> Family:
+def _family(
+    part: CallPart, read: ReadCall, folder: str, base: str, paths: dict[int, str]
+) -> Family:
     """Return the family of *part*, whose *paths* are in *folder* of the project."""
     words = words_of(part)
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
     texts = words or tuple(dict.fromkeys([use.word.text for use in part.paths]))
+    template = tuple([PATH if place in paths else word for place, word in enumerate(words)])
     return Family(
-        tool=tool,
+        tool="" if words else read.reading.call.name,
         folder=folder,
-        words=tuple([PATH if place in paths else word for place, word in enumerate(words)]),
+        words=template or (exact_arguments(_template(_arguments(read), set(texts))),),
         kinds=tuple(map(kind_of_path, paths.values())),
         verbs=tuple(["writes" if texts[place] in written else "reads" for place in paths]),
         base=base,
     )
+
+
+def _template(value: Any, paths: set[str], name: str = "") -> Any:
+    """Return *value*, an argument *name*, with words for each of *paths* and for written texts."""
+    match value:
+        case Mapping():
+            return {key: _template(each, paths, key) for key, each in value.items()}
+        case list() | tuple():
+            return [_template(each, paths) for each in value]
+        case str() if name in _WRITTEN:
+            return TEXT
+        case str() if value in paths:
+            return PATH
+    return value

@@ -7,6 +7,7 @@ rules out its exact form and its family.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -215,16 +216,23 @@ def _family_rule(family: Family, parts: list[_OpenPart]) -> dict[str, Any]:
     paths = {part.forms.paths for part in parts}
     limits = _limits(family, paths) if len(paths) >= LEAST_CALLS and all(paths) else {}
     effects = {"read"}.union(*[part.forms.effects for part in parts])
-    text = command_text(family.folder, family.words, family.base) if family.words else family.tool
+    named = _named_calls(family)
     folders = dict.fromkeys([kind.rpartition("/")[0] for kind in family.kinds])
     rule = {
-        "name": f"{text} in {', '.join(folders)}",
+        "name": f"{next(iter(named.values()))} in {', '.join(folders)}",
         "verdict": "allow",
-        "exactly" if family.words else "tools": text,
+        **named,
         "effects": sorted(effects),
         **{verb: sorted(limits[verb]) for verb in sorted(limits)},
     }
     return rule if limits else {}
+
+
+def _named_calls(family: Family) -> dict[str, Any]:
+    """Return the keys of a rule that name the calls of *family*."""
+    if family.tool:
+        return {"tools": family.tool, "exactly": json.loads(family.words[0])}
+    return {"exactly": command_text(family.folder, family.words, family.base)}
 
 
 def _limits(family: Family, paths: set[tuple[str, ...]]) -> dict[str, set[str]]:

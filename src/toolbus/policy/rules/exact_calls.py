@@ -10,7 +10,8 @@ one after `cd`. Nothing else may change it: no variable, no input, no file but `
 program that runs it, and no link on the paths that it names. Of its words the meaning may be
 unknown, but not of the files around it, such as the settings of a repository.
 
-A word `{path}` stands for one path. Such a rule also has `reads` or `writes`, which limit it.
+A word or an argument `{path}` stands for one path. Such a rule also has `reads` or `writes`, which
+limit it. An argument `{text}` stands for any text, such as the words that are written.
 
 A rule with `exactly` allows all effects, unless it has other keys. As every allow rule it lifts no
 rule that asks or denies.
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.tables import ConditionTable
 
-PATH = "{path}"
-"""The word for any path."""
+PATH, TEXT = "{path}", "{text}"
+"""The words for any path and any text."""
 
 RUNNERS = frozenset({"nice", "nohup", "time", "timeout"})
 """Programs that run others as they are."""
@@ -60,13 +61,14 @@ def exact_condition(
     if isinstance(table.exactly, Mapping):
         if table.tools is None:
             raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
-        return _on_arguments(table.exactly)
-    commands = [ExactCommand(each, project, programs) for each in texts(table.exactly)]
-    has_limit = bool(table.reads or table.writes or table.touches)
-    for each in commands:
-        if PATH in each.words and not has_limit:
-            raise MisfitError(f"{each.text!r} needs `reads` or `writes` for its paths")
-    return _on_commands(commands)
+        condition = _on_arguments(table.exactly)
+    else:
+        names = texts(table.exactly)
+        condition = _on_commands([ExactCommand(each, project, programs) for each in names])
+    if not (table.reads or table.writes or table.touches):
+        for text in [each for each in condition.texts if PATH in each]:
+            raise MisfitError(f"{text!r} needs `reads` or `writes` for its paths")
+    return condition
 
 
 class ExactCommand:
@@ -153,7 +155,7 @@ def words_of(part: CallPart) -> tuple[str, ...]:
     return () if command is None else tuple([w.text for w in (command.program, *command.words)])
 
 
-def exact_arguments(arguments: Mapping[str, Any]) -> str:
+def exact_arguments(arguments: Any) -> str:
     """Return *arguments* as JSON with sorted keys, equal only for equal values of equal types."""
     return _encode(arguments).decode()
 
@@ -177,12 +179,28 @@ def _on_arguments(arguments: Mapping[str, Any]) -> PartCondition:
     def look(part: CallPart, facts: CallReading) -> MatchResult:
         if not part.is_tool:
             return MatchResult("no", "it is a command: name it by its words")
-        if exact_arguments(facts.call.arguments) != text:
+        if not _is_like(facts.call.arguments, arguments, {use.word.text for use in part.paths}):
             return MatchResult("no", "its arguments are not exactly those of the rule")
         reason = moved_path(part, facts)
         return MatchResult("no" if reason else "yes", reason)
 
     return PartCondition("exactly", (text,), lambda _: None, True, look)  # noqa: FBT003 - every
+
+
+def _is_like(value: Any, wanted: Any, paths: set[str]) -> bool:
+    """Return whether *value* of a call is the *wanted* one, with any of *paths* for `{path}`."""
+    match wanted, value:
+        case (str() as word, str()) if word in {PATH, TEXT}:
+            return word == TEXT or value in paths
+        case Mapping(), Mapping():
+            return wanted.keys() == value.keys() and all(
+                _is_like(value[name], each, paths) for name, each in wanted.items()
+            )
+        case ((list() | tuple()), (list() | tuple())):
+            return len(wanted) == len(value) and all(
+                _is_like(item, each, paths) for item, each in zip(value, wanted, strict=True)
+            )
+    return exact_arguments(value) == exact_arguments(wanted)
 
 
 def _folder_and_words(text: str) -> tuple[str, tuple[str, ...]]:
