@@ -51,7 +51,7 @@ ROOMS = {
     "replay": (11, 1876),
     "settings": (13, 925),
     "store": (40, 5848),
-    "suggest": (6, 840),
+    "suggest": (6, 888),
     "tasks": (3, 196),
     "testing": (18, 3024),
     "toml": (5, 333),

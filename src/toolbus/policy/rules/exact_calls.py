@@ -61,13 +61,14 @@ def exact_condition(
     if isinstance(table.exactly, Mapping):
         if table.tools is None:
             raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
-        condition = _on_arguments(table.exactly)
+        text = exact_arguments(table.exactly)
+        condition, open_texts = _on_arguments(table.exactly), [text] * (f'"{PATH}"' in text)
     else:
-        names = texts(table.exactly)
-        condition = _on_commands([ExactCommand(each, project, programs) for each in names])
-    if not (table.reads or table.writes or table.touches):
-        for text in [each for each in condition.texts if PATH in each]:
-            raise MisfitError(f"{text!r} needs `reads` or `writes` for its paths")
+        commands = [ExactCommand(each, project, programs) for each in texts(table.exactly)]
+        condition = _on_commands(commands)
+        open_texts = [each.text for each in commands if PATH in each.words]
+    if open_texts and not (table.reads or table.writes or table.touches):
+        raise MisfitError(f"{open_texts[0]!r} needs `reads` or `writes` for its paths")
     return condition
 
 
