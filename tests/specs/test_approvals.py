@@ -335,6 +335,7 @@ async def test_an_answer_is_checked(store):
         ({"channel": 3}, "expected text"),
         ({"channel": "terminal"}, "is reserved for a person's terminal"),
         ({"channel": " Terminal\n"}, "is reserved for a person's terminal"),
+        ({"channel": "Page"}, "is reserved for a person's terminal or page"),
         ({"grant": 0}, "'session' or a positive number of seconds"),
         ({"grant": float("inf")}, "'session' or a positive number of seconds"),
         ({"grant": "ever"}, "'session' or a positive number of seconds"),

@@ -16,7 +16,7 @@ from toolbus.approvals.display import question_rows, state_words
 from toolbus.approvals.grants import granting_session
 from toolbus.approvals.questions import is_delegated
 from toolbus.approvals.records import find_question, matches_digest
-from toolbus.approvals.steps import answer
+from toolbus.approvals.steps import PersonPage, answer
 from toolbus.errors import DecodeError, FreezeError, StoreError
 from toolbus.messages.codec import encode
 from toolbus.settings.visible_text import shorten_visible
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from toolbus.approvals.steps import AnswerResult
     from toolbus.store.protocol import Store
 
-CHANNEL = "page"
 MOST_CHARACTERS, MOST_LINES = 20_000, 400
 """The size of the largest question that is approved on a page: a person must have read it."""
 
@@ -148,7 +147,7 @@ async def answer_from_page(
             sent.digest,
             approve=sent.approve,
             by=by,
-            channel=CHANNEL,
+            channel=PersonPage(),
             reason=sent.reason,
             grant=sent.grant,
             session_id=sent.session_id,

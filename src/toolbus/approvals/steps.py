@@ -27,6 +27,14 @@ LONGEST_WORDS = 4_000
 TERMINAL = "terminal"
 """The channel of an answer typed by a person at a terminal without an agent."""
 
+PAGE = "page"
+"""The channel of an answer from a page that a code from a person's terminal opened."""
+
+
+class PersonPage:
+    """The page of a person, whose code from a terminal the caller has checked."""
+
+
 AnswerStatus: TypeAlias = Literal[
     "accepted",
     "granted",
@@ -98,7 +106,7 @@ async def answer(
     *,
     approve: bool,
     by: str,
-    channel: str | PersonTerminal = "",
+    channel: str | PersonTerminal | PersonPage = "",
     reason: str = "",
     grant: GrantSpan | None = None,
     session_id: str | None = None,
@@ -112,7 +120,7 @@ async def answer(
         digest: the digest of the question as the person saw it.
         approve: yes or no.
         by: the name of the person; not empty.
-        channel: the name of the channel; "terminal" is reserved for a `PersonTerminal`.
+        channel: the name of the channel; "terminal" and "page" are reserved for a proved person.
         reason: the reason of a no, for the model.
         grant: with a yes: "session", or a number of seconds, to approve similar calls as well.
         session_id: the session of the question, if known; it avoids a search.
@@ -170,16 +178,16 @@ async def _refusal(
     return "too_late"
 
 
-def _name_of(channel: str | PersonTerminal) -> str:
-    if isinstance(channel, PersonTerminal):
-        return TERMINAL
-    if isinstance(channel, str) and channel.strip().casefold() == TERMINAL:
-        reason = f"{channel!r} is reserved for a person's terminal; use another name"
+def _name_of(channel: str | PersonTerminal | PersonPage) -> str:
+    if isinstance(channel, PersonTerminal | PersonPage):
+        return TERMINAL if isinstance(channel, PersonTerminal) else PAGE
+    if isinstance(channel, str) and channel.strip().casefold() in {TERMINAL, PAGE}:
+        reason = f"{channel!r} is reserved for a person's terminal or page; use another name"
         raise FreezeError(f"{reason}, or use `toolbus approvals`", "$.channel")
     return channel
 
 
-def _check_words(by: str, channel: str | PersonTerminal, reason: str) -> str:
+def _check_words(by: str, channel: str | PersonTerminal | PersonPage, reason: str) -> str:
     """Return the name of *channel*; raises `FreezeError` for text that cannot be stored."""
     answered_from = _name_of(channel)
     for name, text in (("by", by), ("channel", answered_from), ("reason", reason)):

@@ -33,7 +33,7 @@ logger = logging.getLogger("toolbus")
 _LONGEST = 50_000
 """The most characters that are searched for quotes."""
 
-_NOT_RUN = frozenset({"denied", "unknown_tool", "invalid_arguments"})
+_NOT_RUN = frozenset({"denied", "pending", "unknown_tool", "invalid_arguments"})
 _UNANSWERED = _NOT_RUN | {"timeout", "cancelled", "interrupted"}
 """The statuses of calls whose tools did not make the results, though they may have run."""
 

@@ -13,7 +13,7 @@ from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema
 
 from toolbus.bridges.pydantic_ai.values import (
-    AskedCall,
+    ValidatedCall,
     call_of,
     definition_of,
     response_of,
@@ -194,7 +194,7 @@ class RunCalls:
         validated = self.validated.pop(call_id, None)
         # Another capability may have changed them since, or ids may repeat.
         validated = args if args is validated else None
-        asked = AskedCall(call_of(call_id, name, args), validated, tool, ctx)
+        asked = ValidatedCall(call_of(call_id, name, args), validated, tool, ctx)
 
         async def run(arguments: dict[str, Any]) -> ToolResponse:
             nonlocal result

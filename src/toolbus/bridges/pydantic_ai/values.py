@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class AskedCall:
+class ValidatedCall:
     """A *call* of *tool*, with its arguments as the framework has *validated* them, or None."""
 
     call: ToolCall

@@ -94,7 +94,7 @@ class CommandPattern:
         ]
 
     def _effects_of(self, texts: list[str]) -> CommandEffects:
-        return effects_of(_command(texts), self._programs)
+        return effects_of(command_of(texts), self._programs)
 
     def may_be(self, part: CallPart) -> MatchResult:
         """Return whether *part* may be this command, for a deny or ask rule."""
@@ -196,7 +196,8 @@ def plain_effects(patterns: tuple[CommandPattern, ...], part: CallPart) -> froze
     return frozenset().union(*[pattern.effects for pattern in surely])
 
 
-def _command(texts: list[str]) -> Command:
+def command_of(texts: list[str]) -> Command:
+    """Return the command with the words *texts*."""
     words = tuple([Word(text) for text in texts[1:]])
     return Command(Word(texts[0]), words, source=shlex.join(texts))
 

@@ -117,7 +117,7 @@ def _is_sink(names: frozenset[str], part: CallPart, reading: CallReading) -> Mat
     if "destroy" in names and deletes(part, reading):
         answers.append(MatchResult("yes", "it deletes by a request"))
     if "execute" in names:
-        answers.append(_prepares_run(part, reading))
+        answers.append(prepares_run(part, reading))
     return max(answers, key=lambda each: _RANKS[each.answer])
 
 
@@ -131,7 +131,7 @@ def _possible_sink(names: frozenset[str], part: CallPart) -> MatchResult:
     return MatchResult("maybe", "its effects are unknown") if leaves else _NO
 
 
-def _prepares_run(part: CallPart, reading: CallReading) -> MatchResult:
+def prepares_run(part: CallPart, reading: CallReading) -> MatchResult:
     """Return whether *part* changes what programs do later: their files or their settings."""
     if " ".join(part.action[:2]) in language_words("settings", "commands"):
         return MatchResult("yes", "it changes settings of programs")
@@ -149,12 +149,13 @@ def _touched(
         return "no"
     # In an unknown folder the names alone must do: most are harmless.
     resolver = reading.resolver if reading.folder else PathResolver(CallPlace("/"))
-    answers = [touches(use, _files(files), resolver).answer for use in wanted]
+    answers = [touches(use, files_of_kind(files), resolver).answer for use in wanted]
     return max(answers, key=_RANKS.__getitem__)
 
 
 @cache
-def _files(kind: str) -> tuple[PathPattern, ...]:
+def files_of_kind(kind: str) -> tuple[PathPattern, ...]:
+    """Return the patterns of the files of *kind*: "secrets" or "run_later"."""
     text = Path(__file__).with_name("file_kinds.toml").read_text("utf-8")
     return path_patterns(tomllib.loads(text)[kind], project=None)
 

@@ -48,6 +48,7 @@ from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.projects import FROM_SESSION, Project, process_folder, project_at
 from toolbus.policy.rules import conditions
 from toolbus.policy.rules.command_patterns import CommandPattern
+from toolbus.policy.rules.exact_calls import exact_condition
 from toolbus.policy.rules.flow_conditions import build_flow_condition
 from toolbus.policy.rules.records import FLOW_KEYS, PolicyRule, PolicyRules
 from toolbus.policy.rules.table_reader import TableReader
@@ -74,7 +75,8 @@ if TYPE_CHECKING:
 
 LIMIT_KEYS = ("at_most", "only_after", "never_after", "repeats")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
-PART_KEYS = ("command", "effects", "reads", "writes", "touches", "outside", "hosts", "pushes")
+FILE_KEYS = ("reads", "writes", "touches", "outside")
+PART_KEYS = ("command", "effects", *FILE_KEYS, "hosts", "pushes")
 _MEASURES: tuple[Measure, ...] = ("calls", "bytes", "tool_seconds", "total")
 _Row = TypeVar("_Row", RuleTable, CallTable)
 _WAY_OUT = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
@@ -293,9 +295,9 @@ class RuleBuilder:
         for key in [key for key in PART_KEYS[1:] if key in keys]:
             with self._reader.collecting(*place, key):
                 parts.append(self._part_condition(key, table, every=allows))
-        for key in self._keys(FLOW_KEYS, table, place):
+        for key in self._keys(("exactly", *FLOW_KEYS), table, place):
             with self._reader.collecting(*place, key):
-                parts.append(build_flow_condition(key, table.value(key), allows=allows))
+                parts.append(self._further_condition(key, table, allows=allows))
         implied = _implied_conditions(keys, commands) if allows else ()
         return replace(
             rule,
@@ -315,6 +317,11 @@ class RuleBuilder:
         with self._reader.collecting(*place, "command"):
             for name in names:
                 yield CommandPattern(name, self._programs)
+
+    def _further_condition(self, key: str, table: ConditionTable, *, allows: bool) -> PartCondition:
+        if key == "exactly":
+            return exact_condition(table, self._project, self._programs, allows=allows)
+        return build_flow_condition(key, table.value(key), allows=allows)
 
     def _part_condition(self, key: str, table: ConditionTable, *, every: bool) -> PartCondition:
         names = texts(getattr(table, key))
@@ -474,7 +481,7 @@ def find_base_warning(file: Path, tables: PolicyTable) -> BaseWarning | None:
     if personal is None or not folder.is_relative_to(personal) or tables.project is not UNSET:
         return None
     for position, rule in enumerate(tables.rule):
-        for key in ("reads", "writes", "touches", "outside"):
+        for key in FILE_KEYS:
             for text in texts(getattr(rule, key)):
                 if any(map(is_relative, alternatives(text))):
                     where = f"{text!r} begins at {str(folder)!r}"

@@ -10,6 +10,7 @@ A `[[rule]]`, and the conditions of a `[[call]]`:
 | `agent`, `lineage` | the id of the calling agent, or of an agent above it, as globs |
 | `when` | an expression in CEL is true: see `toolbus.policy.rules.expressions` |
 | `command` | commands: see `toolbus.policy.rules.command_patterns` |
+| `exactly` | in an allow rule: these very calls: see `toolbus.policy.rules.exact_calls` |
 | `effects` | any of read, write, network, destroy, run-code, message |
 | `reads`, `writes`, `touches` | files read, changed, or either, as in a `.gitignore` |
 | `outside` | a change of any file outside these patterns; not in an allow rule |
@@ -76,6 +77,8 @@ Texts: TypeAlias = Annotated[Text | _List, Meta(description="a text, or a list o
 Names: TypeAlias = Annotated[
     Text | _List, Meta(description="the name of a [[call]], or a list of them")
 ]
+_EXACT = "a command, a list of commands, or a table of all arguments"
+Exactly: TypeAlias = Annotated[Text | _List | dict[str, Any], Meta(description=_EXACT)]
 Effects: TypeAlias = Effect | Annotated[tuple[Effect, ...], Meta(min_length=1)]
 Labels: TypeAlias = LabelName | Annotated[tuple[LabelName, ...], Meta(min_length=1)]
 _ORIGINS = 'a label such as "untrusted", or a table of labels by globs of arguments'
@@ -121,6 +124,7 @@ class ConditionTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     arguments: Values | None = None
     when: str | None = None
     command: Texts | None = None
+    exactly: Exactly | None = None
     effects: Effects | None = None
     reads: Texts | None = None
     writes: Texts | None = None

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.events.subjects import matches
+from toolbus.policy.projects import Project
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.conditions import RESOURCES
+from toolbus.policy.rules.exact_calls import ExactCommand
 from toolbus.policy.rules.judge import RANKS
 from toolbus.policy.rules.policy_file import find_base_warning
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, texts
@@ -91,6 +94,7 @@ def _rule_problems(file: PolicyFile, programs: Programs | None) -> Iterator[Diag
             *[(key, f"rule {rule.name!r} {text}") for key, text in _key_problems(rule, keys)],
             *[("tools", f"rule {rule.name!r} {text}") for text in _tool_problems(file, rule)],
             *[("command", text) for text in _command_problems(rule, keys, programs)],
+            *[("exactly", text) for text in _exact_problems(rule, programs)],
         ]
         for key, text in remarks:
             yield Diagnostic(file.line("rule", index, key), "warning", text)
@@ -125,6 +129,14 @@ def _command_problems(rule: RuleTable, keys: set[str], programs: Programs | None
             yield f"command {pattern.text!r} {so} because {unknown}"
         if text := _command_problem(rule, keys, pattern):
             yield f"rule {rule.name!r}: {pattern.text!r} {text}"
+
+
+def _exact_problems(rule: RuleTable, programs: Programs | None) -> Iterator[str]:
+    """Yield the exact commands of *rule* whose effect files may change."""
+    lines = () if isinstance(rule.exactly, Mapping) else texts(rule.exactly)
+    for command in [ExactCommand(line, Project("/"), programs) for line in lines]:
+        if command.runs_code:
+            yield f"rule {rule.name!r}: {command.text!r} runs code, which may change meanwhile"
 
 
 def _command_problem(rule: RuleTable, keys: set[str], pattern: CommandPattern) -> str:

@@ -1,0 +1,1 @@
+"""Rules for a policy, proposed from the calls that a person approved."""
