@@ -163,7 +163,8 @@ def _write(settings: SettingsFile, edited: PolicyFile, recordings: Sequence[Reco
         if not (conflicts := find_conflicts(old, new, recordings)):
             undo.pop_all()
             return
-    reason = f"a replay goes against the answers to {', '.join(conflicts[:_MOST_CONFLICTS])}"
+    calls = ", ".join(conflicts[:_MOST_CONFLICTS])
+    reason = f"a replay goes against the answers to {calls}; leave out the rule about them"
     raise ConfigurationError(f"nothing was written: {reason}", str(settings.path))
 
 
