@@ -27,7 +27,7 @@ ENOUGH_CALLS = 1_000
 """The least judged calls for a proposal to remove a silent allow rule."""
 
 
-class QuestionCounts(Struct, kw_only=True):
+class ProofFigures(Struct, kw_only=True):
     """The recorded *calls* of some sessions, and the questions *before* and *after* a change."""
 
     calls: int = 0
@@ -44,9 +44,9 @@ class Proof(Struct, kw_only=True):
     they were.
     """
 
-    total: QuestionCounts = field(default_factory=QuestionCounts)
-    older: QuestionCounts = field(default_factory=QuestionCounts)
-    newer: QuestionCounts = field(default_factory=QuestionCounts)
+    total: ProofFigures = field(default_factory=ProofFigures)
+    older: ProofFigures = field(default_factory=ProofFigures)
+    newer: ProofFigures = field(default_factory=ProofFigures)
     denied: int = 0
     allowed: int = 0
     hidden: int = 0

@@ -8,7 +8,7 @@ import pytest
 from approved_calls import Line, record, record_in
 from toolbus.policy.rules.policy_file import PolicyFile
 from toolbus.store import MemoryStore, open_reader
-from toolbus.suggest.proof import QuestionCounts, find_removals, prove
+from toolbus.suggest.proof import ProofFigures, find_removals, prove
 from toolbus.suggest.recordings import read_recordings
 
 POLICY = """\
@@ -71,9 +71,9 @@ def test_older_and_newer_sessions_are_counted_apart(proof):
 
     found = proof("docker ps", sessions=[lines] * 4)
 
-    assert found.older == QuestionCounts(calls=9, before=6, after=3)
-    assert found.newer == QuestionCounts(calls=3, before=2, after=1)
-    assert found.total == QuestionCounts(calls=12, before=8, after=4)
+    assert found.older == ProofFigures(calls=9, before=6, after=3)
+    assert found.newer == ProofFigures(calls=3, before=2, after=1)
+    assert found.total == ProofFigures(calls=12, before=8, after=4)
     assert found.shares == {"docker ps": 4}
 
 
