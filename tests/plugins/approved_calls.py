@@ -23,12 +23,14 @@ STATES = {"yes": "done", "no": "denied", "open": "pending"}
 class Line(NamedTuple):
     """A command line of a model, and a person's *answer*: "yes", "no", "open", "" for none.
 
-    The person was *asked* about another command if handlers have changed it.
+    The person was *asked* about another command if handlers have changed it. The model chooses the
+    *id*; "" is a new one.
     """
 
     command: str
     answer: str = "yes"
     asked: str = ""
+    id: str = ""
 
 
 def record(address, folder, *sessions, first=0):
@@ -50,37 +52,32 @@ async def record_in(store, folder, *sessions, first=0):
 async def _write_session(store, folder, number, lines):
     name, day = f"s{number}", FIRST_DAY + number * DAY
     scope = Scope(agent_id="a", session_id=name, folder=folder, project=folder)
-    calls = [
-        ToolCall(id=f"{name}-{place}", name="shell", arguments={"command": line.command})
-        for place, line in enumerate(lines)
-    ]
-    records = [
-        DispatchRecord(
+    for place, line in enumerate(lines):
+        call_id = line.id or f"{name}-{place}"
+        call = ToolCall(id=call_id, name="shell", arguments={"command": line.command})
+        asked = day + place * MINUTE
+        judged = DispatchRecord(
             event=TOOL_CALL_BEFORE.name,
             scope=scope,
             subject=call.id,
             call_id=call.id,
-            started_ns=day + place * MINUTE,
+            started_ns=asked,
             duration_ns=1,
             outcome="asked" if line.answer else "unchanged",
             original="x",
         )
-        for place, (call, line) in enumerate(zip(calls, lines, strict=True))
-    ]
-    message = AssistantMessage(id=f"{name}-m", tool_calls=tuple(calls))
-    request = AppendRequest(message=message, records=tuple(records), written_ns=day)
-    await store.append(name, request)
-    for call, record, line in zip(calls, records, lines, strict=True):
+        message = AssistantMessage(id=f"{name}-m{place}", tool_calls=(call,))
+        await store.append(name, AppendRequest(message=message, records=(judged,), written_ns=day))
         if line.answer:
-            question = _question(name, call, record.started_ns, line)
+            question = _question(f"q-{name}-{place}", name, call, asked, line)
             await store.swap_state(name, PREFIX + question.id, None, encode(question))
 
 
-def _question(session, call, asked, line):
+def _question(name, session, call, asked, line):
     answered = {"answered_by": "ann", "answered_from": TERMINAL, "answered_ns": asked + MINUTE}
     arguments = {"command": line.asked or line.command}
     return Question(
-        id=f"q-{call.id}",
+        id=name,
         session_id=session,
         call_id=call.id,
         tool=call.name,

@@ -1,6 +1,8 @@
 """The scenarios of `specs/suggest_command.md`."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from tests.servers.terminal import Terminal
@@ -93,9 +95,38 @@ def test_a_later_refusal_drops_the_rule(project, suggest):
     found = document(suggest)
 
     assert found["proposals"] == []
-    assert found["left_out"]["the rule would allow a call that a person refused"] == 1
+    assert found["left_out"]["a rule for it would allow a call that you refused"] == 8
     assert found["proof"]["total"] == {"calls": 16, "before": 11, "after": 11}
     assert (found["proof"]["denied"], found["proof"]["allowed"]) == (0, 0)
+
+
+def test_a_used_id_hides_no_refusal(project, suggest):
+    refused = [Line("gh pr checks", "no", id="x"), Line("gh issue list", id="x")]
+    record("a.db", project, refused, *[CHECKS] * 5)
+
+    found = document(suggest)
+
+    assert found["proposals"] == []
+
+
+def test_a_repeated_call_is_one_question(project, suggest):
+    record("a.db", project, *[[Line("gh pr checks"), Line("gh pr checks", "")]] * 6)
+
+    found = document(suggest)
+
+    assert found["proof"]["total"] == {"calls": 6, "before": 6, "after": 0}
+
+
+def test_damaged_rows_are_told(project, suggest):
+    record("a.db", project, *[CHECKS] * 6)
+    with closing(sqlite3.connect("a.db")) as store, store:
+        for table in ("messages", "states", "ledger"):
+            store.execute(f"UPDATE {table} SET body = '{{' WHERE key = 2")
+
+    code, out, err = suggest()
+
+    assert (code, err) == (0, "")
+    assert "3 rows could not be read; see `toolbus check`" in out
 
 
 def test_hidden_values_count_as_they_were(project, suggest):
@@ -126,10 +157,6 @@ def test_suggestions_are_available_as_json(project, suggest):
         "gh pr checks",
         "gh issue list",
     }
-    assert first["toml"].splitlines()[2:] == [
-        "[[rule]]",
-        *[f"{key} = {json.dumps(value)}" for key, value in first["rule"].items()],
-    ]
     evidence = [(each["session_id"], each["answer"], each["by"]) for each in first["evidence"]]
     assert sorted(evidence) == sorted([(f"s{n}", "yes", "ann") for n in range(4)] * 2)
     assert found["proof"]["shares"] == {each["rule"]["name"]: 12 for each in (first, second)}
@@ -157,8 +184,9 @@ def test_taken_rules_are_written_with_their_evidence(project, person):
         code, rest = terminal.end()
 
     text = (project / "policy.toml").read_text()
-    assert (code, "1 change in policy.toml" in rest) == (0, True)
+    assert (code, "1 rule added to policy.toml" in rest) == (0, True)
     assert "answers 12 of 24 questions" in shown
+    assert "24 questions would have been 12; nothing denied that you allowed" in rest
     assert text.startswith(POLICY)
     added = text.removeprefix(POLICY).splitlines()
     assert "from 8 calls in 4 sessions" in added[1]
@@ -208,6 +236,20 @@ def test_an_agent_cannot_add_rules(project, suggest, monkeypatch):
     assert (project / "policy.toml").read_text() == POLICY
 
 
+def test_a_text_without_room_is_told_first(project, suggest, person):
+    record("a.db", project, *[CHECKS] * 6)
+    text = 'default = "ask"\nrule = [{ name = "a", verdict = "deny", command = "rm" }]\n'
+    (project / "policy.toml").write_text(text)
+
+    code, out, _ = suggest()
+    with person() as terminal:
+        refused, rest = terminal.end()
+
+    assert (code, 'exactly = "gh pr checks"' in out) == (0, True)
+    assert (refused, "edit it by hand" in rest, "[y/N" in rest) == (2, True, False)
+    assert (project / "policy.toml").read_text() == text
+
+
 def test_a_change_meanwhile_is_refused(project, person):
     record("a.db", project, *[CHECKS] * 6)
 
@@ -255,42 +297,23 @@ def test_no_judged_tool_runs_the_command(line):
     assert judge.judge(reading).verdict == "deny"
 
 
-@pytest.mark.full
-def test_a_useless_rule_becomes_a_comment(project, person):
-    twin = '\n[[rule]]      # once more\nname = "twin"\nverdict = "allow"\neffects = ["read"]\n'
-    text = f'{POLICY}{twin}reads = [\n    "./**",\n]\n\n# The end.\n'
-    (project / "policy.toml").write_text(text)
-    record("a.db", project, CHECKS)
-
-    with person() as terminal:
-        terminal.expect("make it a comment? [y/N, q ends] ")
-        terminal.type("y\n")
-        code, _ = terminal.end()
-
-    written = (project / "policy.toml").read_text()
-    assert code == 0
-    assert names() == ["reading"]
-    assert "it adds nothing to 'reading' (line 4)." in written
-    assert '# [[rule]]      # once more\n# name = "twin"' in written
-    assert written.startswith(POLICY)
-    assert written.endswith('#     "./**",\n# ]\n\n# The end.\n')
-
-
-def test_a_silent_guard_is_only_listed(project, suggest):
+def test_useless_rules_come_with_their_lines(project, suggest):
     rules = (
+        '\n[[rule]]\nname = "twin"\nverdict = "allow"\neffects = ["read"]\nreads = ["./**"]\n'
         '\n[[rule]]\nname = "guard"\nverdict = "deny"\ntouches = ["/vault"]\n'
         '\n[[rule]]\nname = "unused"\nverdict = "allow"\ncommand = "make"\nwrites = ["./**"]\n'
     )
     (project / "policy.toml").write_text(f"{POLICY}{rules}")
     record("a.db", project, [Line("cat notes.txt", "")] * 1_001)
 
-    found = document(suggest)
+    code, out, _ = suggest()
 
-    reason = "matched no recorded call, of 1,001"
-    assert found["removals"] == [
-        {"number": 1, "name": "guard", "reason": reason, "listed": True},
-        {"number": 2, "name": "unused", "reason": reason, "listed": False},
-    ]
+    lines = [line.strip() for line in out.splitlines()]
+    guard = "matched none of 1,001 calls; as a guard it may be why no such call came"
+    assert code == 0
+    assert "policy.toml:10: rule 'twin' adds nothing to 'reading' (line 4)" in lines
+    assert f"policy.toml:16: rule 'guard' {guard}" in lines
+    assert "policy.toml:21: rule 'unused' matched none of 1,001 calls" in lines
 
 
 def test_the_active_policy_is_found(project, suggest, tmp_path, as_person):

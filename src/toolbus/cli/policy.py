@@ -19,6 +19,7 @@ from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output, busy_line
 from toolbus.cli.parser import Parser, add_action, make_parser
+from toolbus.cli.suggest import suggest
 from toolbus.config.documents import NAME
 from toolbus.config.targets import load
 from toolbus.events.catalogue import Scope
@@ -82,13 +83,11 @@ file that cannot be read"""
 
 _SUGGEST_EPILOG = """\
 examples:
-  toolbus policy suggest                 the store of the hooks, your active policy
-  toolbus policy suggest agent.db service=agents --policy policy.toml
-  toolbus policy suggest --write         you take (y) or leave (n) each rule
+  toolbus policy suggest                 the store of the hooks, the active policy
+  toolbus policy suggest agent.db --policy policy.toml
+  toolbus policy suggest --write         take (y) or leave (n) each, at your terminal
 
-Rules come from calls that you allowed at your terminal or on the page, again and
-again; see `toolbus guide policy-suggest`. Only a person at a terminal in which
-no agent runs can --write.
+Rules come from what you keep allowing; see `toolbus guide policy-suggest`.
 
 exit codes: 0 done; 1 declined; 2 usage error, or a file that cannot be used"""
 
@@ -127,14 +126,14 @@ def command() -> Command:
     _add_check(add_action(actions, "check", "list the mistakes of a policy"))
     _add_explain(add_action(actions, "explain", "explain the verdict on a call"))
     _add_test(add_action(actions, "test", "compare the verdicts on calls with a table"))
-    suggest = "propose rules for calls that you keep allowing"
-    _add_suggest(add_action(actions, "suggest", suggest, _SUGGEST_EPILOG))
+    title = "propose rules for calls that you keep allowing"
+    _add_suggest(add_action(actions, "suggest", title, _SUGGEST_EPILOG))
     runs = {
         "init": _init,
         "check": _check,
         "explain": _explain,
         "test": _test,
-        "suggest": _suggest,
+        "suggest": suggest,
     }
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
@@ -410,12 +409,3 @@ def _test(parsed: argparse.Namespace, output: Output) -> int:
     project = None if rules.project is None else rules.project.folder
     _show_project(project, rules.path_warning, screen)
     return code
-
-
-# --- suggest -------------------------------------------------------------------------------------
-
-
-def _suggest(parsed: argparse.Namespace, output: Output) -> int:
-    from toolbus.cli.suggest import suggest  # noqa: PLC0415 - loads the modules of a replay
-
-    return suggest(parsed, output)

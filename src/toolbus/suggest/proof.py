@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from toolbus.policy.call_reader import CallReader, LineCache
-from toolbus.policy.projects import process_folder
-from toolbus.policy.rules.judge import ProjectJudges
-from toolbus.policy.shared_facts import StatedFacts
-from toolbus.policy.tools.diagnostics import pair_problems
+from toolbus.policy.history.counted_calls import judge_first
+from toolbus.policy.tools.diagnostics import Diagnostic, pair_problems
 from toolbus.replay.replayer import hidden_in
+from toolbus.suggest.call_readings import CallReadings
+from toolbus.suggest.evidence import AskedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from toolbus.events.catalogue import Scope
-    from toolbus.messages.records import ToolCall
     from toolbus.policy.rules.policy_file import PolicyFile
     from toolbus.policy.rules.records import CallVerdict
-    from toolbus.suggest.recordings import RecordedCall, Recording
+    from toolbus.suggest.recordings import Recordings
 
 ENOUGH_CALLS = 1_000
-"""The least judged calls for a proposal to remove a silent allow rule."""
+"""The least judged calls after which a silent rule is worth a word."""
 
 
 class ProofFigures(Struct, kw_only=True):
@@ -36,12 +34,11 @@ class ProofFigures(Struct, kw_only=True):
 
 
 class Proof(Struct, kw_only=True):
-    """The effects of suggested rules on *older* sessions, with the evidence, and *newer* sessions.
+    """The effects of further rules on *older* sessions, with the evidence, and *newer* sessions.
 
     *denied* counts denied calls with a person's yes, *allowed* the allowed calls with a no, by the
-    rules *blamed*. *shares* has the questions that each rule helps to answer, *spoken* the calls
-    matched by each rule of the present policy, by its number. Calls with *hidden* values count as
-    they were.
+    rules *blamed*. *shares* has the questions that each rule helps to answer. Calls with *hidden*
+    values count as they were.
     """
 
     total: ProofFigures = field(default_factory=ProofFigures)
@@ -52,115 +49,83 @@ class Proof(Struct, kw_only=True):
     hidden: int = 0
     blamed: set[str] = set()
     shares: Counter[str] = field(default_factory=Counter)
-    spoken: Counter[int] = field(default_factory=Counter)
 
 
-class Removal(Struct, frozen=True, kw_only=True):
-    """A useless rule: its *number* in the file, its name, and the *reason*.
+class JudgedCalls:
+    """The calls of *recordings*, judged by *policy* once; `prove` judges again with further rules.
 
-    A silent rule is only *listed* if it denies or asks: it may be the reason why no call came.
+    Rules on the origin of words judge as with nothing in view. *show* gets the number of calls as
+    text, and the finished part, from 0 to 1.
     """
 
-    number: int
-    name: str
-    reason: str
-    listed: bool = False
+    def __init__(
+        self, policy: PolicyFile, recordings: Recordings, show: Callable[[str, float], object]
+    ) -> None:
+        self._policy, self._newer, self.today = policy, recordings.newer, Proof()
+        """The figures without further rules."""
+        self._open, self._spoken = list[tuple[AskedCall, str]](), Counter[int]()
+        readings, steps = CallReadings(policy), recordings.steps
+        for step, calls in enumerate(recordings.read(), 1):
+            for call in calls:
+                is_question = self._judge(call, readings)
+                for part in self._parts(self.today, call):
+                    part.calls += 1
+                    part.before += is_question
+                    part.after += is_question
+            show(f"calls judged: {self.today.total.calls:,}", min(1.0, step / steps))
 
+    def prove(self, after: PolicyFile) -> Proof:
+        """Return the effects of *after*, which is the policy with further allow rules."""
+        proof, readings = deepcopy(self.today), CallReadings(after)
+        for call, before in self._open:
+            verdict = _verdict(call, readings)
+            was, now = before == "ask", verdict.verdict
+            for part in self._parts(proof, call):
+                part.after -= was and now != "ask"
+            proof.denied += call.answer == "yes" and now == "deny" and before != "deny"
+            if now == "allow" and before != "allow":
+                rules = self._new_rules(verdict)
+                proof.shares.update(rules if was else ())
+                proof.allowed += call.answer == "no"
+                proof.blamed |= rules if call.answer == "no" else set()
+        return proof
 
-def prove(
-    before: PolicyFile,
-    after: PolicyFile,
-    recordings: Sequence[Recording],
-    show: Callable[[str, float], object],
-) -> Proof:
-    """Return the effects of *after*, which is *before* with further allow rules.
+    def find_removals(self) -> Iterator[Diagnostic]:
+        """Yield the rules that add nothing to others, and of many calls those without any."""
+        rules, calls = self._policy.read().rules, self.today.total.calls
+        yield from pair_problems(self._policy, rules)
+        for rule in rules if calls >= ENOUGH_CALLS else ():
+            # The verdicts here know neither earlier calls nor the origin of words, and a rule that
+            # skips a host's prompts does more than its verdict.
+            is_known = not (rule.limits or rule.needs_origins or rule.skips_prompt)
+            if is_known and not self._spoken[rule.number]:
+                text = f"rule {rule.name!r} matched none of {calls:,} calls"
+                text += "" if rule.allows else "; as a guard it may be why no such call came"
+                yield Diagnostic(self._policy.line("rule", rule.number), "warning", text)
 
-    *show* gets the number of calls as text, and the finished part, from 0 to 1.
-    """
-    prover = _Prover(before, after)
-    done, total = 0, max(1, sum([each.messages for each in recordings]))
-    for recording in recordings:
-        for call in recording.calls():
-            prover.take(call, recording)
-            show(
-                f"calls judged: {prover.proof.total.calls:,}", min(1.0, (done + call.place) / total)
-            )
-        done += recording.messages
-    return prover.proof
+    def _judge(self, call: AskedCall, readings: CallReadings) -> bool:
+        """Return whether *call* is a question, and keep it if further rules can change that."""
+        # A refusal counts even if the rules see placeholders.
+        if hidden_in(call.call) and call.answer != "no":
+            self.today.hidden += 1
+            return bool(call.asked_ns)
+        verdict = _verdict(call, readings)
+        self._spoken.update([each.rule.number for each in verdict.matched if each.rule])
+        if verdict.verdict == "ask" or call.answer in {"yes", "no"}:
+            self._open.append((call, verdict.verdict))
+        return verdict.verdict == "ask"
 
+    def _parts(self, proof: Proof, call: AskedCall) -> tuple[ProofFigures, ProofFigures]:
+        """Return the figures of *proof* that count *call*."""
+        return proof.total, proof.newer if call.session_id in self._newer else proof.older
 
-class _Prover:
-    """Judges calls by the policy *before* and *after* a change, and adds up the *proof*.
-
-    Rules on the origin of words judge as with nothing in view: so most calls are allowed.
-    """
-
-    def __init__(self, before: PolicyFile, after: PolicyFile) -> None:
-        self._before, self._after = ProjectJudges(before.read), ProjectJudges(after.read)
-        self._memory = LineCache()
-        self._first_new = len(before.table.get("rule", ()))
-        self.proof = Proof()
-
-    def take(self, recorded: RecordedCall, recording: Recording) -> None:
-        """Judge a call of *recording*."""
-        asked = recording.asked.get((recorded.session, recorded.call.id))
-        is_newer = recorded.session in recording.newer
-        if hidden_in(recorded.call):
-            self.proof.hidden += 1
-            self._count(asked is not None, asked is not None, is_newer=is_newer)
-            return
-        before, after = self._verdicts(recorded.call, recorded.scope, is_asked=asked is not None)
-        self._count(before.verdict == "ask", after.verdict == "ask", is_newer=is_newer)
-        self.proof.spoken.update([each.rule.number for each in before.matched if each.rule])
-        if before.verdict == "ask" and after.verdict == "allow":
-            self.proof.shares.update(self._deciding(after))
-        if asked is not None and before.verdict != after.verdict:
-            self.proof.denied += asked.answer == "yes" and after.verdict == "deny"
-            if asked.answer == "no" and after.verdict == "allow":
-                self.proof.allowed += 1
-                self.proof.blamed |= self._deciding(after)
-
-    def _count(self, was: bool, will: bool, *, is_newer: bool) -> None:  # noqa: FBT001 - a pair
-        for each in (self.proof.total, self.proof.newer if is_newer else self.proof.older):
-            each.calls += 1
-            each.before += was
-            each.after += will
-
-    def _verdicts(
-        self, call: ToolCall, scope: Scope, *, is_asked: bool
-    ) -> tuple[CallVerdict, CallVerdict]:
-        """Return the verdicts on one reading of *call*, without and with the new rules."""
-        judge = self._before.of(scope)
-        origins = StatedFacts() if judge.needs_origins else None
-        folder = scope.folder or (process_folder() if judge.rules.works_here else None)
-        reader = CallReader(judge.rules, self._memory)
-        reading = reader.facts(call, None, scope, folder, origins=origins)
-        before = judge.judge(reading)
-        # New rules only allow: without a question or an answer the verdict stays.
-        if before.verdict != "ask" and not is_asked:
-            return before, before
-        return before, self._after.of(scope).judge(reading)
-
-    def _deciding(self, verdict: CallVerdict) -> set[str]:
-        """Return the names of the new rules that decide about parts of an allowed call."""
+    def _new_rules(self, verdict: CallVerdict) -> set[str]:
+        """Return the names of the further rules that decide about parts of a call."""
+        first = len(self._policy.table.get("rule", ()))
         rules = [part.decided.rule for part in verdict.parts]
-        return {rule.name for rule in rules if rule and rule.number >= self._first_new}
+        return {rule.name for rule in rules if rule and rule.number >= first}
 
 
-def find_removals(file: PolicyFile, proof: Proof) -> Iterator[Removal]:
-    """Yield the rules of *file* without effect beside other rules, and rules without a call.
-
-    Rules on the origin of words are not silent: the proof cannot tell.
-    """
-    rules, calls = file.read().rules, proof.total.calls
-    problems = {rule.number: problem.text for rule, problem in pair_problems(file, rules)}
-    # A rule that skips a host's prompts does more than its verdict.
-    for rule in [each for each in rules if not each.skips_prompt]:
-        reason = problems.get(rule.number, "").removeprefix(f"rule {rule.name!r} ")
-        if reason or not (proof.spoken[rule.number] or rule.needs_origins):
-            yield Removal(
-                number=rule.number,
-                name=rule.name,
-                reason=reason or f"matched no recorded call, of {calls:,}",
-                listed=not (reason or (rule.allows and calls >= ENOUGH_CALLS)),
-            )
+def _verdict(call: AskedCall, readings: CallReadings) -> CallVerdict:
+    read = readings.read(call)
+    return judge_first(read.judge, read.reading)

@@ -1,111 +1,122 @@
-"""The recorded calls of a store, and the answers of a person to some of them."""
+"""The recorded calls of stores: those that a person was asked about, and all others."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from toolbus.approvals.questions import PREFIX
+from toolbus.approvals.records import digest_of, question_at
+from toolbus.errors import DecodeError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
-from toolbus.messages.records import AssistantMessage, ToolCall
+from toolbus.messages.records import AssistantMessage
 from toolbus.policy.paths.path_patterns import is_in
-from toolbus.suggest.evidence import read_asked_calls
+from toolbus.suggest.evidence import AskedCall, read_asked_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.policy.rules.policy_file import PolicyFile
-    from toolbus.store.store_reader import SessionRow, StoreReader
-    from toolbus.suggest.evidence import AskedCall
+    from toolbus.store.store_reader import MessageRow, SessionRow, StateRow, StoreReader
 
-_UNKNOWN = "not recorded"
-"""The folder of a call without a recorded folder: not an absolute path, so no rule knows it."""
-
-
-class RecordedCall(NamedTuple):
-    """A *call* of a session in its *scope*; *place* is the number of its message in the store."""
-
-    session: str
-    place: int
-    call: ToolCall
-    scope: Scope
+_UNKNOWN = Scope(project="not recorded")
+"""The scope of a call without a record: its folder is not absolute, so no rule knows it."""
 
 
-class Recording(NamedTuple):
-    """The sessions in the store of *reader* with a start in *folder* or below ("": anywhere).
+class Recordings:
+    """The sessions in the stores of *readers* to which *policy* applies.
 
-    *asked* are the calls with a question, by the ids of session and call; *newer* are the ids of
-    the sessions without influence on the rules.
+    *asked* are the calls with a question, *newer* the ids of the last third of their sessions.
+    *damaged* is the number of rows that `read` could not read.
     """
 
-    reader: StoreReader
-    folder: str
-    asked: dict[tuple[str, str], AskedCall]
-    newer: frozenset[str] = frozenset()
-
-    @property
-    def messages(self) -> int:
-        """The number of messages in the store."""
-        return sum([session.messages for session in self.reader.sessions()])
+    def __init__(self, readers: Sequence[StoreReader], policy: PolicyFile) -> None:
+        # Relative paths that begin at the policy's file mean nothing in another project.
+        is_of_file = policy.read().project is None
+        self._folder = os.path.realpath(policy.file.parent) if is_of_file else ""
+        self._readers, self.damaged = readers, 0
+        found = [call for reader in readers for call in read_asked_calls(reader)]
+        # Several stores may have copies of a session; their answers may differ.
+        once = {(_key(call), call.call.id, call.asked_ns, call.answer): call for call in found}
+        self.asked = [call for call in once.values() if self._has(call)]
+        names = {call.session_id for call in self.asked}
+        sessions = [each for reader in readers for each in reader.sessions() if each.id in names]
+        begun = sorted({(each.created_ns, each.id) for each in sessions})
+        self.newer = frozenset([name for _, name in begun[-(-2 * len(begun) // 3) :]])
 
     @property
     def older(self) -> list[AskedCall]:
         """The asked calls of the sessions behind the rules."""
-        return [call for call in self.asked.values() if call.session_id not in self.newer]
+        return [call for call in self.asked if call.session_id not in self.newer]
 
-    def calls(self) -> Iterator[RecordedCall]:
-        """Yield all calls, the oldest session first; an asked call as the person saw it."""
-        place = 0
-        for session in self.reader.sessions():
-            scopes = _scopes(self.reader, session)
-            unknown = Scope(session_id=session.id, project=_UNKNOWN)
-            for row in self.reader.messages(session.key):
-                place += 1
-                calls = row.message.tool_calls if isinstance(row.message, AssistantMessage) else ()
-                for call in calls:
-                    scope, asked = (
-                        scopes.get(call.id, unknown),
-                        self.asked.get((session.id, call.id)),
-                    )
-                    if _is_below(self.folder, scope.project or scope.folder):
-                        shown = call if asked is None else asked.call
-                        yield RecordedCall(session.id, place, shown, scope)
+    @property
+    def steps(self) -> int:
+        """The number of steps of `read`."""
+        messages = [each.messages for reader in self._readers for each in reader.sessions()]
+        return len(self.asked) + sum(messages)
 
+    def read(self) -> Iterator[list[AskedCall]]:
+        """Yield each asked call, as the person saw it, then the other calls of each message."""
+        yield from [[call] for call in self.asked]
+        known = _KnownCalls(self.asked)
+        for reader in self._readers:
+            for session in reader.sessions():
+                scopes = self._scopes(reader, session)
+                for row in reader.messages(session.key):
+                    self.damaged += bool(row.damage)
+                    found = _requested(row, session.id, scopes)
+                    yield [call for call in found if self._has(call) and not known.take(call)]
 
-def read_recordings(readers: Sequence[StoreReader], policy: PolicyFile) -> list[Recording]:
-    """Return the sessions of *policy* in the stores of *readers*.
+    def _scopes(self, reader: StoreReader, session: SessionRow) -> dict[str, Scope]:
+        """Return the scopes of the judged calls of *session* by id, and count damaged rows."""
+        scopes = dict[str, Scope]()
+        self.damaged += sum([_is_damaged(row, session.id) for row in reader.states(session.key)])
+        for batch in reader.record_batches(session.key):
+            self.damaged += bool(batch.damage)
+            for record in batch.records:
+                if record.event == TOOL_CALL_BEFORE.name:
+                    scopes[record.call_id] = record.scope
+        return scopes
 
-    The newer sessions are the last third of the sessions with an asked call.
-    """
-    # Relative paths that begin at the policy's file mean nothing in another project.
-    is_of_file = policy.read().project is None
-    folder = os.path.realpath(policy.file.parent) if is_of_file else ""
-    recordings, starts = [], list[tuple[int, int, str]]()
-    for number, reader in enumerate(readers):
-        asked = {
-            (call.session_id, call.call.id): call
-            for call in read_asked_calls(reader)
-            if _is_below(folder, call.project or call.folder)
-        }
-        recordings.append(Recording(reader, folder, asked))
-        names = {session for session, _ in asked}
-        sessions = [each for each in reader.sessions() if each.id in names]
-        starts += [(each.created_ns, number, each.id) for each in sessions]
-    newer = sorted(starts)[-(-2 * len(starts) // 3) :]
-    return [
-        each._replace(newer=frozenset([name for _, of, name in newer if of == number]))
-        for number, each in enumerate(recordings)
-    ]
+    def _has(self, call: AskedCall) -> bool:
+        """Return whether the session of *call* began in the folder or below, or may have."""
+        return not (self._folder and call.project[:1] == "/") or is_in(call.project, self._folder)
 
 
-def _scopes(reader: StoreReader, session: SessionRow) -> dict[str, Scope]:
-    """Return the scopes of the judged calls of *session*, by the ids of the calls."""
-    return {
-        record.call_id: record.scope
-        for batch in reader.record_batches(session.key)
-        for record in batch.records
-        if record.event == TOOL_CALL_BEFORE.name
-    }
+class _KnownCalls:
+    """The calls that a question is about: the requests of *asked*, and their repetitions."""
+
+    def __init__(self, asked: list[AskedCall]) -> None:
+        self._ids = {(call.session_id, call.call.id) for call in asked}
+        self._digests = set(map(_key, asked))
+
+    def take(self, call: AskedCall) -> bool:
+        """Return whether a question is about *call*, the next request of a model."""
+        # A later call may have the same id. Handlers may change a call before its question.
+        first = call.session_id, call.call.id
+        is_first = first in self._ids
+        self._ids.discard(first)
+        return is_first or _key(call) in self._digests
 
 
-def _is_below(folder: str, place: str) -> bool:
-    return not folder or not place.startswith("/") or is_in(place, folder)
+def _requested(row: MessageRow, session_id: str, scopes: dict[str, Scope]) -> Iterator[AskedCall]:
+    """Yield the calls that the message in *row* requests."""
+    for call in row.message.tool_calls if isinstance(row.message, AssistantMessage) else ():
+        scope = scopes.get(call.id, _UNKNOWN)
+        project = scope.project or scope.folder
+        yield AskedCall(session_id=session_id, call=call, folder=scope.folder, project=project)
+
+
+def _key(call: AskedCall) -> tuple[str, str]:
+    """Return the session and the digest of *call*."""
+    return call.session_id, digest_of(call.call.name, call.call.arguments)
+
+
+def _is_damaged(row: StateRow, session_id: str) -> bool:
+    """Return whether *row* is a question that cannot be read."""
+    if not row.name.startswith(PREFIX):
+        return False
+    try:
+        return not question_at(row.body or b"", session_id, row.name.removeprefix(PREFIX))
+    except DecodeError:
+        return True

@@ -9,14 +9,12 @@ from toolbus import ToolCall
 from toolbus.errors import ConfigurationError
 from toolbus.policy.rules.policy_file import PolicyFile
 from toolbus.suggest.evidence import AskedCall
-from toolbus.suggest.policy_text import edit_policy
-from toolbus.suggest.proof import Removal
+from toolbus.suggest.policy_text import edit_policy, with_rules
 from toolbus.suggest.proposals import Proposal
 
 TODAY = date(2026, 11, 29)
 DAY = 86_400 * 10**9
 POLICY = 'default = "deny"\n\n[[rule]]\nname = "reading"\nverdict = "allow"\neffects = ["read"]\n'
-LISTS = 'name = "ls"\nverdict = "allow"\ncommand = [\n    "ls",  # names\n    # "la",\n]\n'
 
 
 def policy(text=POLICY):
@@ -33,12 +31,8 @@ def proposal(by="ann", **keys):
         )
         for day in (20_000, 20_001, 20_001)
     ]
-    rule = {"name": "new", "verdict": "allow", **keys}
+    rule = {"name": "new", "verdict": "allow"} | keys
     return Proposal(rule, "exact", tuple(calls), 3)
-
-
-def removal(number, name="reading"):
-    return Removal(number=number, name=name, reason="adds nothing to 'x'")
 
 
 def test_a_rule_has_its_evidence_before_it():
@@ -83,14 +77,6 @@ def test_a_name_stays_in_its_comment(name):
     assert all(char.isprintable() or char == "\n" for char in edited.text)
 
 
-def test_many_persons_are_shortened():
-    calls = [proposal(by=f"p{number}").evidence[0] for number in range(9)]
-
-    edited = edit_policy(policy(), [proposal(command="ls")._replace(evidence=tuple(calls))], TODAY)
-
-    assert "allowed by p0, p1, p2, others." in edited.text.replace("\n# ", " ")
-
-
 def test_a_text_that_toml_cannot_hold_is_refused():
     with pytest.raises(ConfigurationError, match="cannot be added"):
         edit_policy(policy(), [proposal(exactly="\ud800")], TODAY)
@@ -114,31 +100,18 @@ def test_a_policy_without_rules_gets_the_first():
     assert edited.text.startswith('default = "ask"\n\n# Suggested')
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_removed_rule_becomes_a_comment(number):
-    tables = ["# first\n[[rule]]\n" + LISTS.replace('"ls"\n', f'"{name}"\n') for name in "abc"]
-    text = "\n".join(tables) + '\n[tools.x]    # a tool\neffects = ["read"]\n'
+def test_the_rules_for_judging_are_those_of_the_text():
+    proposals = [proposal(exactly="make all"), proposal(name="other", tools="t", exactly={"a": 1})]
 
-    edited = edit_policy(policy(text), [removal(number)], TODAY)
+    judged, edited = with_rules(policy(), proposals), edit_policy(policy(), proposals, TODAY)
 
-    names = [rule["name"] for rule in edited.table["rule"]]
-    assert names == [name for name in "abc" if name != "abc"[number]]
-    assert edited.text.replace("# ", "") == text.replace("# ", "").replace(
-        f'[[rule]]\nname = "{"abc"[number]}"',
-        f"Removed on 2026-11-29: it adds nothing to 'x'.\n[[rule]]\nname = \"{'abc'[number]}\"",
-    )
-    assert edited.table["tools"] == {"x": {"effects": ["read"]}}
+    assert judged.table == edited.table
+    assert [rule.name for rule in judged.read().rules] == ["reading", "new", "other"]
 
 
-def test_the_last_rule_may_become_a_comment():
-    edited = edit_policy(policy(), [removal(0)], TODAY)
+def test_a_policy_that_no_text_can_be_added_to_is_judged():
+    inline = policy('rule = [{ name = "a", verdict = "deny", command = "rm" }]\n')
 
-    assert "rule" not in edited.table
+    judged = with_rules(inline, [proposal(command="ls")])
 
-
-def test_a_hash_in_a_text_ends_no_rule():
-    text = f'{POLICY}reason = """\nno\n# more"""\n\n[[rule]]\n{LISTS}'
-
-    edited = edit_policy(policy(text), [removal(0)], TODAY)
-
-    assert [rule["name"] for rule in edited.table["rule"]] == ["ls"]
+    assert [rule.name for rule in judged.read().rules] == ["a", "new"]

@@ -74,7 +74,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
     rules = file.read()
     remarks = [
         *_rule_problems(file, rules.programs),
-        *[problem for _, problem in pair_problems(file, rules.rules)],
+        *pair_problems(file, rules.rules),
         *_shell_problems(file),
         *_project_problems(file),
         *_origin_problems(file, rules.rules),
@@ -201,10 +201,8 @@ def _origin_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[
 # --- pairs of rules -------------------------------------------------------------------------------
 
 
-def pair_problems(
-    file: PolicyFile, rules: Sequence[PolicyRule]
-) -> Iterator[tuple[PolicyRule, Diagnostic]]:
-    """Yield each rule that another rule makes redundant or contradicts, with the problem."""
+def pair_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnostic]:
+    """Yield rules that another rule makes redundant or contradicts."""
     judged = [rule for rule in rules if rule.verdict != "audit"]
     for rule in judged:
         for other in judged:
@@ -215,7 +213,7 @@ def pair_problems(
             if text:
                 is_opposite = is_same and RANKS[other.verdict] > RANKS[rule.verdict]
                 line = file.line("rule", rule.number)
-                yield rule, Diagnostic(line, "error" if is_opposite else "warning", text)
+                yield Diagnostic(line, "error" if is_opposite else "warning", text)
                 break
 
 
