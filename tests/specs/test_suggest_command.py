@@ -84,8 +84,8 @@ def test_a_habit_becomes_a_rule_with_its_proof(project, suggest):
     assert "from 8 calls in 4 sessions, 2025-11-08 to 2025-11-11, allowed by ann" in out
     assert "12 questions would have been 0; nothing denied that you allowed" in out
     assert "nothing allowed that you refused" in out
-    assert "8 would have been 0, in 12 calls" in out
-    assert "newer: 4 would have been 0, in 6 calls" in out
+    assert "older sessions, with the evidence: 8 questions would have been 0" in out
+    assert "newer sessions: 4 questions would have been 0" in out
     assert names() == ["reading"]
 
 
@@ -145,6 +145,7 @@ def test_sessions_of_other_projects_do_not_count(project, suggest, tmp_path):
     found = document(suggest)
 
     assert (found["proposals"], found["proof"]["total"]["calls"]) == ([], 0)
+    assert "no recorded call comes from a project of this policy" in suggest()[1]
 
 
 def test_suggestions_are_available_as_json(project, suggest):

@@ -128,13 +128,7 @@ def command() -> Command:
     _add_test(add_action(actions, "test", "compare the verdicts on calls with a table"))
     title = "propose rules for calls that you keep allowing"
     _add_suggest(add_action(actions, "suggest", title, _SUGGEST_EPILOG))
-    runs = {
-        "init": _init,
-        "check": _check,
-        "explain": _explain,
-        "test": _test,
-        "suggest": suggest,
-    }
+    runs = {"init": _init, "check": _check, "explain": _explain, "test": _test, "suggest": suggest}
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         return runs[parsed.action](parsed, output)

@@ -18,14 +18,14 @@ from toolbus.cli.questions.confirmation import DeclinedError, rendered, show_who
 from toolbus.cli.questions.typed_answers import YES
 from toolbus.config.entries import read_entries
 from toolbus.config.trust import effective_config, read_trusted
-from toolbus.hosts.install.settings_files import read_any, read_settings, replace_settings
+from toolbus.hosts.install.settings_files import read_settings, replace_settings
 from toolbus.policy.rules.policy_file import PolicyFile
 from toolbus.presence.person import person_terminal, require_person
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.suggest.policy_text import edit_policy, rule_text, with_rules
-from toolbus.suggest.proof import JudgedCalls, Proof
+from toolbus.suggest.proof import JudgedCalls, Proof, ProofFigures
 from toolbus.suggest.proposals import Proposal, propose
 from toolbus.suggest.recordings import Recordings
 
@@ -56,23 +56,23 @@ def suggest(parsed: argparse.Namespace, output: Output) -> int:
     if parsed.write:
         require_person()
     policy = parsed.policy.expanduser() if parsed.policy else _active_policy()
-    settings = (read_settings if parsed.write else read_any)(policy)
-    file, today = PolicyFile(settings.path, settings.data), datetime.now(UTC).date()
+    settings = read_settings(policy) if parsed.write else None
+    file, today = PolicyFile(policy, settings.data if settings else None), datetime.now(UTC).date()
     judged, proven = _prove_rules(file, [store_address(each) for each in parsed.stores or [None]])
     screen, taken = open_screen(output), list[Proposal]()
     if not parsed.json:
         _show(proven, file, screen, today, with_rules=not parsed.write)
-    if parsed.write and proven.proposals:
+    if settings and proven.proposals:
         edit_policy(file, proven.proposals, today)  # A mistake is known before a person reads.
         taken = _ask(proven, today)
-    if taken:
+    if settings and taken:
         edited = edit_policy(file, taken, today)
+        proven = proven._replace(proof=judged.prove(edited))
         ends = "\r\n" if b"\r\n" in (settings.data or b"") else "\n"
         replace_settings(settings, edited.text.replace("\n", ends).encode())
-        proven = proven._replace(proof=judged.prove(edited))
     if parsed.json:
         print_json(output, _report(proven, file, taken))
-    elif parsed.write:
+    elif settings:
         _show_end(settings, proven.proof, len(taken), screen)
     return 0
 
@@ -148,7 +148,6 @@ def _show(
     """Write the suggestions, their proof, and the reasons against further rules."""
     screen.whole(str(file.file), style="strong")
     for proposal in proven.proposals if with_rules else ():
-        screen.line()
         _show_rule(proven, proposal, today, screen)
     screen.line()
     _show_proof(proven.proof, screen)
@@ -169,6 +168,7 @@ def _show_rule(
     proven: _ProvenRules, proposal: Proposal, today: date, screen: Screen, *_: bool
 ) -> None:
     """Write a rule to add with its evidence."""
+    screen.line()
     for line in rule_text(proposal, today):
         screen.whole(line, style="dim" if line.startswith("#") else "")
     share, questions = proven.proof.shares[proposal.rule["name"]], proven.proof.total.before
@@ -183,18 +183,21 @@ def _show_rule(
 
 
 def _show_proof(proof: Proof, screen: Screen) -> None:
+    if not proof.total.calls:
+        screen.prose("no recorded call comes from a project of this policy")
+        return
     denied, allowed = proof.denied or "nothing", proof.allowed or "nothing"
     effect = f"{denied} denied that you allowed; {allowed} allowed that you refused"
-    questions = count_things(proof.total.before, "question")
-    screen.prose(f"{questions} would have been {proof.total.after:,}; {effect}", style="good")
-    for title, each in (("older, with the evidence", proof.older), ("newer", proof.newer)):
-        calls = count_things(each.calls, "call")
-        screen.line(
-            f"{title}: {each.before:,} would have been {each.after:,}, in {calls}", indent=2
-        )
+    screen.prose(f"{_change(proof.total)}; {effect}", style="good")
+    screen.prose(f"older sessions, with the evidence: {_change(proof.older)}", indent=2)
+    screen.prose(f"newer sessions: {_change(proof.newer)}", indent=2)
     if proof.hidden:
         hidden = count_things(proof.hidden, "call")
         screen.prose(f"{hidden} with hidden values count as they were", indent=2, style="dim")
+
+
+def _change(figures: ProofFigures) -> str:
+    return f"{count_things(figures.before, 'question')} would have been {figures.after:,}"
 
 
 def _show_end(settings: SettingsFile, proof: Proof, count: int, screen: Screen) -> None:
