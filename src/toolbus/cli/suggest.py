@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from toolbus.cli.options import store_address
 from toolbus.cli.output.blocks import count_things, describe_call, print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output, ProgressLine, busy_line
-from toolbus.cli.questions.confirmation import DeclinedError, rendered, show_whole
+from toolbus.cli.questions.confirmation import DeclinedError, show_whole
 from toolbus.cli.questions.typed_answers import YES
 from toolbus.config.entries import read_entries
 from toolbus.config.trust import effective_config, read_trusted
@@ -117,8 +117,9 @@ def _ask(proven: _ProvenRules, today: date) -> list[Proposal]:
     taken = list[Proposal]()
     with person_terminal() as terminal:
         for number, proposal in enumerate(proven.proposals, 1):
-            page = rendered(partial(_show_rule, proven, proposal, today), whole=True)
-            if not show_whole(terminal, page):
+            page = StringIO()
+            _show_rule(proven, proposal, today, open_screen(Output(page, is_terminal=True)))
+            if not show_whole(terminal, page.getvalue()):
                 break
             place = f"{number} of {len(proven.proposals)}"
             word = terminal.ask(f"{place}: add this rule? [y/N, q ends] ")
@@ -164,9 +165,7 @@ def _show(
             screen.whole(f"{file.file}:{each.line or 1}: {each.text}", indent=2)
 
 
-def _show_rule(
-    proven: _ProvenRules, proposal: Proposal, today: date, screen: Screen, *_: bool
-) -> None:
+def _show_rule(proven: _ProvenRules, proposal: Proposal, today: date, screen: Screen) -> None:
     """Write a rule to add with its evidence."""
     screen.line()
     for line in rule_text(proposal, today):

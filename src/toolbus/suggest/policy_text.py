@@ -49,8 +49,7 @@ def edit_policy(file: PolicyFile, proposals: Sequence[Proposal], today: date) ->
         reason = f"the rules cannot be added: {error}; edit it by hand"
         raise ConfigurationError(reason, str(file.file)) from error
     if edited.table != with_rules(file, proposals).table:
-        reason = "the rules cannot be told apart; edit it by hand"
-        raise ConfigurationError(reason, str(file.file))
+        raise ConfigurationError("the rules cannot be added; edit it by hand", str(file.file))
     return edited
 
 

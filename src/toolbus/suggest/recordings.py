@@ -58,19 +58,30 @@ class Recordings:
     def read(self) -> Iterator[list[AskedCall]]:
         """Yield each asked call, as the person saw it, then the other calls of each message."""
         yield from [[call] for call in self.asked]
-        known = _KnownCalls(self.asked)
+        digests = set(map(_key, self.asked))
+        awaited = {(call.session_id, call.call.id) for call in self.asked}
         for reader in self._readers:
             for session in reader.sessions():
                 scopes = self._scopes(reader, session)
                 for row in reader.messages(session.key):
                     self.damaged += bool(row.damage)
-                    found = _requested(row, session.id, scopes)
-                    yield [call for call in found if self._has(call) and not known.take(call)]
+                    found = [
+                        each for each in _requested(row, session.id, scopes) if self._has(each)
+                    ]
+                    # A repeated call attaches to its question. The first call with the id of an
+                    # asked one is that call, perhaps changed by handlers; a later one is another.
+                    ids = [(session.id, call.call.id) for call in found]
+                    new = [
+                        call for call, each in zip(found, ids, strict=True) if each not in awaited
+                    ]
+                    awaited.difference_update(ids)
+                    yield [call for call in new if _key(call) not in digests]
 
     def _scopes(self, reader: StoreReader, session: SessionRow) -> dict[str, Scope]:
         """Return the scopes of the judged calls of *session* by id, and count damaged rows."""
         scopes = dict[str, Scope]()
-        self.damaged += sum([_is_damaged(row, session.id) for row in reader.states(session.key)])
+        questions = [row for row in reader.states(session.key) if row.name.startswith(PREFIX)]
+        self.damaged += sum([_is_damaged(row, session.id) for row in questions])
         for batch in reader.record_batches(session.key):
             self.damaged += bool(batch.damage)
             for record in batch.records:
@@ -81,22 +92,6 @@ class Recordings:
     def _has(self, call: AskedCall) -> bool:
         """Return whether the session of *call* began in the folder or below, or may have."""
         return not (self._folder and call.project[:1] == "/") or is_in(call.project, self._folder)
-
-
-class _KnownCalls:
-    """The calls that a question is about: the requests of *asked*, and their repetitions."""
-
-    def __init__(self, asked: list[AskedCall]) -> None:
-        self._ids = {(call.session_id, call.call.id) for call in asked}
-        self._digests = set(map(_key, asked))
-
-    def take(self, call: AskedCall) -> bool:
-        """Return whether a question is about *call*, the next request of a model."""
-        # A later call may have the same id. Handlers may change a call before its question.
-        first = call.session_id, call.call.id
-        is_first = first in self._ids
-        self._ids.discard(first)
-        return is_first or _key(call) in self._digests
 
 
 def _requested(row: MessageRow, session_id: str, scopes: dict[str, Scope]) -> Iterator[AskedCall]:
@@ -112,11 +107,9 @@ def _key(call: AskedCall) -> tuple[str, str]:
     return call.session_id, digest_of(call.call.name, call.call.arguments)
 
 
-def _is_damaged(row: StateRow, session_id: str) -> bool:
-    """Return whether *row* is a question that cannot be read."""
-    if not row.name.startswith(PREFIX):
-        return False
+def _is_damaged(question: StateRow, session_id: str) -> bool:
     try:
-        return not question_at(row.body or b"", session_id, row.name.removeprefix(PREFIX))
+        question_at(question.body or b"", session_id, question.name.removeprefix(PREFIX))
     except DecodeError:
         return True
+    return False

@@ -79,18 +79,17 @@ def ask_yes_no(terminal: PersonTerminal, text: str, *, default: bool = False) ->
 def _agrees(page: Page) -> bool:
     """Show *page* at the terminal, wherever the output goes, and ask; "v" shows every line."""
     with person_terminal() as terminal:
-        if not show_whole(terminal, rendered(page, whole=False)):
+        if not show_whole(terminal, _rendered(page, whole=False)):
             return False
         while True:
             answer = (terminal.ask("write this? [y/N, v shows every line] ") or "").strip().lower()
             if answer != "v":
                 return answer in YES
-            if not show_whole(terminal, rendered(page, whole=True)):
+            if not show_whole(terminal, _rendered(page, whole=True)):
                 return False
 
 
-def rendered(page: Page, *, whole: bool) -> str:
-    """Return the text of *page* for a terminal, in the colours of a screen."""
+def _rendered(page: Page, *, whole: bool) -> str:
     text = StringIO()
     page(open_screen(Output(text, is_terminal=True)), whole)
     return text.getvalue()
