@@ -42,38 +42,36 @@ _MOST_CALLS = 5
 
 
 class _ProvenRules(NamedTuple):
-    """The *proposals* whose *proof* holds, the calls *left_out* by reason, and useless rules."""
+    """The *proposals* whose *proof* holds, the calls *left_out* by reason, and useless rules.
+
+    *damaged* rows were not read. *taken* are the names of the rules that were written.
+    """
 
     proposals: tuple[Proposal, ...]
     proof: Proof
     left_out: Counter[str]
     removals: tuple[Diagnostic, ...]
     damaged: int
+    taken: tuple[str, ...] = ()
 
 
 def suggest(parsed: argparse.Namespace, output: Output) -> int:
     """Print suggested rules with their proof; `--write` adds the rules of the person's choice."""
     if parsed.write:
         require_person()
-    policy = parsed.policy.expanduser() if parsed.policy else _active_policy()
+    policy = parsed.policy or _active_policy()
     settings = read_settings(policy) if parsed.write else None
     file, today = PolicyFile(policy, settings.data if settings else None), datetime.now(UTC).date()
-    judged, proven = _prove_rules(file, [store_address(each) for each in parsed.stores or [None]])
-    screen, taken = open_screen(output), list[Proposal]()
+    judged, proven = _prove_rules(file, parsed.stores or [None])
+    screen = open_screen(output)
     if not parsed.json:
         _show(proven, file, screen, today, with_rules=not parsed.write)
-    if settings and proven.proposals:
-        edit_policy(file, proven.proposals, today)  # A mistake is known before a person reads.
-        taken = _ask(proven, today)
-    if settings and taken:
-        edited = edit_policy(file, taken, today)
-        proven = proven._replace(proof=judged.prove(edited))
-        ends = "\r\n" if b"\r\n" in (settings.data or b"") else "\n"
-        replace_settings(settings, edited.text.replace("\n", ends).encode())
+    if settings:
+        proven = _write(settings, file, judged, proven, today)
     if parsed.json:
-        print_json(output, _report(proven, file, taken))
+        print_json(output, _report(proven, file))
     elif settings:
-        _show_end(settings, proven.proof, len(taken), screen)
+        _show_end(settings, proven, screen)
     return 0
 
 
@@ -93,9 +91,10 @@ def _active_policy() -> Path:
     return files[0]
 
 
-def _prove_rules(file: PolicyFile, addresses: list[str]) -> tuple[JudgedCalls, _ProvenRules]:
-    """Return the rules for *file* from the stores at *addresses*, without any against an answer."""
+def _prove_rules(file: PolicyFile, stores: list[str | None]) -> tuple[JudgedCalls, _ProvenRules]:
+    """Return the rules for *file* from *stores*, without any against an answer."""
     with ExitStack() as stack:
+        addresses = map(store_address, stores)
         readers = [stack.enter_context(open_reader(each, live=True)) for each in addresses]
         with busy_line("reading the questions"):
             recordings = Recordings(readers, file)
@@ -110,6 +109,25 @@ def _prove_rules(file: PolicyFile, addresses: list[str]) -> tuple[JudgedCalls, _
         proof = judged.prove(with_rules(file, proposals))
     removals = tuple(judged.find_removals())
     return judged, _ProvenRules(proposals, proof, left_out, removals, recordings.damaged)
+
+
+def _write(
+    settings: SettingsFile,
+    file: PolicyFile,
+    judged: JudgedCalls,
+    proven: _ProvenRules,
+    today: date,
+) -> _ProvenRules:
+    """Write the rules of the person's choice; return their own proof."""
+    if proven.proposals:
+        edit_policy(file, proven.proposals, today)  # A mistake is known before a person reads.
+    if not (taken := _ask(proven, today)):
+        return proven
+    edited = edit_policy(file, taken, today)
+    ends = "\r\n" if b"\r\n" in (settings.data or b"") else "\n"
+    replace_settings(settings, edited.text.replace("\n", ends).encode())
+    names = tuple([each.rule["name"] for each in taken])
+    return proven._replace(proof=judged.prove(edited), taken=names)
 
 
 def _ask(proven: _ProvenRules, today: date) -> list[Proposal]:
@@ -132,15 +150,11 @@ def _ask(proven: _ProvenRules, today: date) -> list[Proposal]:
     return taken
 
 
-def _report(proven: _ProvenRules, file: PolicyFile, taken: list[Proposal]) -> dict[str, Any]:
-    """Return the document for programs; the *taken* rules were written."""
-    return {
-        "policy": str(file.file),
-        **proven._asdict(),
-        "proposals": [each._asdict() for each in proven.proposals],
-        "removals": [each._asdict() for each in proven.removals],
-        "taken": [each.rule["name"] for each in taken],
-    }
+def _report(proven: _ProvenRules, file: PolicyFile) -> dict[str, Any]:
+    rules = [each._asdict() for each in proven.proposals]
+    removals = [each._asdict() for each in proven.removals]
+    facts = {**proven._asdict(), "proposals": rules, "removals": removals}
+    return {"policy": str(file.file), **facts}
 
 
 def _show(
@@ -199,13 +213,14 @@ def _change(figures: ProofFigures) -> str:
     return f"{count_things(figures.before, 'question')} would have been {figures.after:,}"
 
 
-def _show_end(settings: SettingsFile, proof: Proof, count: int, screen: Screen) -> None:
+def _show_end(settings: SettingsFile, proven: _ProvenRules, screen: Screen) -> None:
     """Write the effect of the added rules, and the configurations without trust from now on."""
-    if not count:
+    if not proven.taken:
         screen.line("nothing was written")
         return
-    screen.whole(f"✓ {count_things(count, 'rule')} added to {settings.path}", style="good")
-    _show_proof(proof, screen)
+    added = f"✓ {count_things(len(proven.taken), 'rule')} added to {settings.path}"
+    screen.whole(added, style="good")
+    _show_proof(proven.proof, screen)
     for file, digests in read_trusted().items():
         if str(settings.real) in digests:
             text = f"{file} names it and is no longer trusted, so hooks stop all calls until:"

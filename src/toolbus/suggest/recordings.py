@@ -35,14 +35,11 @@ class Recordings:
         is_of_file = policy.read().project is None
         self._folder = os.path.realpath(policy.file.parent) if is_of_file else ""
         self._readers, self.damaged = readers, 0
-        found = [call for reader in readers for call in read_asked_calls(reader)]
+        asked = [call for reader in readers for call in read_asked_calls(reader)]
         # Several stores may have copies of a session; their answers may differ.
-        once = {(_key(call), call.call.id, call.asked_ns, call.answer): call for call in found}
+        once = {(_key(call), call.call.id, call.asked_ns, call.answer): call for call in asked}
         self.asked = [call for call in once.values() if self._has(call)]
-        names = {call.session_id for call in self.asked}
-        sessions = [each for reader in readers for each in reader.sessions() if each.id in names]
-        begun = sorted({(each.created_ns, each.id) for each in sessions})
-        self.newer = frozenset([name for _, name in begun[-(-2 * len(begun) // 3) :]])
+        self.newer = _last_third(readers, {call.session_id for call in self.asked})
 
     @property
     def older(self) -> list[AskedCall]:
@@ -65,14 +62,14 @@ class Recordings:
                 scopes = self._scopes(reader, session)
                 for row in reader.messages(session.key):
                     self.damaged += bool(row.damage)
-                    found = [
+                    calls = [
                         each for each in _requested(row, session.id, scopes) if self._has(each)
                     ]
                     # A repeated call attaches to its question. The first call with the id of an
                     # asked one is that call, perhaps changed by handlers; a later one is another.
-                    ids = [(session.id, call.call.id) for call in found]
+                    ids = [(session.id, call.call.id) for call in calls]
                     new = [
-                        call for call, each in zip(found, ids, strict=True) if each not in awaited
+                        call for call, each in zip(calls, ids, strict=True) if each not in awaited
                     ]
                     awaited.difference_update(ids)
                     yield [call for call in new if _key(call) not in digests]
@@ -92,6 +89,13 @@ class Recordings:
     def _has(self, call: AskedCall) -> bool:
         """Return whether the session of *call* began in the folder or below, or may have."""
         return not (self._folder and call.project[:1] == "/") or is_in(call.project, self._folder)
+
+
+def _last_third(readers: Sequence[StoreReader], names: set[str]) -> frozenset[str]:
+    """Return the ids of the last third of the sessions with *names*, by their start."""
+    sessions = [each for reader in readers for each in reader.sessions() if each.id in names]
+    starts = sorted({(each.created_ns, each.id) for each in sessions})
+    return frozenset([name for _, name in starts[-(-2 * len(starts) // 3) :]])
 
 
 def _requested(row: MessageRow, session_id: str, scopes: dict[str, Scope]) -> Iterator[AskedCall]:
