@@ -26,8 +26,8 @@ _UNKNOWN = Scope(project="not recorded")
 class Recordings:
     """The sessions in the stores of *readers* to which *policy* applies.
 
-    *asked* are the calls with a question, *newer* the ids of the last third of their sessions.
-    *damaged* is the number of rows that `read` could not read.
+    *asked* are the calls with a question, *newer* the ids of the last third of their sessions, by
+    the first question of each. *damaged* is the number of rows that `read` could not read.
     """
 
     def __init__(self, readers: Sequence[StoreReader], policy: PolicyFile) -> None:
@@ -39,7 +39,9 @@ class Recordings:
         # Several stores may have copies of a session; their answers may differ.
         once = {(_key(call), call.call.id, call.asked_ns, call.answer): call for call in asked}
         self.asked = [call for call in once.values() if self._has(call)]
-        self.newer = _last_third(readers, {call.session_id for call in self.asked})
+        by_time = sorted(self.asked, key=lambda call: (call.asked_ns, call.session_id))
+        sessions = list(dict.fromkeys([call.session_id for call in by_time]))
+        self.newer = frozenset(sessions[-(-2 * len(sessions) // 3) :])
 
     @property
     def older(self) -> list[AskedCall]:
@@ -89,13 +91,6 @@ class Recordings:
     def _has(self, call: AskedCall) -> bool:
         """Return whether the session of *call* began in the folder or below, or may have."""
         return not (self._folder and call.project[:1] == "/") or is_in(call.project, self._folder)
-
-
-def _last_third(readers: Sequence[StoreReader], names: set[str]) -> frozenset[str]:
-    """Return the ids of the last third of the sessions with *names*, by their start."""
-    sessions = [each for reader in readers for each in reader.sessions() if each.id in names]
-    starts = sorted({(each.created_ns, each.id) for each in sessions})
-    return frozenset([name for _, name in starts[-(-2 * len(starts) // 3) :]])
 
 
 def _requested(row: MessageRow, session_id: str, scopes: dict[str, Scope]) -> Iterator[AskedCall]:
