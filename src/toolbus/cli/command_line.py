@@ -39,7 +39,7 @@ COMMANDS = {
     "login": "log in to a remote MCP server",
     "logout": "delete the tokens of a login",
     "pin": "accept tools as they are now, and report changes",
-    "policy": "write, check, explain and test rules for calls",
+    "policy": "write, check, test and suggest rules for calls",
     "proxy": "run handlers in front of an MCP server",
     "replay": "run recorded sessions through other handlers",
     "run": "let an agent with tools work on a prompt",

@@ -1,4 +1,4 @@
-"""`toolbus policy`: creation, check, explanation and test of a policy."""
+"""`toolbus policy`: creation, check, explanation, test and growth of a policy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolbus.cli.assembly import open_servers
+from toolbus.cli.options import STORE_HELP
 from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output, busy_line
 from toolbus.cli.parser import Parser, add_action, make_parser
+from toolbus.cli.suggest import suggest
 from toolbus.config.documents import NAME
 from toolbus.config.targets import load
 from toolbus.events.catalogue import Scope
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from toolbus.policy.tools.explanation import Explanation, PartExplanation, RuleExplanation
 
 _EPILOG = """\
-options of check, explain and test:
+options of check, explain, test and suggest:
   --json                write one JSON document
 
 examples:
@@ -54,6 +56,8 @@ examples:
   toolbus policy explain policy.toml --command 'cd x && git push -f'
   toolbus policy explain policy.toml --tool read --arguments '{"path": "x"}'
   toolbus policy test policy.toml calls.toml     compare verdicts with a table
+  toolbus policy suggest                 rules for what you keep allowing
+  toolbus policy suggest --write         ... and add those that you take
 
 A toolbus.toml activates a policy:
 
@@ -76,6 +80,16 @@ A policy judges calls; it is not a sandbox. See `toolbus guide policy`.
 
 exit codes: 0 no problems; 1 problems, or another verdict; 2 usage error, or a
 file that cannot be read"""
+
+_SUGGEST_EPILOG = """\
+examples:
+  toolbus policy suggest                 the store of the hooks, the active policy
+  toolbus policy suggest agent.db --policy policy.toml
+  toolbus policy suggest --write         take (y) or leave (n) each, at your terminal
+
+Rules come from what you keep allowing; see `toolbus guide policy-suggest`.
+
+exit codes: 0 done; 1 declined; 2 usage error, or a file that cannot be used"""
 
 _OF_FILE = 'folder = "."        # the project: the folder of this file\n'
 _OF_SESSION = 'project = "session"         # ./ is the folder in which a session began\n'
@@ -102,15 +116,19 @@ class PolicyReport(Struct, frozen=True, kw_only=True):
 
 def command() -> Command:
     """Return the parser and the function of this command."""
-    parser = make_parser("toolbus policy", "Write, check, explain and test a policy.", _EPILOG)
+    parser = make_parser(
+        "toolbus policy", "Write, check, explain, test and extend a policy.", _EPILOG
+    )
     actions = parser.add_subparsers(
-        dest="action", metavar="init|check|explain|test", required=True, parser_class=Parser
+        dest="action", metavar="init|check|explain|test|suggest", required=True, parser_class=Parser
     )
     _add_init(add_action(actions, "init", "write a policy as a starting point"))
     _add_check(add_action(actions, "check", "list the mistakes of a policy"))
     _add_explain(add_action(actions, "explain", "explain the verdict on a call"))
     _add_test(add_action(actions, "test", "compare the verdicts on calls with a table"))
-    runs = {"init": _init, "check": _check, "explain": _explain, "test": _test}
+    title = "propose rules for calls that you keep allowing"
+    _add_suggest(add_action(actions, "suggest", title, _SUGGEST_EPILOG))
+    runs = {"init": _init, "check": _check, "explain": _explain, "test": _test, "suggest": suggest}
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         return runs[parsed.action](parsed, output)
@@ -163,6 +181,15 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the policy")
     parser.add_argument("table", metavar="TABLE", type=Path, help="calls and verdicts")
     _add_folder(parser)
+
+
+def _add_suggest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("stores", metavar="STORE", nargs="*", help=STORE_HELP)
+    parser.add_argument(
+        "--policy", metavar="FILE", type=Path, help="default: that of the active configuration"
+    )
+    parser.add_argument("--write", action="store_true", help="ask for each rule, and add it")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:

@@ -42,7 +42,7 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
     ("words", "refusal"),
     [
         ("approvals aprove 8c01", "unknown action 'aprove'; did you mean 'approve'?"),
-        ("policy xyz", "unknown action 'xyz'; actions: init, check, explain, test"),
+        ("policy xyz", "unknown action 'xyz'; actions: init, check, explain, test, suggest"),
         ("approvals --stor agent.db", "unknown option '--stor'; did you mean '--store'?"),
         ("run --filter-shell x", "unknown option '--filter-shell'"),
         ("policy check --jso policy.toml", "unknown option '--jso'; did you mean '--json'?"),

@@ -28,6 +28,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "policy",
             "policy-recipes",
             "policy-tools",
+            "policy-suggest",
             "flow",
             "approvals",
             "redaction",

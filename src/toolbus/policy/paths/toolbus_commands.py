@@ -28,8 +28,10 @@ PERSON_COMMANDS = frozenset(
 )
 """Subcommands that answer, sign, trust, install, pin, log in, or change what a session keeps.
 
-So does `policy init`.
+So do those of `policy` below.
 """
+_OF_POLICY = frozenset({"init", "suggest"})
+"""Actions of `policy` for a person; `suggest` would tell a model which habit is not a rule yet."""
 
 _PYTHON = re.compile(r"(?:python|pypy|py)[\d.]*[a-z]*")
 _MODULE = re.compile(r"-[A-Za-z]*m(.*)", re.DOTALL)
@@ -44,7 +46,7 @@ _TYPES = frozenset(
 )
 """Programs that type into other terminals, or start commands elsewhere."""
 _TYPED = re.compile(
-    rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(PERSON_COMMANDS))}|policy\s+init)\b"
+    rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(PERSON_COMMANDS))}|policy\s+(?:{'|'.join(sorted(_OF_POLICY))}))\b"
 )
 _WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 _OPERANDS = 2
@@ -86,8 +88,11 @@ def _judge_operand(word: Word, following: Sequence[Word]) -> FileAccess:
         return NO_ACCESS
     if not following:
         return FileAccess("maybe", "toolbus policy init")
-    is_other = following[0].known and not following[0].pattern and following[0].text != "init"
-    return NO_ACCESS if is_other else FileAccess("yes", "toolbus policy init")
+    action = following[0]
+    if not action.known or action.pattern:
+        return FileAccess("yes", "toolbus policy init")
+    is_ours = action.text in _OF_POLICY
+    return FileAccess("yes", f"toolbus policy {action.text}") if is_ours else NO_ACCESS
 
 
 def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word] | None:

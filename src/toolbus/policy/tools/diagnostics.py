@@ -74,7 +74,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
     rules = file.read()
     remarks = [
         *_rule_problems(file, rules.programs),
-        *_pair_problems(file, rules.rules),
+        *pair_problems(file, rules.rules),
         *_shell_problems(file),
         *_project_problems(file),
         *_origin_problems(file, rules.rules),
@@ -201,7 +201,7 @@ def _origin_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[
 # --- pairs of rules -------------------------------------------------------------------------------
 
 
-def _pair_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnostic]:
+def pair_problems(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Diagnostic]:
     """Yield rules that another rule makes redundant or contradicts."""
     judged = [rule for rule in rules if rule.verdict != "audit"]
     for rule in judged:
