@@ -2,20 +2,29 @@
 
 import os
 import pty
+from contextlib import contextmanager
 
 import pytest
 
 from toolbus.presence import agents, person
 
 
-@pytest.fixture
-def as_person(monkeypatch):
+@contextmanager
+def present_person():
     """Let what this process does count as a person's: its terminal is one that nobody types at."""
     ours, theirs = pty.openpty()
-    for name in agents.VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(person, "ancestors", lambda: iter(()))
-    monkeypatch.setattr(person, "_open_terminal", lambda: os.dup(theirs))
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        for name in agents.VARIABLES:
+            patch.delenv(name, raising=False)
+        patch.setattr(person, "ancestors", lambda: iter(()))
+        patch.setattr(person, "_open_terminal", lambda: os.dup(theirs))
+        yield
     os.close(ours)
     os.close(theirs)
+
+
+@pytest.fixture
+def as_person():
+    """Let what this process does count as a person's."""
+    with present_person():
+        yield
