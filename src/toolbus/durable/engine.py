@@ -1,0 +1,124 @@
+"""The protocol of an engine: it decides which worker runs a workflow, and records its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+WorkflowState: TypeAlias = Literal["queued", "running", "ended", "failed", "cancelled"]
+
+OPEN: tuple[WorkflowState, ...] = ("queued", "running")
+"""The states of workflows that an engine still has to end."""
+
+
+class RateLimit(Struct, frozen=True):
+    """At most *starts* workflows begin in *seconds*."""
+
+    starts: int
+    seconds: float
+
+
+class QueueLimits(Struct, frozen=True, kw_only=True):
+    """The limits of the queue *name*; None: no limit.
+
+    With a limit for each tenant, each workflow of the queue needs a partition.
+    """
+
+    name: str
+    running: int | None = None
+    running_per_worker: int | None = 50
+    running_per_tenant: int | None = None
+    rate: RateLimit | None = None
+    rate_per_tenant: RateLimit | None = None
+    poll_seconds: float = 0.5
+
+
+class WorkflowCall(Struct, frozen=True, kw_only=True):
+    """A workflow to start: its *id*, *kind* and *arguments*, which are ids and numbers alone.
+
+    *partition* names a tenant without its name; after *timeout* seconds the engine cancels it.
+    """
+
+    id: str
+    kind: str
+    arguments: tuple[str, ...]
+    queue: str
+    partition: str = ""
+    timeout: float | None = None
+
+
+class WorkflowInfo(Struct, frozen=True, kw_only=True):
+    """A workflow in an engine's list; *slot* is its worker, "" without one."""
+
+    id: str
+    kind: str
+    arguments: tuple[str, ...]
+    queue: str
+    state: WorkflowState
+    slot: str
+    version: str
+    word: str = ""
+    created_ns: int = 0
+
+
+Step: TypeAlias = Callable[[], Awaitable[str]]
+
+
+class Steps(Protocol):
+    """The steps of one running workflow.
+
+    A step that ended is never done again: its word is returned from the record. The names and
+    order of steps must depend only on recorded words. An exception of these methods means that
+    the workflow is cancelled, handed over, or runs elsewhere: it must stop and clean up.
+    """
+
+    async def step(self, name: str, work: Step) -> str:
+        """Do *work* and record its word; it is cancelled with the workflow."""
+        ...
+
+    async def child(self, call: WorkflowCall) -> str:
+        """Run the workflow of *call* here and return its word; it is cancelled with this one."""
+        ...
+
+
+Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
+"""A workflow: it takes its steps and arguments, and returns a word."""
+
+
+class Engine(Protocol):
+    """An engine of workflows; `open` it before any other call.
+
+    Only a worker calls `start`; a program that submits and lists does not.
+    """
+
+    async def open(self) -> None:
+        """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
+
+    async def start(
+        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
+    ) -> None:
+        """Run workflows of *queues* as the worker *slot*, first those that it left running."""
+
+    async def enqueue(self, call: WorkflowCall) -> None:
+        """Queue a workflow; a second one with the same id does nothing."""
+
+    async def cancel(self, workflow_id: str) -> None:
+        """Cancel a workflow and its children, wherever it runs; nothing for an ended one."""
+
+    async def adopt(self, slot: str) -> int:
+        """Queue the running workflows of a dead worker again; return their number."""
+        ...
+
+    async def workflows(
+        self, states: Collection[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
+    ) -> tuple[WorkflowInfo, ...]:
+        """Return the latest workflows in *states*, without children, the latest first."""
+        ...
+
+    async def stop(self, seconds: float) -> None:
+        """Begin no further step, wait for running ones, and queue this worker's workflows again."""
+
+    async def close(self) -> None:
+        """Release the connections; running workflows are left as after a kill."""
