@@ -27,6 +27,10 @@ decode_question, decode_grant = decoder(Question), decoder(Grant)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
+AWAITED, ANSWERED = "awaited:", "answered:"
+"""The prefixes of markers beside a question, for a program that goes on after the answer."""
+
+
 class Pointer(Struct, frozen=True, omit_defaults=True):
     """The id of the latest question about a call.
 
@@ -68,6 +72,21 @@ def question_name(question_id: str) -> str:
 def pointer_name(key: str) -> str:
     """Return the name of the state with the pointer to the latest question about a call."""
     return f"{ATTACH_PREFIX}{key}"
+
+
+def awaited_name(question: Question) -> str:
+    """Return the name of the marker by which a program awaits the answer to *question*.
+
+    These names are in the order in which their questions expire.
+    """
+    return f"{AWAITED}{question.expires_ns:020d}:{question.id}"
+
+
+async def announce_answer(store: Store, question: Question) -> None:
+    """Leave a marker, with the same body, if a program awaits the answer to *question*."""
+    body = await store.read_state(question.session_id, awaited_name(question))
+    if body is not None:
+        await store.swap_state(question.session_id, f"{ANSWERED}{question.id}", None, body)
 
 
 async def read_question(store: Store, session_id: str, question_id: str) -> Question | None:

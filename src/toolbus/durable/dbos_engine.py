@@ -1,1 +1,314 @@
-"""The engine DBOS, on the store's database; the only file that imports dbos."""
+"""The engine DBOS, in the database of the store; the only file that imports dbos."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolbus.durable.engine import OPEN, WorkflowInfo
+from toolbus.errors import RegistrationError, StoreError
+from toolbus.settings.extras import needs_extra
+from toolbus.store.store_factory import is_postgres
+
+# Before the import, which would add a handler that writes to standard error.
+_log = logging.getLogger("dbos")
+
+try:
+    from dbos import DBOS, DBOSClient, Serializer
+    from sqlalchemy import URL
+except ImportError as error:
+    msg = needs_extra("durable runs need the engine DBOS", "dbos")
+    raise ImportError(msg, name=error.name) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dbos import DBOSConfig, EnqueueOptions, WorkflowStatus
+
+    from toolbus.durable.engine import (
+        QueueLimits,
+        RateLimit,
+        Step,
+        Workflow,
+        WorkflowCall,
+        WorkflowState,
+    )
+
+logger = logging.getLogger("toolbus")
+
+START_SECONDS = 30.0
+"""The most seconds until the engine has opened its database."""
+
+_NAME = "toolbus"
+_CONNECTIONS = 8
+_LIMIT = 100_000
+_STATES: dict[str, WorkflowState] = {
+    "ENQUEUED": "queued",
+    "DELAYED": "queued",
+    "PENDING": "running",
+    "SUCCESS": "ended",
+    "ERROR": "failed",
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
+    "CANCELLED": "cancelled",
+}
+
+
+class JsonSerializer(Serializer):
+    """Values as JSON; an exception keeps its type alone, since its text may quote a session."""
+
+    def serialize(self, data: Any) -> str:
+        """Return *data* as JSON."""
+        return msgspec.json.encode(data, enc_hook=_type_name).decode()
+
+    def deserialize(self, serialized_data: str) -> Any:
+        """Return the value in *serialized_data*."""
+        value = msgspec.json.decode(serialized_data)
+        if isinstance(value, dict) and "exception" in value:
+            return RuntimeError(value["exception"])
+        return value
+
+    def name(self) -> str:
+        """Return the name of the format, which the engine stores beside each value."""
+        return "toolbus_json"
+
+
+class _DiscreetHandler(logging.Handler):
+    """Reports the engine's troubles by their type and place: its texts may quote anything."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = (record.exc_info or (None,))[0]
+        what = record.levelname.lower() if error is None else error.__name__
+        logger.log(
+            logging.WARNING if record.levelno >= logging.ERROR else logging.INFO,
+            "the workflow engine reports: %s (%s:%d)",
+            what,
+            record.filename,
+            record.lineno,
+        )
+
+
+class DbosSteps:
+    """The steps of the workflow that the present task runs, unless *is_stopping*."""
+
+    def __init__(self, is_stopping: Event) -> None:
+        self._is_stopping = is_stopping
+
+    async def step(self, name: str, work: Step) -> str:
+        """Do *work* and record its word."""
+
+        async def body() -> str:
+            if self._is_stopping.is_set():
+                # Not an `Exception`, so the engine records neither the step nor an outcome.
+                raise asyncio.CancelledError
+            return await work()
+
+        return await DBOS.run_step_async({"name": name, "preemptible": True}, body)
+
+
+class DbosEngine:
+    """DBOS with its tables in the database at *address*, the address of a store.
+
+    Beside an SQLite file it has a file of its own, `FILE.durable`, for one worker. *version* is
+    that of the workflows. Raises `RegistrationError` where DBOS would use its hosted part.
+    """
+
+    def __init__(self, address: str | os.PathLike[str], *, version: str) -> None:
+        hosted = sorted(name for name in os.environ if name.startswith("DBOS_"))
+        if hosted:
+            reason = "it would make DBOS use its hosted part; unset it"
+            raise RegistrationError(f"variable {hosted[0]}", reason)
+        self._url, self._version, self._slot = _url_of(address), version, ""
+        self._client: DBOSClient | None = None
+        self._is_stopping, self._is_started = Event(), False
+        _log.handlers[:] = [_DiscreetHandler()]
+        _log.propagate = False
+
+    async def open(self) -> None:
+        """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
+        await _bounded(self._connect)
+
+    def _connect(self) -> None:
+        _log.setLevel(logging.WARNING)
+        DBOS.migrate(self._url)
+        self._client = DBOSClient(
+            system_database_url=self._url,
+            serializer=JsonSerializer(),
+            application_name=_NAME,
+            system_database_pool_size=2,
+        )
+
+    @property
+    def _opened(self) -> DBOSClient:
+        if self._client is None:
+            raise RegistrationError("engine", "it is not open; `await engine.open()` first")
+        return self._client
+
+    async def start(
+        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
+    ) -> None:
+        """Run workflows of *queues* as the worker *slot*, first those that it left running."""
+        self._slot = slot
+        await _bounded(partial(self._launch, workflows, queues))
+        self._is_started = True
+
+    def _launch(self, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]) -> None:
+        config: DBOSConfig = {
+            "name": _NAME,
+            "system_database_url": self._url,
+            "sys_db_pool_size": _CONNECTIONS,
+            "executor_id": self._slot,
+            "application_version": self._version,
+            "serializer": JsonSerializer(),
+            "log_level": "WARNING",
+            "enable_otlp": False,
+        }
+        DBOS(config=config)
+        steps = DbosSteps(self._is_stopping)
+        for kind, workflow in workflows.items():
+            _register_workflow(kind, workflow, steps)
+        DBOS.listen_queues([queue.name for queue in queues])
+        DBOS.launch()
+        for queue in queues:
+            _register_queue(queue)
+
+    async def enqueue(self, call: WorkflowCall) -> None:
+        """Queue a workflow; a second one with the same id does nothing."""
+        options: EnqueueOptions = {
+            "workflow_name": call.kind,
+            "queue_name": call.queue,
+            "workflow_id": call.id,
+        }
+        if call.partition:
+            options["queue_partition_key"] = call.partition
+        if call.timeout is not None:
+            options["workflow_timeout"] = call.timeout
+        await self._opened.enqueue_async(options, *call.arguments)
+
+    async def cancel(self, workflow_id: str) -> None:
+        """Cancel a workflow and its children, wherever it runs."""
+        await self._opened.cancel_workflow_async(workflow_id, cancel_children=True)
+
+    async def adopt(self, slot: str) -> int:
+        """Queue the running workflows of a dead worker again; return their number.
+
+        Their timeout begins anew.
+        """
+        left = await self._opened.list_workflows_async(
+            status="PENDING", executor_id=slot, limit=_LIMIT, load_input=False, load_output=False
+        )
+        queues = {each.queue_name for each in left}
+        for queue in queues:
+            ids = [each.workflow_id for each in left if each.queue_name == queue]
+            await self._opened.resume_workflows_async(ids, queue_name=queue)
+        return len(left)
+
+    async def workflows(
+        self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
+    ) -> tuple[WorkflowInfo, ...]:
+        """Return the latest workflows in *states*, without children, the latest first."""
+        listed = await self._opened.list_workflows_async(
+            status=[name for name, state in _STATES.items() if state in states],
+            queue_name=queue or None,
+            has_parent=False,
+            limit=limit,
+            sort_desc=True,
+        )
+        return tuple([_info(each) for each in listed])
+
+    async def stop(self, seconds: float) -> None:
+        """Begin no further step, wait for running ones, and queue this worker's workflows again."""
+        self._is_stopping.set()
+        await asyncio.to_thread(
+            DBOS.destroy, destroy_registry=True, workflow_completion_timeout_sec=round(seconds)
+        )
+        self._is_started = False
+        await self.adopt(self._slot)
+
+    async def close(self) -> None:
+        """Release the connections; running workflows are left as after a kill."""
+        if self._is_started:
+            await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+            self._is_started = False
+        if self._client is not None:
+            await asyncio.to_thread(self._client.destroy)
+            self._client = None
+
+
+def _register_workflow(kind: str, workflow: Workflow, steps: DbosSteps) -> None:
+    @DBOS.workflow(name=kind)
+    async def run(*arguments: str) -> str:
+        return await workflow(steps, arguments)
+
+
+def _register_queue(queue: QueueLimits) -> None:
+    DBOS.register_queue(
+        queue.name,
+        global_concurrency=queue.running,
+        worker_concurrency=queue.running_per_worker,
+        partition_concurrency=queue.running_per_tenant,
+        limiter=_limiter(queue.rate),
+        partition_limiter=_limiter(queue.rate_per_tenant),
+        polling_interval_sec=queue.poll_seconds,
+    )
+
+
+def _limiter(rate: RateLimit | None) -> Any:
+    return None if rate is None else {"limit": rate.starts, "period": rate.seconds}
+
+
+def _info(status: WorkflowStatus) -> WorkflowInfo:
+    arguments = status.input["args"] if status.input else ()
+    return WorkflowInfo(
+        id=status.workflow_id,
+        kind=status.name,
+        arguments=tuple(arguments),
+        queue=status.queue_name or "",
+        state=_STATES[status.status],
+        slot=status.executor_id or "",
+        version=status.app_version or "",
+        word=status.output or "",
+        created_ns=(status.created_at or 0) * 1_000_000,
+    )
+
+
+def _type_name(value: Any) -> dict[str, str]:
+    """Return an exception as JSON; raises `TypeError` for any other value."""
+    if isinstance(value, BaseException):
+        return {"exception": type(value).__name__}
+    raise TypeError(type(value).__name__)
+
+
+def _url_of(address: str | os.PathLike[str]) -> str:
+    """Return the address of a store as one of SQLAlchemy; creates the file beside an SQLite one."""
+    if not is_postgres(address):
+        path = Path(f"{os.fspath(address)}.durable").absolute()
+        # Readable by its owner only; SQLite's further files have the rights of this one.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        return f"sqlite:///{path}"
+    from toolbus.store.postgres.addresses import parse_address  # noqa: PLC0415 - not for files
+    from toolbus.store.postgres.driver import psycopg  # noqa: PLC0415 - as above
+
+    words = psycopg.conninfo.conninfo_to_dict(parse_address(os.fspath(address)).conninfo)
+    facts = {name: str(value) for name, value in words.items() if value is not None}
+    name, user = facts.pop("dbname", None), facts.pop("user", None)
+    facts.setdefault("connect_timeout", "10")
+    url = URL.create("postgresql+psycopg", username=user, database=name, query=facts)
+    return url.render_as_string(hide_password=False)
+
+
+async def _bounded(work: Callable[[], None]) -> None:
+    """Do *work* in a thread; raises `StoreError` if it fails, or lasts too long."""
+    try:
+        await asyncio.wait_for(asyncio.to_thread(work), START_SECONDS)
+    except TimeoutError:
+        raise StoreError(_NAME, f"the workflow engine did not start in {START_SECONDS} s") from None
+    except Exception as error:
+        reason = f"the workflow engine cannot start: {type(error).__name__}"
+        raise StoreError(_NAME, reason) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -78,10 +78,6 @@ class Steps(Protocol):
         """Do *work* and record its word; it is cancelled with the workflow."""
         ...
 
-    async def child(self, call: WorkflowCall) -> str:
-        """Run the workflow of *call* here and return its word; it is cancelled with this one."""
-        ...
-
 
 Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
 """A workflow: it takes its steps and arguments, and returns a word."""
@@ -105,16 +101,16 @@ class Engine(Protocol):
         """Queue a workflow; a second one with the same id does nothing."""
 
     async def cancel(self, workflow_id: str) -> None:
-        """Cancel a workflow and its children, wherever it runs; nothing for an ended one."""
+        """Cancel a workflow, wherever it runs; nothing for an ended one."""
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of a dead worker again; return their number."""
         ...
 
     async def workflows(
-        self, states: Collection[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
+        self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states*, without children, the latest first."""
+        """Return the latest workflows in *states*, the latest first."""
         ...
 
     async def stop(self, seconds: float) -> None:
