@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -30,7 +31,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dbos import DBOSConfig, EnqueueOptions, WorkflowStatus
+    from dbos import DBOSConfig, EnqueueOptions, StepOptions, WorkflowStatus
 
     from toolbus.durable.engine import (
         QueueLimits,
@@ -95,21 +96,20 @@ class _DiscreetHandler(logging.Handler):
 
 
 class DbosSteps:
-    """The steps of the workflow that the present task runs, unless *is_stopping*."""
+    """The steps of the workflow that the present task runs; *is_stopping* is set at a stop."""
 
     def __init__(self, is_stopping: Event) -> None:
         self._is_stopping = is_stopping
 
+    def leave(self) -> None:
+        """Raise `CancelledError` if the worker stops; the engine records no outcome then."""
+        if self._is_stopping.is_set():
+            raise asyncio.CancelledError
+
     async def step(self, name: str, work: Step) -> str:
-        """Do *work* and record its word."""
-
-        async def body() -> str:
-            if self._is_stopping.is_set():
-                # Not an `Exception`, so the engine records neither the step nor an outcome.
-                raise asyncio.CancelledError
-            return await work()
-
-        return await DBOS.run_step_async({"name": name, "preemptible": True}, body)
+        """Do *work* and record its word; it is cancelled with the workflow."""
+        options: StepOptions = {"name": name, "preemptible": True}
+        return await DBOS.run_step_async(options, work)
 
 
 class DbosEngine:
@@ -125,6 +125,8 @@ class DbosEngine:
             reason = "it would make DBOS use its hosted part; unset it"
             raise RegistrationError(f"variable {hosted[0]}", reason)
         self._url, self._version, self._slot = _url_of(address), version, ""
+        self._running: Counter[str] = Counter()
+        self._lost: set[str] = set()
         self._client: DBOSClient | None = None
         self._is_stopping, self._is_started = Event(), False
         _log.handlers[:] = [_DiscreetHandler()]
@@ -169,14 +171,27 @@ class DbosEngine:
             "log_level": "WARNING",
             "enable_otlp": False,
         }
+        if not self._url.startswith("sqlite"):
+            config["db_engine_kwargs"] = {"creator": partial(_connect, self._url)}
         DBOS(config=config)
-        steps = DbosSteps(self._is_stopping)
         for kind, workflow in workflows.items():
-            _register_workflow(kind, workflow, steps)
+            self._register(kind, workflow)
         DBOS.listen_queues([queue.name for queue in queues])
         DBOS.launch()
         for queue in queues:
             _register_queue(queue)
+
+    def _register(self, kind: str, workflow: Workflow) -> None:
+        steps = DbosSteps(self._is_stopping)
+
+        @DBOS.workflow(name=kind)
+        async def run(*arguments: str) -> str:
+            workflow_id = DBOS.workflow_id or ""
+            self._running[workflow_id] += 1
+            try:
+                return await workflow(steps, arguments)
+            finally:
+                self._running[workflow_id] -= 1
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second one with the same id does nothing."""
@@ -196,18 +211,30 @@ class DbosEngine:
         await self._opened.cancel_workflow_async(workflow_id, cancel_children=True)
 
     async def adopt(self, slot: str) -> int:
-        """Queue the running workflows of a dead worker again; return their number.
+        """Queue the running workflows of the dead worker *slot* again; return their number.
 
-        Their timeout begins anew.
+        Their timeouts begin anew. If it is this worker: only those that this process has lost, as
+        the engine does when its database fails while it takes them from a queue.
         """
-        left = await self._opened.list_workflows_async(
+        left = await self._pending(slot)
+        if slot == self._slot:
+            lost = {name for name in left if not self._running[name]}
+            left = {name: left[name] for name in lost & self._lost}
+            self._lost = lost
+        await self._queue_again(left)
+        return len(left)
+
+    async def _pending(self, slot: str) -> dict[str, str | None]:
+        """Return the queues of the running workflows of *slot*, by id."""
+        pending = await self._opened.list_workflows_async(
             status="PENDING", executor_id=slot, limit=_LIMIT, load_input=False, load_output=False
         )
-        queues = {each.queue_name for each in left}
-        for queue in queues:
-            ids = [each.workflow_id for each in left if each.queue_name == queue]
+        return {each.workflow_id: each.queue_name for each in pending}
+
+    async def _queue_again(self, workflows: Mapping[str, str | None]) -> None:
+        for queue in set(workflows.values()):
+            ids = [name for name, its_queue in workflows.items() if its_queue == queue]
             await self._opened.resume_workflows_async(ids, queue_name=queue)
-        return len(left)
 
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
@@ -216,20 +243,19 @@ class DbosEngine:
         listed = await self._opened.list_workflows_async(
             status=[name for name, state in _STATES.items() if state in states],
             queue_name=queue or None,
-            has_parent=False,
             limit=limit,
             sort_desc=True,
         )
         return tuple([_info(each) for each in listed])
 
     async def stop(self, seconds: float) -> None:
-        """Begin no further step, wait for running ones, and queue this worker's workflows again."""
+        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
         self._is_stopping.set()
         await asyncio.to_thread(
             DBOS.destroy, destroy_registry=True, workflow_completion_timeout_sec=round(seconds)
         )
         self._is_started = False
-        await self.adopt(self._slot)
+        await self._queue_again(await self._pending(self._slot))
 
     async def close(self) -> None:
         """Release the connections; running workflows are left as after a kill."""
@@ -239,12 +265,6 @@ class DbosEngine:
         if self._client is not None:
             await asyncio.to_thread(self._client.destroy)
             self._client = None
-
-
-def _register_workflow(kind: str, workflow: Workflow, steps: DbosSteps) -> None:
-    @DBOS.workflow(name=kind)
-    async def run(*arguments: str) -> str:
-        return await workflow(steps, arguments)
 
 
 def _register_queue(queue: QueueLimits) -> None:
@@ -301,6 +321,19 @@ def _url_of(address: str | os.PathLike[str]) -> str:
     facts.setdefault("connect_timeout", "10")
     url = URL.create("postgresql+psycopg", username=user, database=name, query=facts)
     return url.render_as_string(hide_password=False)
+
+
+def _connect(url: str) -> Any:
+    """Return a connection; an error of any kind is one after which the engine tries again.
+
+    It knows the texts of errors of TCP connections, and not of those by a socket.
+    """
+    from toolbus.store.postgres.driver import psycopg  # noqa: PLC0415 - not for files
+
+    try:
+        return psycopg.connect(url.replace("postgresql+psycopg:", "postgresql:", 1))
+    except psycopg.OperationalError as error:
+        raise psycopg.errors.SqlclientUnableToEstablishSqlconnection from error
 
 
 async def _bounded(work: Callable[[], None]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -63,7 +63,7 @@ class WorkflowInfo(Struct, frozen=True, kw_only=True):
     created_ns: int = 0
 
 
-Step: TypeAlias = Callable[[], Awaitable[str]]
+Step: TypeAlias = Callable[[], Coroutine[Any, Any, str]]
 
 
 class Steps(Protocol):
@@ -73,6 +73,9 @@ class Steps(Protocol):
     order of steps must depend only on recorded words. An exception of these methods means that
     the workflow is cancelled, handed over, or runs elsewhere: it must stop and clean up.
     """
+
+    def leave(self) -> None:
+        """Raise `CancelledError` if the worker stops; called where nothing is under way."""
 
     async def step(self, name: str, work: Step) -> str:
         """Do *work* and record its word; it is cancelled with the workflow."""
@@ -104,7 +107,10 @@ class Engine(Protocol):
         """Cancel a workflow, wherever it runs; nothing for an ended one."""
 
     async def adopt(self, slot: str) -> int:
-        """Queue the running workflows of a dead worker again; return their number."""
+        """Queue the running workflows of the dead worker *slot* again; return their number.
+
+        If it is this worker: only those that this process has lost, also by the call before.
+        """
         ...
 
     async def workflows(
@@ -114,7 +120,7 @@ class Engine(Protocol):
         ...
 
     async def stop(self, seconds: float) -> None:
-        """Begin no further step, wait for running ones, and queue this worker's workflows again."""
+        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
 
     async def close(self) -> None:
         """Release the connections; running workflows are left as after a kill."""

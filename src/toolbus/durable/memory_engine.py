@@ -55,7 +55,7 @@ class MemoryEngine:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._workflows: Mapping[str, Workflow] = {}
         self._queues: Mapping[str, QueueLimits] = {}
-        self._slot, self._is_stopping, self._is_closed = "", False, False
+        self._slot, self.is_stopping, self._is_closed = "", False, False
 
     async def open(self) -> None:
         """Read the journal; a line that a killed process did not end is left out."""
@@ -116,8 +116,8 @@ class MemoryEngine:
         return tuple(found[:limit])
 
     async def stop(self, seconds: float) -> None:
-        """Begin no further step, wait for running ones, and queue this worker's workflows again."""
-        self._is_stopping = True
+        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
+        self.is_stopping = True
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=seconds)
         for task in self._tasks.values():
@@ -129,7 +129,7 @@ class MemoryEngine:
 
     async def close(self) -> None:
         """Close the journal; running workflows are left as after a kill."""
-        self._is_stopping = self._is_closed = True
+        self.is_stopping = self._is_closed = True
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -169,7 +169,7 @@ class MemoryEngine:
         """Begin queued workflows, as far as the limits of their queues allow."""
         for workflow_id, known in list(self._known.items()):
             queue = self._queues.get(known.call.queue)
-            if queue is None or known.state != "queued" or self._is_stopping:
+            if queue is None or known.state != "queued" or self.is_stopping:
                 continue
             running = [self._known[each].call.queue for each in self._tasks].count(queue.name)
             if queue.running_per_worker is None or running < queue.running_per_worker:
@@ -204,8 +204,6 @@ class MemoryEngine:
             if recorded != name:
                 raise RuntimeError(f"step {number} was {recorded!r}, and is now {name!r}")
             return word
-        if self._is_stopping:
-            raise asyncio.CancelledError
         word = await work()
         if self._is_closed:
             raise asyncio.CancelledError
@@ -218,6 +216,11 @@ class MemorySteps:
 
     def __init__(self, engine: MemoryEngine, known: _Known) -> None:
         self._engine, self._known, self._numbers = engine, known, count(1)
+
+    def leave(self) -> None:
+        """Raise `CancelledError` if the worker stops."""
+        if self._engine.is_stopping:
+            raise asyncio.CancelledError
 
     async def step(self, name: str, work: Step) -> str:
         """Do *work* and record its word; it is cancelled with the workflow."""

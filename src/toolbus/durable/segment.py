@@ -72,6 +72,7 @@ def durable(make_agent: AgentFactory, store: Store) -> Workflow:
 async def _drive(steps: Steps, segment: Segment) -> str:
     """Return the word at the end of *segment*."""
     while True:
+        steps.leave()
         word, _, rest = (await steps.step("model", segment.model)).partition(" ")
         if word == "end":
             return rest
@@ -170,10 +171,8 @@ class Segment:
             except (SessionBusyError, StoreError) as error:
                 if time.monotonic() > deadline:
                     word = "busy" if isinstance(error, SessionBusyError) else "store"
-                    logger.warning("a segment of a run ends as %r: %s", word, error)
                     return word if run is None else await self._fail(run, word, error)
-            except Exception as error:
-                logger.exception("a segment of a run failed outside of its agent")
+            except Exception as error:  # noqa: BLE001 - it is recorded
                 return "failed" if run is None else await self._fail(run, "failed", error)
             await asyncio.sleep(_AGAIN_SECONDS)
             self._reset()
@@ -196,6 +195,8 @@ class Segment:
         return await self._record(replace(run, word=result.status, failure=failure), run)
 
     async def _fail(self, run: Run, word: str, error: Exception) -> str:
+        # Its text may quote the session, so it is in the store alone.
+        logger.warning("run %s ends as %r: %s", run.id, word, type(error).__name__)
         failure = f"{type(error).__name__}: {error}"[:_LONGEST]
         return await self._record(replace(run, word=word, failure=failure), run)
 
@@ -207,7 +208,7 @@ class Segment:
                     return new.word
                 current = await read_run(self._store, new.session_id, new.id)
             except StoreError as error:
-                logger.warning("the end of a run is not recorded yet: %s", error)
+                logger.warning("run %s is not recorded yet: %s", new.id, type(error).__name__)
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 # The answer to the first write may have been lost.

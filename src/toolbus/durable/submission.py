@@ -43,7 +43,7 @@ async def submit(
     run_id: str | None = None,
     tenant: str = "",
     context: JsonObject = EMPTY,
-    timeout: float | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - that of the run, not of this call
 ) -> Run:
     """Append *prompt* to the session through the agent's handlers, and queue its run.
 
