@@ -31,7 +31,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dbos import DBOSConfig, EnqueueOptions, StepOptions, WorkflowStatus
+    from dbos import DBOSConfig, EnqueueOptions, WorkflowStatus
 
     from toolbus.durable.engine import (
         QueueLimits,
@@ -108,8 +108,11 @@ class DbosSteps:
 
     async def step(self, name: str, work: Step) -> str:
         """Do *work* and record its word; it is cancelled with the workflow."""
-        options: StepOptions = {"name": name, "preemptible": True}
-        return await DBOS.run_step_async(options, work)
+
+        async def body() -> str:
+            return await work()
+
+        return await DBOS.run_step_async({"name": name, "preemptible": True}, body)
 
 
 class DbosEngine:
@@ -190,6 +193,8 @@ class DbosEngine:
             self._running[workflow_id] += 1
             try:
                 return await workflow(steps, arguments)
+            except Exception as error:  # noqa: BLE001 - its text may quote a session
+                raise RuntimeError(type(error).__name__) from None
             finally:
                 self._running[workflow_id] -= 1
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -63,7 +63,7 @@ class WorkflowInfo(Struct, frozen=True, kw_only=True):
     created_ns: int = 0
 
 
-Step: TypeAlias = Callable[[], Coroutine[Any, Any, str]]
+Step: TypeAlias = Callable[[], Awaitable[str]]
 
 
 class Steps(Protocol):
