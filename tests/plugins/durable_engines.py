@@ -17,15 +17,24 @@ class Engines:
     """Engines of one *kind* with the same record, at *place*."""
 
     def __init__(self, kind, place):
-        self.kind, self._place = kind, place
-        self.opened = []
+        self.kind, self.place = kind, place
+        self.opened, self._journals = [], 1
+
+    @property
+    def journal(self):
+        """The journal of an engine in memory."""
+        return self.place / f"journal-{self._journals}"
+
+    def forget(self):
+        """Give the next engine in memory a record of its own."""
+        self._journals += 1
 
     async def open(self, workflows=None, *, slot=SLOT, queue=QUEUE, version=VERSION):
         """Return an open engine; with *workflows* it runs them."""
         if self.kind == "memory":
-            engine = MemoryEngine(self._place / "journal", version=version)
+            engine = MemoryEngine(self.journal, version=version)
         else:
-            address = self._place if isinstance(self._place, str) else self._place / "s.db"
+            address = self.place if isinstance(self.place, str) else self.place / "s.db"
             engine = DbosEngine(address, version=version)
         await engine.open()
         self.opened.append(engine)
@@ -39,7 +48,10 @@ class Engines:
 
 
 @pytest.fixture(
-    params=["memory", *[pytest.param(each, marks=pytest.mark.full) for each in ("dbos", "postgres")]],
+    params=[
+        "memory",
+        *[pytest.param(each, marks=pytest.mark.full) for each in ("dbos", "postgres")],
+    ],
 )
 def engines(request, tmp_path):
     """Give engines of each kind."""

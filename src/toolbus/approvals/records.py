@@ -27,8 +27,9 @@ decode_question, decode_grant = decoder(Question), decoder(Grant)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-AWAITED, ANSWERED = "awaited:", "answered:"
-"""The prefixes of markers beside a question, for a program that goes on after the answer."""
+AWAITER, ANSWERED = "awaiter", "answered:"
+"""The name of the state of a session with the program that goes on after answers, and the prefix of
+the markers that it finds: each has the same body, beside an answered question."""
 
 
 class Pointer(Struct, frozen=True, omit_defaults=True):
@@ -74,17 +75,9 @@ def pointer_name(key: str) -> str:
     return f"{ATTACH_PREFIX}{key}"
 
 
-def awaited_name(question: Question) -> str:
-    """Return the name of the marker by which a program awaits the answer to *question*.
-
-    These names are in the order in which their questions expire.
-    """
-    return f"{AWAITED}{question.expires_ns:020d}:{question.id}"
-
-
 async def announce_answer(store: Store, question: Question) -> None:
-    """Leave a marker, with the same body, if a program awaits the answer to *question*."""
-    body = await store.read_state(question.session_id, awaited_name(question))
+    """Leave a marker beside *question* if a program goes on after its answer."""
+    body = await store.read_state(question.root_session_id or question.session_id, AWAITER)
     if body is not None:
         await store.swap_state(question.session_id, f"{ANSWERED}{question.id}", None, body)
 

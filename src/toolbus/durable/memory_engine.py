@@ -26,6 +26,7 @@ class Entry(Struct, omit_defaults=True):
     call: WorkflowCall | None = None
     state: WorkflowState | None = None
     slot: str = ""
+    version: str = ""
     step: int = 0
     name: str = ""
     word: str = ""
@@ -38,7 +39,7 @@ class _Known:
     def __init__(self, call: WorkflowCall, created_ns: int) -> None:
         self.call, self.created_ns = call, created_ns
         self.state: WorkflowState = "queued"
-        self.slot, self.word = "", ""
+        self.slot, self.version, self.word = "", "", ""
         self.words: dict[int, tuple[str, str]] = {}
 
 
@@ -145,7 +146,7 @@ class MemoryEngine:
             queue=call.queue,
             state=known.state,
             slot=known.slot,
-            version=self._version if known.slot else "",
+            version=known.version,
             word=known.word,
             created_ns=known.created_ns,
         )
@@ -164,16 +165,23 @@ class MemoryEngine:
         elif entry.state is not None:
             known.state = entry.state
             known.slot, known.word = entry.slot or known.slot, entry.word
+            known.version = entry.version or known.version
 
     def _fill(self) -> None:
         """Begin queued workflows, as far as the limits of their queues allow."""
         for workflow_id, known in list(self._known.items()):
             queue = self._queues.get(known.call.queue)
-            if queue is None or known.state != "queued" or self.is_stopping:
+            if (
+                queue is None
+                or known.state != "queued"
+                or self.is_stopping
+                or known.version not in {"", self._version}
+            ):
                 continue
             running = [self._known[each].call.queue for each in self._tasks].count(queue.name)
             if queue.running_per_worker is None or running < queue.running_per_worker:
-                self._write(Entry(workflow_id, state="running", slot=self._slot))
+                begun = Entry(workflow_id, state="running", slot=self._slot, version=self._version)
+                self._write(begun)
                 self._tasks[workflow_id] = asyncio.create_task(self._run(known))
 
     async def _run(self, known: _Known) -> None:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 PATIENCE_SECONDS = 300.0
-"""The seconds for which a segment waits for a session in use, or for a store that fails."""
 
 _AGAIN_SECONDS = 1.0
 _LAST = -1_000_000  # After all other handlers, so that a step covers the call alone.
@@ -54,13 +53,19 @@ _DONE = "done"
 logger = logging.getLogger("toolbus")
 
 
-def durable(make_agent: AgentFactory, store: Store) -> Workflow:
-    """Return the workflow that runs segments of the agents of *make_agent* in *store*."""
+def durable(
+    make_agent: AgentFactory, store: Store, *, patience: float = PATIENCE_SECONDS
+) -> Workflow:
+    """Return the workflow that runs segments of the agents of *make_agent* in *store*.
+
+    *patience* are the seconds for which it waits for a session in use, or for a failing store.
+    """
     index = RunIndex(store)
 
     async def workflow(steps: Steps, arguments: tuple[str, ...]) -> str:
         run_id, number = arguments
-        segment = Segment(make_agent, store, partial(index.find, run_id), int(number))
+        find = partial(index.find, run_id)
+        segment = Segment(make_agent, store, find, int(number), patience)
         try:
             return await _drive(steps, segment)
         finally:
@@ -99,8 +104,10 @@ class Segment:
         store: Store,
         find: Callable[[], Any],
         number: int,
+        patience: float,
     ) -> None:
-        self._make_agent, self._store, self._find, self._number = make_agent, store, find, number
+        self._make_agent, self._store, self._find = make_agent, store, find
+        self._number, self._patience = number, patience
         self._task: asyncio.Task[str] | None = None
         self._moved = asyncio.Event()
         self._session_id = ""
@@ -157,7 +164,7 @@ class Segment:
 
     async def _run_to_end(self) -> str:
         """Return the word at the end of the segment; no error leaves it."""
-        deadline, run = time.monotonic() + PATIENCE_SECONDS, None
+        deadline, run = time.monotonic() + self._patience, None
         while True:
             try:
                 run = await self._find()

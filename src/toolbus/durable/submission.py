@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.approvals.recovery import withdraw
+from toolbus.durable.holds import await_answers
 from toolbus.durable.runs import VERSION, Run, read_run, swap_run, workflow_of
 from toolbus.errors import MessageDenied, RegistrationError
 from toolbus.events.catalogue import RUN_BEFORE, RunStart
@@ -67,6 +68,7 @@ async def submit(
             raise RegistrationError(f"run {run.id!r}", "it is being submitted elsewhere")
         known = run
     if known.word == "queued":
+        await await_answers(store, known)
         await engine.enqueue(workflow_of(known))
     return known
 

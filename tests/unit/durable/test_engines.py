@@ -8,8 +8,6 @@ from toolbus.durable.engine import QueueLimits, WorkflowCall
 from toolbus.errors import RegistrationError, StoreError
 
 
-
-
 def call(name, *arguments, **options):
     return WorkflowCall(id=name, kind="kind", arguments=arguments, queue="q", **options)
 
