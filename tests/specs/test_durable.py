@@ -169,6 +169,38 @@ async def test_calls_of_one_answer_run_together(world):
     await world.engines.close()
 
 
+async def test_a_sub_agent_works_in_its_step(world):
+    @tool
+    async def sweep() -> str:
+        world.ran["sweep"] += 1
+        return "swept"
+
+    def turn_below(request):
+        if request.messages[-1].role == "tool":
+            return "Swept."
+        return AssistantMessage(tool_calls=[ToolCall(name="sweep")])
+
+    def delegate(request):
+        if request.messages[-1].role == "tool":
+            return "Done."
+        call = ToolCall(id="down", name="cleaner", arguments={"prompt": "sweep"})
+        return AssistantMessage(tool_calls=[call])
+
+    def agent(session_id, store):
+        cleaner = Agent(ScriptedModel(itertools.repeat(turn_below)), tools=[sweep])
+        model, options = ScriptedModel(itertools.repeat(delegate)), {"store": store}
+        return Agent(model, tools=[cleaner.as_tool("cleaner")], session_id=session_id, **options)
+
+    world.agent = agent
+    engine = await world.worker()
+
+    run = await world.ended(engine, await world.submit(engine))
+
+    assert (run.word, world.ran) == ("ok", {"sweep": 1})
+    assert await world.results() == {"down": ""}
+    await world.engines.close()
+
+
 async def test_handlers_see_the_context_of_runs(world):
     seen = {}
 

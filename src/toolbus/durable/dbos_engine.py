@@ -9,7 +9,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -70,10 +70,7 @@ class JsonSerializer(Serializer):
 
     def deserialize(self, serialized_data: str) -> Any:
         """Return the value in *serialized_data*."""
-        value = msgspec.json.decode(serialized_data)
-        if isinstance(value, dict) and "exception" in value:
-            return RuntimeError(value["exception"])
-        return value
+        return msgspec.json.decode(serialized_data)
 
     def name(self) -> str:
         """Return the name of the format, which the engine stores beside each value."""
@@ -127,23 +124,25 @@ class DbosEngine:
         if hosted:
             reason = "it would make DBOS use its hosted part; unset it"
             raise RegistrationError(f"variable {hosted[0]}", reason)
-        self._url, self._version, self._slot = _url_of(address), version, ""
+        self._address, self._version, self._slot = address, version, ""
+        self._database = _Database("")
         self._running: Counter[str] = Counter()
         self._lost: set[str] = set()
         self._client: DBOSClient | None = None
         self._is_stopping, self._is_started = Event(), False
         _log.handlers[:] = [_DiscreetHandler()]
         _log.propagate = False
+        _log.setLevel(logging.WARNING)
 
     async def open(self) -> None:
         """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
         await _bounded(self._connect)
 
     def _connect(self) -> None:
-        _log.setLevel(logging.WARNING)
-        DBOS.migrate(self._url)
+        self._database = _database_at(self._address)
+        DBOS.migrate(self._database.url)
         self._client = DBOSClient(
-            system_database_url=self._url,
+            system_database_url=self._database.url,
             serializer=JsonSerializer(),
             application_name=_NAME,
             system_database_pool_size=2,
@@ -166,7 +165,7 @@ class DbosEngine:
     def _launch(self, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]) -> None:
         config: DBOSConfig = {
             "name": _NAME,
-            "system_database_url": self._url,
+            "system_database_url": self._database.url,
             "sys_db_pool_size": _CONNECTIONS,
             "executor_id": self._slot,
             "application_version": self._version,
@@ -174,8 +173,8 @@ class DbosEngine:
             "log_level": "WARNING",
             "enable_otlp": False,
         }
-        if not self._url.startswith("sqlite"):
-            config["db_engine_kwargs"] = {"creator": partial(_connect, self._url)}
+        if self._database.connect is not None:
+            config["db_engine_kwargs"] = {"creator": self._database.connect}
         DBOS(config=config)
         for kind, workflow in workflows.items():
             self._register(kind, workflow)
@@ -212,8 +211,8 @@ class DbosEngine:
         await self._opened.enqueue_async(options, *call.arguments)
 
     async def cancel(self, workflow_id: str) -> None:
-        """Cancel a workflow and its children, wherever it runs."""
-        await self._opened.cancel_workflow_async(workflow_id, cancel_children=True)
+        """Cancel a workflow, wherever it runs; nothing for an ended one."""
+        await self._opened.cancel_workflow_async(workflow_id)
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of the dead worker *slot* again; return their number.
@@ -244,7 +243,7 @@ class DbosEngine:
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states*, without children, the latest first."""
+        """Return the latest workflows in *states*, the latest first."""
         listed = await self._opened.list_workflows_async(
             status=[name for name, state in _STATES.items() if state in states],
             queue_name=queue or None,
@@ -310,35 +309,40 @@ def _type_name(value: Any) -> dict[str, str]:
     raise TypeError(type(value).__name__)
 
 
-def _url_of(address: str | os.PathLike[str]) -> str:
-    """Return the address of a store as one of SQLAlchemy; creates the file beside an SQLite one."""
+class _Database(NamedTuple):
+    """The *url* of a database for SQLAlchemy, and how to *connect* to a server."""
+
+    url: str
+    connect: Callable[[], Any] | None = None
+
+
+def _database_at(address: str | os.PathLike[str]) -> _Database:
+    """Return the database for the store at *address*; beside an SQLite file, create one."""
     if not is_postgres(address):
         path = Path(f"{os.fspath(address)}.durable").absolute()
         # Readable by its owner only; SQLite's further files have the rights of this one.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        return f"sqlite:///{path}"
+        return _Database(f"sqlite:///{path}")
     from toolbus.store.postgres.addresses import parse_address  # noqa: PLC0415 - not for files
     from toolbus.store.postgres.driver import psycopg  # noqa: PLC0415 - as above
 
-    words = psycopg.conninfo.conninfo_to_dict(parse_address(os.fspath(address)).conninfo)
-    facts = {name: str(value) for name, value in words.items() if value is not None}
-    name, user = facts.pop("dbname", None), facts.pop("user", None)
-    facts.setdefault("connect_timeout", "10")
-    url = URL.create("postgresql+psycopg", username=user, database=name, query=facts)
-    return url.render_as_string(hide_password=False)
+    place = psycopg.conninfo.make_conninfo(
+        parse_address(os.fspath(address)).conninfo, connect_timeout=10
+    )
 
+    def connect() -> Any:
+        try:
+            return psycopg.connect(place)
+        except psycopg.OperationalError as error:
+            # The engine tries again after any failed connection, by a socket as well.
+            raise psycopg.errors.SqlclientUnableToEstablishSqlconnection from error
 
-def _connect(url: str) -> Any:
-    """Return a connection; an error of any kind is one after which the engine tries again.
-
-    It knows the texts of errors of TCP connections, and not of those by a socket.
-    """
-    from toolbus.store.postgres.driver import psycopg  # noqa: PLC0415 - not for files
-
-    try:
-        return psycopg.connect(url.replace("postgresql+psycopg:", "postgresql:", 1))
-    except psycopg.OperationalError as error:
-        raise psycopg.errors.SqlclientUnableToEstablishSqlconnection from error
+    with psycopg.connect(place) as connection:
+        name = connection.info.dbname  # A service, a variable or the user may name it.
+    words = psycopg.conninfo.conninfo_to_dict(place).items()
+    query = {key: str(value) for key, value in words if key != "dbname"}
+    url = URL.create("postgresql+psycopg", database=name, query=query)
+    return _Database(url.render_as_string(hide_password=False), connect)
 
 
 async def _bounded(work: Callable[[], None]) -> None:
