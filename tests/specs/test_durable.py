@@ -153,8 +153,8 @@ async def test_a_run_ends_as_its_agent_does(world):
     ]
     assert (run.word, run.failure) == ("ok", "")
     await world.engines.close()
-    lines = world.engines.journal.read_text().splitlines()
-    names = [entry["name"] for entry in map(json.loads, lines) if "name" in entry]
+    last = json.loads(world.engines.journal.read_text().splitlines()[-1])
+    names = [name for name, _ in last["steps"].values()]
     assert names == ["model", "tool", "tool", "model"]
 
 

@@ -18,7 +18,6 @@ from toolbus.errors import RegistrationError, StoreError
 from toolbus.settings.extras import needs_extra
 from toolbus.store.store_factory import is_postgres
 
-# Before the import, which would add a handler that writes to standard error.
 _log = logging.getLogger("dbos")
 
 try:
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
         WorkflowCall,
         WorkflowState,
     )
-
-logger = logging.getLogger("toolbus")
 
 START_SECONDS = 30.0
 """The most seconds until the engine has opened its database."""
@@ -75,21 +72,6 @@ class JsonSerializer(Serializer):
     def name(self) -> str:
         """Return the name of the format, which the engine stores beside each value."""
         return "toolbus_json"
-
-
-class _DiscreetHandler(logging.Handler):
-    """Reports the engine's troubles by their type and place: its texts may quote anything."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = (record.exc_info or (None,))[0]
-        what = record.levelname.lower() if error is None else error.__name__
-        logger.log(
-            logging.WARNING if record.levelno >= logging.ERROR else logging.INFO,
-            "the workflow engine reports: %s (%s:%d)",
-            what,
-            record.filename,
-            record.lineno,
-        )
 
 
 class DbosSteps:
@@ -130,9 +112,8 @@ class DbosEngine:
         self._lost: set[str] = set()
         self._client: DBOSClient | None = None
         self._is_stopping, self._is_started = Event(), False
-        _log.handlers[:] = [_DiscreetHandler()]
-        _log.propagate = False
-        _log.setLevel(logging.WARNING)
+        # Its texts may quote anything, and it advertises; a worker reports what goes wrong.
+        _log.disabled = True
 
     async def open(self) -> None:
         """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
@@ -170,7 +151,6 @@ class DbosEngine:
             "executor_id": self._slot,
             "application_version": self._version,
             "serializer": JsonSerializer(),
-            "log_level": "WARNING",
             "enable_otlp": False,
         }
         if self._database.connect is not None:

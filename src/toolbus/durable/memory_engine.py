@@ -19,28 +19,16 @@ if TYPE_CHECKING:
     from toolbus.durable.engine import QueueLimits, Step, Workflow
 
 
-class Entry(Struct, omit_defaults=True):
-    """A line of the journal about one workflow: the fields that have changed."""
+class Recorded(Struct):
+    """A workflow in the journal; *steps* are the names and words of its ended steps, by number."""
 
-    id: str
-    call: WorkflowCall | None = None
-    state: WorkflowState | None = None
+    call: WorkflowCall
+    created_ns: int
+    state: WorkflowState = "queued"
     slot: str = ""
     version: str = ""
-    step: int = 0
-    name: str = ""
     word: str = ""
-    created_ns: int = 0
-
-
-class _Known:
-    """A workflow as the journal tells of it."""
-
-    def __init__(self, call: WorkflowCall, created_ns: int) -> None:
-        self.call, self.created_ns = call, created_ns
-        self.state: WorkflowState = "queued"
-        self.slot, self.version, self.word = "", "", ""
-        self.words: dict[int, tuple[str, str]] = {}
+    steps: dict[int, tuple[str, str]] = {}
 
 
 class MemoryEngine:
@@ -50,21 +38,21 @@ class MemoryEngine:
     """
 
     def __init__(self, journal: Path | None = None, *, version: str) -> None:
-        self._path, self._version = journal, version
+        self._path, self._version, self._slot = journal, version, ""
         self._file: IO[bytes] | None = None
-        self._known: dict[str, _Known] = {}
+        self._recorded: dict[str, Recorded] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._workflows: Mapping[str, Workflow] = {}
         self._queues: Mapping[str, QueueLimits] = {}
-        self._slot, self.is_stopping, self._is_closed = "", False, False
+        self.is_stopping = self._is_closed = False
 
     async def open(self) -> None:
-        """Read the journal; a line that a killed process did not end is left out."""
+        """Read the journal; the last line about a workflow is its present state."""
         if self._path is not None and self._file is None:
             self._path.touch(0o600)
-            for line in self._path.read_bytes().splitlines(keepends=True):
-                if line.endswith(b"\n"):
-                    self._apply(msgspec.json.decode(line, type=Entry))
+            for line in self._path.read_bytes().splitlines():
+                recorded = msgspec.json.decode(line, type=Recorded)
+                self._recorded[recorded.call.id] = recorded
             self._file = self._path.open("ab", buffering=0)
 
     async def start(
@@ -74,12 +62,11 @@ class MemoryEngine:
         self._slot, self._workflows = slot, workflows
         self._queues = {queue.name: queue for queue in queues}
         await self.adopt(slot)
-        self._fill()
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second one with the same id does nothing."""
-        if call.id not in self._known:
-            self._write(Entry(call.id, call, created_ns=time.time_ns()))
+        if call.id not in self._recorded:
+            self._write(Recorded(call, time.time_ns()))
             self._fill()
 
     async def cancel(self, workflow_id: str) -> None:
@@ -87,21 +74,21 @@ class MemoryEngine:
         self._cancel(workflow_id)
 
     def _cancel(self, workflow_id: str) -> None:
-        known = self._known.get(workflow_id)
-        if known is not None and known.state in OPEN:
-            self._write(Entry(workflow_id, state="cancelled"))
+        recorded = self._recorded.get(workflow_id)
+        if recorded is not None and recorded.state in OPEN:
+            self._change(recorded, "cancelled")
             if (task := self._tasks.get(workflow_id)) is not None:
                 task.cancel()
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of a dead worker again; return their number."""
         left = [
-            workflow_id
-            for workflow_id, known in self._known.items()
-            if known.state == "running" and known.slot == slot and workflow_id not in self._tasks
+            recorded
+            for name, recorded in self._recorded.items()
+            if (recorded.state, recorded.slot) == ("running", slot) and name not in self._tasks
         ]
-        for workflow_id in left:
-            self._write(Entry(workflow_id, state="queued"))
+        for recorded in left:
+            self._change(recorded, "queued")
         self._fill()
         return len(left)
 
@@ -110,22 +97,30 @@ class MemoryEngine:
     ) -> tuple[WorkflowInfo, ...]:
         """Return the latest workflows in *states*, the latest first."""
         found = [
-            self._info(known)
-            for known in reversed(self._known.values())
-            if known.state in states and queue in {"", known.call.queue}
+            WorkflowInfo(
+                id=each.call.id,
+                kind=each.call.kind,
+                arguments=each.call.arguments,
+                queue=each.call.queue,
+                state=each.state,
+                slot=each.slot,
+                version=each.version,
+                word=each.word,
+                created_ns=each.created_ns,
+            )
+            for each in reversed(self._recorded.values())
+            if each.state in states and queue in {"", each.call.queue}
         ]
         return tuple(found[:limit])
 
     async def stop(self, seconds: float) -> None:
         """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
         self.is_stopping = True
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=seconds)
-        for task in self._tasks.values():
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values())
-        self._tasks.clear()
+        if tasks := [*self._tasks.values()]:
+            await asyncio.wait(tasks, timeout=seconds)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
         await self.adopt(self._slot)
 
     async def close(self) -> None:
@@ -133,66 +128,40 @@ class MemoryEngine:
         self.is_stopping = self._is_closed = True
         if self._file is not None:
             self._file.close()
-            self._file = None
         for task in self._tasks.values():
             task.cancel()
 
-    def _info(self, known: _Known) -> WorkflowInfo:
-        call = known.call
-        return WorkflowInfo(
-            id=call.id,
-            kind=call.kind,
-            arguments=call.arguments,
-            queue=call.queue,
-            state=known.state,
-            slot=known.slot,
-            version=known.version,
-            word=known.word,
-            created_ns=known.created_ns,
-        )
+    def _change(self, recorded: Recorded, state: WorkflowState, word: str = "") -> None:
+        recorded.state, recorded.word = state, word
+        self._write(recorded)
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, recorded: Recorded) -> None:
+        if self._is_closed:
+            raise asyncio.CancelledError
+        self._recorded[recorded.call.id] = recorded
         if self._file is not None:
-            self._file.write(msgspec.json.encode(entry) + b"\n")
-        self._apply(entry)
-
-    def _apply(self, entry: Entry) -> None:
-        if entry.call is not None:
-            self._known[entry.id] = _Known(entry.call, entry.created_ns)
-        known = self._known[entry.id]
-        if entry.step:
-            known.words[entry.step] = entry.name, entry.word
-        elif entry.state is not None:
-            known.state = entry.state
-            known.slot, known.word = entry.slot or known.slot, entry.word
-            known.version = entry.version or known.version
+            self._file.write(msgspec.json.encode(recorded) + b"\n")
 
     def _fill(self) -> None:
         """Begin queued workflows, as far as the limits of their queues allow."""
-        for workflow_id, known in list(self._known.items()):
-            queue = self._queues.get(known.call.queue)
-            if (
-                queue is None
-                or known.state != "queued"
-                or self.is_stopping
-                or known.version not in {"", self._version}
-            ):
+        for name, recorded in list(self._recorded.items()):
+            queue = self._queues.get(recorded.call.queue)
+            is_ours = recorded.state == "queued" and recorded.version in {"", self._version}
+            if queue is None or not is_ours or self.is_stopping:
                 continue
-            running = [self._known[each].call.queue for each in self._tasks].count(queue.name)
+            running = [self._recorded[each].call.queue for each in self._tasks].count(queue.name)
             if queue.running_per_worker is None or running < queue.running_per_worker:
-                begun = Entry(workflow_id, state="running", slot=self._slot, version=self._version)
-                self._write(begun)
-                self._tasks[workflow_id] = asyncio.create_task(self._run(known))
+                recorded.slot, recorded.version = self._slot, self._version
+                self._change(recorded, "running")
+                self._tasks[name] = asyncio.create_task(self._run(recorded))
 
-    async def _run(self, known: _Known) -> None:
-        call = known.call
-        timer = None
-        if call.timeout is not None:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(call.timeout, self._cancel, call.id)
+    async def _run(self, recorded: Recorded) -> None:
+        call, loop = recorded.call, asyncio.get_running_loop()
+        seconds = call.timeout
+        timer = None if seconds is None else loop.call_later(seconds, self._cancel, call.id)
+        state: WorkflowState = "ended"
         try:
-            word = await self._workflows[call.kind](MemorySteps(self, known), call.arguments)
-            state: WorkflowState = "ended"
+            word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
         except asyncio.CancelledError:
             return  # It was cancelled, or is left to the next worker.
         except Exception as error:  # noqa: BLE001 - its type is its word
@@ -201,29 +170,28 @@ class MemoryEngine:
             self._tasks.pop(call.id, None)
             if timer is not None:
                 timer.cancel()
-        if known.state == "running" and not self._is_closed:
-            self._write(Entry(call.id, state=state, word=word))
+        if recorded.state == "running":
+            self._change(recorded, state, word)
             self._fill()
 
-    async def step(self, known: _Known, number: int, name: str, work: Step) -> str:
+    async def step(self, recorded: Recorded, number: int, name: str, work: Step) -> str:
         """Return the recorded word of a step, or do *work* and record its word."""
-        if number in known.words:
-            recorded, word = known.words[number]
-            if recorded != name:
-                raise RuntimeError(f"step {number} was {recorded!r}, and is now {name!r}")
+        if number in recorded.steps:
+            known, word = recorded.steps[number]
+            if known != name:
+                raise RuntimeError(f"step {number} was {known!r}, and is now {name!r}")
             return word
         word = await work()
-        if self._is_closed:
-            raise asyncio.CancelledError
-        self._write(Entry(known.call.id, step=number, name=name, word=word))
+        recorded.steps[number] = name, word
+        self._write(recorded)
         return word
 
 
 class MemorySteps:
-    """The steps of the workflow *known* of *engine*."""
+    """The steps of the workflow *recorded* by *engine*."""
 
-    def __init__(self, engine: MemoryEngine, known: _Known) -> None:
-        self._engine, self._known, self._numbers = engine, known, count(1)
+    def __init__(self, engine: MemoryEngine, recorded: Recorded) -> None:
+        self._engine, self._recorded, self._numbers = engine, recorded, count(1)
 
     def leave(self) -> None:
         """Raise `CancelledError` if the worker stops."""
@@ -232,4 +200,4 @@ class MemorySteps:
 
     async def step(self, name: str, work: Step) -> str:
         """Do *work* and record its word; it is cancelled with the workflow."""
-        return await self._engine.step(self._known, next(self._numbers), name, work)
+        return await self._engine.step(self._recorded, next(self._numbers), name, work)
