@@ -1,8 +1,8 @@
-"""A worker of durable runs that is killed at every write and around every tool: `ADDRESS FOLDER`.
+"""A worker of durable runs that is killed at every write and around every tool.
 
-The engine is that of one process, with a journal beside the store's file. At each step a child
-kills itself, and another one takes over to the end. The run pays, which a person must approve, and
-looks. A line of JSON for each kill says the step, the word of the run, how often each tool has run,
+`ADDRESS FOLDER MODE`: the engine is that of one process, with a journal beside the store's file. At
+each step a child kills itself, and another one takes over to the end. The run pays, which a person
+must approve, and looks; MODE is `alone`, or `below` (the tools are those of a sub-agent). A line of JSON for each kill says the step, the word of the run, how often each tool has run,
 the answers of each call, and how many workflows are open.
 """
 
@@ -46,7 +46,14 @@ def turn(request):
     return AssistantMessage(tool_calls=calls)
 
 
-def factory(effects, steps):
+def delegate(request):
+    if request.messages[-1].role == "tool":
+        return "Done."
+    call = ToolCall(id="down", name="worker", arguments={"prompt": "pay"})
+    return AssistantMessage(tool_calls=[call])
+
+
+def factory(effects, steps, mode):
     """Return a factory of agents whose tools write each of their runs to the file *effects*."""
 
     def run(name):
@@ -65,19 +72,22 @@ def factory(effects, steps):
         return "seen"
 
     def make_agent(session_id, store):
-        model = ScriptedModel(itertools.repeat(turn))
+        model, tools = ScriptedModel(itertools.repeat(turn)), [pay, look]
+        if mode == "below":
+            worker = Agent(model, tools=tools, agent_id="worker")
+            model, tools = ScriptedModel(itertools.repeat(delegate)), [worker.as_tool("worker")]
         options = {"store": store, "session_id": session_id, "approver": StoredApprovals()}
-        agent = Agent(model, tools=[pay, look], **options)
+        agent = Agent(model, tools=tools, **options)
         agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("?"), tools=["pay"])
         return agent
 
     return make_agent
 
 
-async def to_the_end(address, effects, steps):
+async def to_the_end(address, effects, mode, steps):
     """Submit the run, work and answer until the run is at its end; return the facts."""
     store, engine = open_store(address), MemoryEngine(Path(f"{address}.journal"), version=VERSION)
-    index, make_agent = RunIndex(store), factory(effects, steps)
+    index, make_agent = RunIndex(store), factory(effects, steps, mode)
     await engine.open()
     await submit(make_agent, store, engine, "go", queue="q", session_id=SESSION, run_id=RUN)
     await engine.start("worker:q:1", {KIND: durable(make_agent, store)}, [QueueLimits(name="q")])
@@ -85,15 +95,17 @@ async def to_the_end(address, effects, steps):
         run = await read_run(store, SESSION, RUN)
         if run.word not in {"queued", "held"} and not await engine.workflows():
             break
-        for question in await questions_of(store, SESSION):
-            if question.state == "pending":
-                await answer(store, question.id, question.digest, approve=True, by="ann")
+        for name in [session.id for session in await store.sessions()]:
+            for question in await questions_of(store, name):
+                if question.state == "pending":
+                    await answer(store, question.id, question.digest, approve=True, by="ann")
         await wake(store, engine, index)
         await asyncio.sleep(0.005)
     answers = defaultdict(list)
-    for message in await store.read(SESSION):
-        if message.role == "tool":
-            answers[message.tool_call_id].append(message.tool_response.error_type or "ok")
+    for session in await store.sessions():
+        for message in await store.read(session.id):
+            if message.role == "tool":
+                answers[message.tool_call_id].append(message.tool_response.error_type or "ok")
     facts = {
         "word": run.word,
         "open": len(await engine.workflows()),
@@ -106,11 +118,11 @@ async def to_the_end(address, effects, steps):
     return facts
 
 
-def main(address, folder):
+def main(address, folder, mode):
     written = store_class(address)
 
     def place(name):
-        return address_of(address, name), f"{folder}/{name}"
+        return address_of(address, name), f"{folder}/{name}", mode
 
     def kill(name, number):
         def work(tell):

@@ -169,7 +169,7 @@ async def test_calls_of_one_answer_run_together(world):
     await world.engines.close()
 
 
-async def test_a_sub_agent_works_in_its_step(world):
+async def test_a_sub_agent_has_its_own_workflow(world):
     @tool
     async def sweep() -> str:
         world.ran["sweep"] += 1
@@ -199,6 +199,10 @@ async def test_a_sub_agent_works_in_its_step(world):
     assert (run.word, world.ran) == ("ok", {"sweep": 1})
     assert await world.results() == {"down": ""}
     await world.engines.close()
+    lines = [json.loads(line) for line in world.engines.journal.read_text().splitlines()]
+    last = {line["call"]["id"]: [*line["steps"].values()] for line in lines}
+    names = [[name for name, _ in steps] for steps in last.values()]
+    assert names == [["model", "child", "model"], ["model", "tool", "model"]]
 
 
 async def test_handlers_see_the_context_of_runs(world):
@@ -268,9 +272,10 @@ async def test_a_failed_run_is_tried_again(world):
 
 
 @pytest.mark.full
-def test_a_kill_at_any_write_loses_nothing(quick_folder):
+@pytest.mark.parametrize("mode", ["alone", "below"])
+def test_a_kill_at_any_write_loses_nothing(quick_folder, mode):
     done = subprocess.run(
-        [sys.executable, PROGRAM, quick_folder / "s.db", quick_folder],
+        [sys.executable, PROGRAM, quick_folder / "s.db", quick_folder, mode],
         capture_output=True,
         text=True,
         check=False,
@@ -285,6 +290,8 @@ def test_a_kill_at_any_write_loses_nothing(quick_folder):
         for call, kinds in facts["answers"].items():
             assert len(kinds) == 1, facts
             times = facts["ran"].get(call, 0)
+            if call == "down":
+                continue  # Its tools are those of the sub-agent.
             assert times == 1 or (kinds == ["interrupted"] and times == 0), facts
     assert any("interrupted" in kinds for facts in kills for kinds in facts["answers"].values())
 

@@ -21,14 +21,14 @@ from toolbus.store.store_factory import is_postgres
 _log = logging.getLogger("dbos")
 
 try:
-    from dbos import DBOS, DBOSClient, Serializer
+    from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID
     from sqlalchemy import URL
 except ImportError as error:
     msg = needs_extra("durable runs need the engine DBOS", "dbos")
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from dbos import DBOSConfig, EnqueueOptions, WorkflowStatus
 
@@ -79,6 +79,7 @@ class DbosSteps:
 
     def __init__(self, is_stopping: Event) -> None:
         self._is_stopping = is_stopping
+        self.kinds: dict[str, Callable[..., Coroutine[Any, Any, str]]] = {}
 
     def leave(self) -> None:
         """Raise `CancelledError` if the worker stops; the engine records no outcome then."""
@@ -92,6 +93,13 @@ class DbosSteps:
             return await work()
 
         return await DBOS.run_step_async({"name": name, "preemptible": True}, body)
+
+    async def child(self, call: WorkflowCall) -> str:
+        """Run a workflow in this process and return its word; it is cancelled with this one."""
+        with SetWorkflowID(call.id):
+            handle = await DBOS.start_workflow_async(self.kinds[call.kind], *call.arguments)
+        word: str = await handle.get_result()
+        return word
 
 
 class DbosEngine:
@@ -156,16 +164,17 @@ class DbosEngine:
         if self._database.connect is not None:
             config["db_engine_kwargs"] = {"creator": self._database.connect}
         DBOS(config=config)
+        steps = DbosSteps(self._is_stopping)
         for kind, workflow in workflows.items():
-            self._register(kind, workflow)
+            steps.kinds[kind] = self._registered(kind, workflow, steps)
         DBOS.listen_queues([queue.name for queue in queues])
         DBOS.launch()
         for queue in queues:
             _register_queue(queue)
 
-    def _register(self, kind: str, workflow: Workflow) -> None:
-        steps = DbosSteps(self._is_stopping)
-
+    def _registered(
+        self, kind: str, workflow: Workflow, steps: DbosSteps
+    ) -> Callable[..., Coroutine[Any, Any, str]]:
         @DBOS.workflow(name=kind)
         async def run(*arguments: str) -> str:
             workflow_id = DBOS.workflow_id or ""
@@ -176,6 +185,8 @@ class DbosEngine:
                 raise RuntimeError(type(error).__name__) from None
             finally:
                 self._running[workflow_id] -= 1
+
+        return run
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second one with the same id does nothing."""
@@ -191,8 +202,8 @@ class DbosEngine:
         await self._opened.enqueue_async(options, *call.arguments)
 
     async def cancel(self, workflow_id: str) -> None:
-        """Cancel a workflow, wherever it runs; nothing for an ended one."""
-        await self._opened.cancel_workflow_async(workflow_id)
+        """Cancel a workflow and its children, wherever it runs; nothing for an ended one."""
+        await self._opened.cancel_workflow_async(workflow_id, cancel_children=True)
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of the dead worker *slot* again; return their number.
@@ -223,10 +234,11 @@ class DbosEngine:
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states*, the latest first."""
+        """Return the latest workflows in *states* but children, the latest first."""
         listed = await self._opened.list_workflows_async(
             status=[name for name, state in _STATES.items() if state in states],
             queue_name=queue or None,
+            has_parent=False,
             limit=limit,
             sort_desc=True,
         )

@@ -81,6 +81,10 @@ class Steps(Protocol):
         """Do *work* and record its word; it is cancelled with the workflow."""
         ...
 
+    async def child(self, call: WorkflowCall) -> str:
+        """Run a workflow in this process and return its word; it is cancelled with this one."""
+        ...
+
 
 Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
 """A workflow: it takes its steps and arguments, and returns a word."""
@@ -104,7 +108,7 @@ class Engine(Protocol):
         """Queue a workflow; a second one with the same id does nothing."""
 
     async def cancel(self, workflow_id: str) -> None:
-        """Cancel a workflow, wherever it runs; nothing for an ended one."""
+        """Cancel a workflow and its children, wherever it runs; nothing for an ended one."""
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of the dead worker *slot* again; return their number.
@@ -116,7 +120,7 @@ class Engine(Protocol):
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states*, the latest first."""
+        """Return the latest workflows in *states* but children, the latest first."""
         ...
 
     async def stop(self, seconds: float) -> None:

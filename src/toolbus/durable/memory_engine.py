@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from itertools import count
 from typing import IO, TYPE_CHECKING
 
@@ -29,6 +30,7 @@ class Recorded(Struct):
     version: str = ""
     word: str = ""
     steps: dict[int, tuple[str, str]] = {}
+    is_child: bool = False
 
 
 class MemoryEngine:
@@ -95,7 +97,7 @@ class MemoryEngine:
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states*, the latest first."""
+        """Return the latest workflows in *states* but children, the latest first."""
         found = [
             WorkflowInfo(
                 id=each.call.id,
@@ -109,7 +111,7 @@ class MemoryEngine:
                 created_ns=each.created_ns,
             )
             for each in reversed(self._recorded.values())
-            if each.state in states and queue in {"", each.call.queue}
+            if each.state in states and queue in {"", each.call.queue} and not each.is_child
         ]
         return tuple(found[:limit])
 
@@ -174,6 +176,14 @@ class MemoryEngine:
             self._change(recorded, state, word)
             self._fill()
 
+    async def child(self, call: WorkflowCall) -> str:
+        """Run a workflow below the running one; a replay goes on with its record."""
+        recorded = self._recorded.get(call.id) or Recorded(call, time.time_ns(), is_child=True)
+        self._change(recorded, "running")
+        word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
+        self._change(recorded, "ended", word)
+        return word
+
     async def step(self, recorded: Recorded, number: int, name: str, work: Step) -> str:
         """Return the recorded word of a step, or do *work* and record its word."""
         if number in recorded.steps:
@@ -201,3 +211,7 @@ class MemorySteps:
     async def step(self, name: str, work: Step) -> str:
         """Do *work* and record its word; it is cancelled with the workflow."""
         return await self._engine.step(self._recorded, next(self._numbers), name, work)
+
+    async def child(self, call: WorkflowCall) -> str:
+        """Run a workflow in this process and return its word; it is cancelled with this one."""
+        return await self.step("child", partial(self._engine.child, call))

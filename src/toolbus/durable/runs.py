@@ -85,6 +85,12 @@ def workflow_of(run: Run) -> WorkflowCall:
     )
 
 
+def child_of(run_id: str, segment: int, path: str) -> WorkflowCall:
+    """Return the workflow of the sub-agent at *path* below a segment."""
+    name = blake2b(encode((run_id, segment, path)), digest_size=16).hexdigest()
+    return WorkflowCall(id=name, kind=KIND, arguments=(run_id, str(segment), path), queue="")
+
+
 class FoundState(NamedTuple):
     """The state *name* of a session, as JSON."""
 

@@ -1,18 +1,8 @@
 """A segment of a run: an agent that goes on from its transcript, one step at a time.
 
-The agent runs as ever, in a task, held by two handlers: before each model call and each tool call
-it waits for the step of the workflow that stands for it. The workflow is a loop over the words of
-steps, so that a replay meets the same steps whatever the transcript says:
-
-| step | word | next |
-|---|---|---|
-| model | `tools N` | N steps `tool`, at the same time, then `model` |
-| model | `model` | `model`: the answer did not fit, or was replaced |
-| model | `end WORD` | the segment has ended as WORD |
-| tool | `done` | |
-
-A step of a new process begins with `resume`, which answers open calls as interrupted. If the run
-is then past the step, the step does nothing.
+The workflow is a loop over the words of steps (see `toolbus.durable.gates`), so that a replay meets
+the same steps whatever the transcript says. A sub-agent has a workflow of its own, below that of
+its caller and in the same process.
 """
 
 from __future__ import annotations
@@ -22,33 +12,30 @@ import logging
 import time
 from contextvars import Context
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from toolbus.durable.gates import AGENT, TOOL, Gates, Pulse
 from toolbus.durable.holds import hold
-from toolbus.durable.runs import RunIndex, read_run, swap_run
+from toolbus.durable.runs import RunIndex, child_of, read_run, swap_run
 from toolbus.errors import RegistrationError, SessionBusyError, StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_BEFORE, TOOL_CALL_BEFORE
-from toolbus.messages.records import AssistantMessage, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from toolbus.agent.agent import Agent
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.durable.engine import Steps, Workflow
+    from toolbus.durable.engine import Steps, Workflow, WorkflowCall
     from toolbus.durable.runs import AgentFactory, Run
-    from toolbus.events.catalogue import ModelRequest
+    from toolbus.events.catalogue import ModelRequest, Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.store.protocol import Store
 
 PATIENCE_SECONDS = 300.0
-
 _AGAIN_SECONDS = 1.0
 _LAST = -1_000_000  # After all other handlers, so that a step covers the call alone.
 _LONGEST = 500
-_DONE = "done"
 
 logger = logging.getLogger("toolbus")
 
@@ -61,93 +48,87 @@ def durable(
     *patience* are the seconds for which it waits for a session in use, or for a failing store.
     """
     index = RunIndex(store)
+    running: dict[tuple[str, str], Segment] = {}
 
     async def workflow(steps: Steps, arguments: tuple[str, ...]) -> str:
-        run_id, number = arguments
-        find = partial(index.find, run_id)
-        segment = Segment(make_agent, store, find, int(number), patience)
+        run_id, number, *path = arguments
+        if path:
+            above = running.get((run_id, number))
+            gates = None if above is None else above.below.get(path[0])
+            # Without its caller, whose segment decides what becomes of the call.
+            return (
+                "gone"
+                if above is None or gates is None
+                else await above.drive(steps, gates, path[0])
+            )
+        segment = Segment(make_agent, store, index, (run_id, int(number)), patience)
+        running[run_id, number] = segment
         try:
-            return await _drive(steps, segment)
+            return await segment.drive(steps, segment.gates)
         finally:
+            if running[run_id, number] is segment:
+                del running[run_id, number]
             await segment.close()
 
     return workflow
 
 
-async def _drive(steps: Steps, segment: Segment) -> str:
-    """Return the word at the end of *segment*."""
-    while True:
-        steps.leave()
-        word, _, rest = (await steps.step("model", segment.model)).partition(" ")
-        if word == "end":
-            return rest
-        if word == "tools":
-            await _all([steps.step("tool", partial(segment.tool, n)) for n in range(int(rest))])
-
-
-async def _all(works: list[Any]) -> None:
-    """Wait for all *works*; the first error cancels the others."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
 class Segment:
-    """Segment *number* of the run that *find* returns, in this process."""
+    """A segment in this process; *place* is the id of its run, and its number."""
 
     def __init__(
         self,
         make_agent: AgentFactory,
         store: Store,
-        find: Callable[[], Any],
-        number: int,
+        index: RunIndex,
+        place: tuple[str, int],
         patience: float,
     ) -> None:
-        self._make_agent, self._store, self._find = make_agent, store, find
-        self._number, self._patience = number, patience
+        self._make_agent, self._store, self._index = make_agent, store, index
+        (self._run_id, self._number), self._patience = place, patience
         self._task: asyncio.Task[str] | None = None
-        self._moved = asyncio.Event()
-        self._session_id = ""
-        self._reset()
+        self._agent: Agent[Any] | None = None
+        self._pulse = Pulse()
+        self.gates = Gates(self._pulse, self._begin, self._word, self._kind_of)
+        self.below: dict[str, Gates] = {}
+        self._expected: dict[tuple[str, str], Gates] = {}
+        self._by_session: dict[str, Gates] = {}
 
-    def _reset(self) -> None:
-        self._model_gate: asyncio.Future[None] | None = None
-        self._call_gates: dict[str, asyncio.Future[None]] = {}
-        self._calls: tuple[str, ...] = ()
-        self._is_asked = self._is_attached = False
-        self._passed: set[str] = set()
-        self._answered: set[str] = set()
+    async def drive(self, steps: Steps, gates: Gates, path: str = "") -> str:
+        """Return the word at the end of the session of *gates*, step by step."""
+        children = count(1)
+        while True:
+            steps.leave()
+            word, _, rest = (await steps.step("model", gates.model)).partition(" ")
+            if word == "end":
+                return rest
+            if word == "tools":
+                works = []
+                for number, kind in enumerate(rest):
+                    if kind == AGENT:
+                        child = self._child(gates, number, f"{path}.{next(children)}")
+                        works.append(steps.child(child))
+                    else:
+                        works.append(steps.step("tool", partial(gates.tool, number)))
+                await _all(works)
 
-    async def model(self) -> str:
-        """Let the agent call its model; return the word for the next steps."""
-        task = self._begin()
-        await self._until(lambda: task.done() or self._model_gate or self._call_gates)
-        if not task.done() and self._model_gate is not None:
-            self._is_asked = False
-            _open(self._model_gate)
-            self._model_gate = None
-            await self._until(lambda: task.done() or self._model_gate or self._is_asked)
-        if task.done():
-            return f"end {task.result()}"
-        return f"tools {len(self._calls)}" if self._model_gate is None else "model"
+    def _child(self, gates: Gates, number: int, path: str) -> WorkflowCall:
+        """Return the workflow of the sub-agent that a call runs, and await its session."""
+        is_begun = False
 
-    async def tool(self, number: int) -> str:
-        """Let the agent run a call of its latest answer; return once it has its answer."""
-        task = self._begin()
+        async def begin() -> None:
+            nonlocal is_begun
+            if not is_begun:
+                is_begun = True
+                call_id = await gates.open_call(number)
+                if call_id is not None:
+                    self._expected[gates.session_id, call_id] = below
 
-        def is_over() -> bool:
-            return task.done() or self._model_gate is not None or self._has_answer(number)
+        def end() -> str | None:
+            return "done" if gates.has_answer(number) else None
 
-        await self._until(lambda: is_over() or self._gate_of(number))
-        if not is_over():
-            call_id = self._calls[number]
-            self._passed.add(call_id)
-            _open(self._call_gates.pop(call_id))
-            await self._until(is_over)
-        return _DONE
+        self.below[path] = below = Gates(self._pulse, begin, end, self._kind_of)
+        return child_of(self._run_id, self._number, path)
 
     async def close(self) -> None:
         """Stop the agent, if it still runs; its open calls are answered as cancelled."""
@@ -155,19 +136,21 @@ class Segment:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    def _begin(self) -> asyncio.Task[str]:
+    async def _begin(self) -> None:
         if self._task is None:
             # In a context of its own: the agent is no part of the step that began it.
             self._task = asyncio.create_task(self._run_to_end(), context=Context())
-            self._task.add_done_callback(lambda _: self._notify())
-        return self._task
+            self._task.add_done_callback(lambda _: self._pulse.beat())
+
+    def _word(self) -> str | None:
+        return self._task.result() if self._task is not None and self._task.done() else None
 
     async def _run_to_end(self) -> str:
         """Return the word at the end of the segment; no error leaves it."""
         deadline, run = time.monotonic() + self._patience, None
         while True:
             try:
-                run = await self._find()
+                run = await self._index.find(self._run_id)
                 if run is None:
                     return "gone"
                 if run.segment != self._number:
@@ -182,14 +165,14 @@ class Segment:
             except Exception as error:  # noqa: BLE001 - it is recorded
                 return "failed" if run is None else await self._fail(run, "failed", error)
             await asyncio.sleep(_AGAIN_SECONDS)
-            self._reset()
+            self.gates.reset()
+            self._by_session.clear()
 
     async def _attempt(self, run: Run) -> str:
         """Run the agent to its end, and record it; an error may leave room for another attempt."""
         agent = self._make_agent(run.session_id, self._store)
         if agent.scope.session_id != run.session_id:
             raise RegistrationError("agent", "its factory must pass on `session_id`")
-        self._session_id = run.session_id
         async with agent:
             self._attach(agent)
             result = await agent.resume(context=run.context)
@@ -222,59 +205,43 @@ class Segment:
                 return new.word if current == new else "superseded"
 
     def _attach(self, agent: Agent[Any]) -> None:
-        """Hold *agent* before its calls, and note the calls that its latest answer has."""
-        asked = [each for each in agent.messages if isinstance(each, AssistantMessage)]
-        self._calls = tuple([call.id for call in asked[-1].tool_calls]) if asked else ()
-        answers = [each for each in agent.messages if isinstance(each, ToolMessage)]
-        self._answered, self._is_attached = {each.tool_call_id for each in answers}, True
+        """Hold *agent*, and those below it, before their calls."""
+        self._agent, self._by_session = agent, {agent.scope.session_id: self.gates}
+        self.gates.know(agent.scope.session_id, agent.messages)
         agent.on(MODEL_CALL_BEFORE, self._before_model, priority=_LAST)
         agent.guard(TOOL_CALL_BEFORE, self._before_call, priority=_LAST)
         agent.on(MESSAGE_APPEND_AFTER, self._after_append, priority=_LAST)
 
     async def _before_model(self, ctx: EventContext[ModelRequest]) -> None:
-        # A sub-agent's calls belong to the step of the call that started it.
-        if ctx.scope.session_id == self._session_id:
-            self._model_gate = gate = asyncio.get_running_loop().create_future()
-            self._notify()
-            await gate
+        if (gates := self._gates_of(ctx.scope)) is not None:
+            await gates.hold_model()
 
     async def _before_call(self, ctx: EventContext[ToolCall]) -> None:
-        call_id = ctx.value.id
-        # So do calls that a tool makes; and an approved call is judged twice.
-        is_own = ctx.scope.session_id == self._session_id and call_id in self._calls
-        if is_own and call_id not in self._passed:
-            self._call_gates[call_id] = gate = asyncio.get_running_loop().create_future()
-            self._notify()
-            await gate
+        if (gates := self._gates_of(ctx.scope)) is not None:
+            await gates.hold_call(ctx.value.id)
 
     def _after_append(self, ctx: EventContext[Message]) -> None:
-        message = ctx.value
-        if ctx.scope.session_id != self._session_id:
-            return
-        if isinstance(message, AssistantMessage) and message.tool_calls:
-            self._calls, self._is_asked = tuple([call.id for call in message.tool_calls]), True
-        elif isinstance(message, ToolMessage):
-            self._answered.add(message.tool_call_id)
-        self._notify()
+        if (gates := self._gates_of(ctx.scope)) is not None:
+            gates.note(ctx.value)
 
-    def _has_answer(self, number: int) -> bool:
-        return self._is_attached and (
-            number >= len(self._calls) or self._calls[number] in self._answered
-        )
+    def _gates_of(self, scope: Scope) -> Gates | None:
+        """Return the gates of a session, None if no workflow runs it."""
+        caller = scope.parent_session_id, scope.parent_call_id
+        if (below := self._expected.pop(caller, None)) is not None:
+            self._by_session[scope.session_id] = below
+            below.know(scope.session_id)
+        return self._by_session.get(scope.session_id)
 
-    def _gate_of(self, number: int) -> object:
-        return number < len(self._calls) and self._call_gates.get(self._calls[number])
-
-    def _notify(self) -> None:
-        self._moved.set()
-        self._moved = asyncio.Event()
-
-    async def _until(self, is_so: Callable[[], object]) -> None:
-        while not is_so():
-            await self._moved.wait()
+    def _kind_of(self, name: str) -> str:
+        tool = None if self._agent is None else self._agent.tools.get(name)
+        return AGENT if tool is not None and tool.delegates else TOOL
 
 
-def _open(gate: asyncio.Future[None]) -> None:
-    """Open *gate*; a cancelled agent waits at it no more."""
-    if not gate.done():
-        gate.set_result(None)
+async def _all(works: list[Any]) -> None:
+    """Wait for all *works*; the first error cancels the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

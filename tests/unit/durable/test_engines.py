@@ -207,6 +207,59 @@ def test_an_error_fails_a_workflow_without_its_text(engines, run):
     run(test)
 
 
+def test_a_child_runs_below_its_workflow(engines, run):
+    async def test():
+        done = []
+
+        async def workflow(steps, arguments):
+            if arguments == ("child",):
+
+                async def work():
+                    done.append("child")
+                    return "from the child"
+
+                return await steps.step("one", work)
+            word = await steps.child(
+                WorkflowCall(id="c1", kind="kind", arguments=("child",), queue="")
+            )
+            return f"{word} and its parent"
+
+        engine = await engines.open({"kind": workflow})
+        await engine.enqueue(call("w1"))
+        words = await until_ended(engine)
+
+        assert words == {"w1": "from the child and its parent"}
+        assert done == ["child"]
+
+    run(test)
+
+
+def test_a_cancellation_reaches_the_child(engines, run):
+    async def test():
+        counted = Counted()
+
+        async def workflow(steps, arguments):
+            if arguments == ("wait",):
+                return await counted(steps, arguments)
+            child = WorkflowCall(id="c1", kind="kind", arguments=("wait",), queue="")
+            return await steps.child(child)
+
+        engine = await engines.open({"kind": workflow})
+        await engine.enqueue(call("w1"))
+        await has_begun(counted)
+
+        await engine.cancel("w1")
+        words = await until_ended(engine)
+
+        async def was_cancelled():
+            return counted.cancelled == [2]
+
+        await until(was_cancelled)
+        assert words == {"w1": "cancelled"}
+
+    run(test)
+
+
 def test_a_worker_keeps_its_limit(engines, run):
     async def test():
         running, most = set(), []
