@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+
 from toolbus.durable.dbos_engine import DbosEngine
 from toolbus.durable.engine import QueueLimits
 from toolbus.durable.memory_engine import MemoryEngine

@@ -2,8 +2,9 @@
 
 `ADDRESS FOLDER MODE`: the engine is that of one process, with a journal beside the store's file. At
 each step a child kills itself, and another one takes over to the end. The run pays, which a person
-must approve, and looks; MODE is `alone`, or `below` (the tools are those of a sub-agent). A line of JSON for each kill says the step, the word of the run, how often each tool has run,
-the answers of each call, and how many workflows are open.
+must approve, and looks; MODE is `alone`, or `below` (the tools are those of a sub-agent). A line of
+JSON for each kill says the step, the word of the run, how often each tool has run, the answers of
+each call, and how many workflows are open.
 """
 
 import asyncio

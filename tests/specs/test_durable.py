@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+
 from durable_engines import SLOT, until, until_ended
 from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolMessage, tool
 from toolbus.approvals import StoredApprovals, answer
@@ -20,7 +21,7 @@ from toolbus.durable.holds import wake
 from toolbus.durable.runs import (
     KIND,
     PREFIX,
-    Run,
+    DurableRun,
     RunIndex,
     decode_run,
     read_run,
@@ -218,7 +219,7 @@ async def test_handlers_see_the_context_of_runs(world):
     await world.ended(engine, await world.submit(engine, context={"user": "ann"}))
 
     names = [event.name for event in (RUN_BEFORE, MODEL_CALL_BEFORE, TOOL_CALL_BEFORE)]
-    assert seen == dict.fromkeys(names, {"user": "ann"})
+    assert seen == {name: {"user": "ann"} for name in names}
     await world.engines.close()
 
 
@@ -433,7 +434,7 @@ async def test_a_segment_that_runs_twice_writes_once(world):
 
 async def test_a_session_in_use_ends_the_segment(world):
     engine = await world.worker(patience=0.1)
-    run = Run(id="r", session_id="s", queue="q")
+    run = DurableRun(id="r", session_id="s", queue="q")
     async with world.agent("s", world.store) as agent:
         await agent.append("go")
     await swap_run(world.store, None, run)
@@ -450,8 +451,10 @@ async def test_a_session_in_use_ends_the_segment(world):
 
 
 async def test_a_superseded_segment_does_nothing(world):
-    async with held(world) as (engine, run):
-        await swap_run(world.store, run, Run(id=run.id, session_id="s", queue="q", segment=5))
+    async with held(world) as (_, run):
+        await swap_run(
+            world.store, run, DurableRun(id=run.id, session_id="s", queue="q", segment=5)
+        )
         before = await world.store.read("s")
 
         world.engines.forget()

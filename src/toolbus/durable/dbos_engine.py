@@ -211,13 +211,13 @@ class DbosEngine:
         Their timeouts begin anew. If it is this worker: only those that this process has lost, as
         the engine does when its database fails while it takes them from a queue.
         """
-        left = await self._pending(slot)
+        pending = await self._pending(slot)
         if slot == self._slot:
-            lost = {name for name in left if not self._running[name]}
-            left = {name: left[name] for name in lost & self._lost}
+            lost = {name for name in pending if not self._running[name]}
+            pending = {name: pending[name] for name in lost & self._lost}
             self._lost = lost
-        await self._queue_again(left)
-        return len(left)
+        await self._queue_again(pending)
+        return len(pending)
 
     async def _pending(self, slot: str) -> dict[str, str | None]:
         """Return the queues of the running workflows of *slot*, by id."""

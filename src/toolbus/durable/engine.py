@@ -90,7 +90,7 @@ Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
 """A workflow: it takes its steps and arguments, and returns a word."""
 
 
-class Engine(Protocol):
+class WorkflowEngine(Protocol):
     """An engine of workflows; `open` it before any other call.
 
     Only a worker calls `start`; a program that submits and lists does not.

@@ -6,6 +6,7 @@ before it counts. A held run leaves markers of its own, named by the time when q
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,12 @@ from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
     from toolbus.approvals.questions import Question
-    from toolbus.durable.engine import Engine
-    from toolbus.durable.runs import FoundState, Run, RunIndex
+    from toolbus.durable.engine import WorkflowEngine
+    from toolbus.durable.runs import DurableRun, FoundState, RunIndex
     from toolbus.store.protocol import Store
 
+
+logger = logging.getLogger("toolbus")
 
 EXPIRES = "expires:"
 """The prefix of markers of held runs: `expires:NANOSECONDS:QUESTION`, in the question's session."""
@@ -38,20 +41,20 @@ class Awaiter(Struct, frozen=True):
 _decode_awaiter = decoder(Awaiter)
 
 
-async def await_answers(store: Store, run: Run) -> None:
+async def await_answers(store: Store, run: DurableRun) -> None:
     """Make *run* the awaiter of its session."""
     body = encode(Awaiter(run.session_id, run.id))
     while (old := await store.read_state(run.session_id, AWAITER)) != body:
         await store.swap_state(run.session_id, AWAITER, old, body)
 
 
-async def hold(store: Store, run: Run) -> None:
+async def hold(store: Store, run: DurableRun) -> None:
     """Leave a marker for the end of each question of the held *run*; repeated, it does nothing."""
     body = encode(Awaiter(run.session_id, run.id))
     for question_id in run.questions:
-        own = await read_question(store, run.session_id, question_id)
-        # Or it is in a session below.
-        question = await find_question(store, question_id) if own is None else own
+        question = await read_question(store, run.session_id, question_id)
+        if question is None:  # It is in a session below.
+            question = await find_question(store, question_id)
         if question is not None:
             await store.swap_state(question.session_id, _expiry(question), None, body)
 
@@ -60,7 +63,7 @@ def _expiry(question: Question) -> str:
     return f"{EXPIRES}{question.expires_ns:020d}:{question.id}"
 
 
-async def wake(store: Store, engine: Engine, index: RunIndex) -> int:
+async def wake(store: Store, engine: WorkflowEngine, index: RunIndex) -> int:
     """Queue the next segment of each held run with an answer; return their number.
 
     It takes two indexed queries, however many runs are held; several workers may do so at once.
@@ -70,30 +73,40 @@ async def wake(store: Store, engine: Engine, index: RunIndex) -> int:
     return sum([await _wake(store, engine, state) for state in states])
 
 
-async def _wake(store: Store, engine: Engine, state: FoundState) -> bool:
+async def _wake(store: Store, engine: WorkflowEngine, state: FoundState) -> bool:
     """Queue the next segment of the run that waits for a question, unless it has no answer."""
     question_id = state.name.rpartition(":")[2]
-    awaiter = _decode_awaiter(state.body)
     try:
+        awaiter = _decode_awaiter(state.body)
         run = await read_run(store, awaiter.session_id, awaiter.run_id)
         question = await read_question(store, state.session_id, question_id)
-    except DecodeError:
+    except DecodeError as error:
+        logger.error("%s of session %r: %s", state.name, state.session_id, error)  # noqa: TRY400 - it says all
         run = question = None
-    is_awaited = run is not None and question_id in run.questions
-    held, is_woken = run, False
-    if run is not None and run.word == "held" and is_awaited:
-        # The marker is written before the answer counts.
-        if question is not None and question.state == "pending" and _lasts(question):
-            return False
-        run, is_woken = replace(run, segment=run.segment + 1, word="queued"), True
-        if not await swap_run(store, held, run):
-            return False  # Another process was first, and may yet be killed before it is done.
-    if run is not None and run.word == "queued":
-        if not is_awaited:
-            return False  # The segment is running, and may come to wait for this question.
-        await engine.enqueue(workflow_of(run))
+    if run is not None and run.word == "queued" and question_id not in run.questions:
+        return False  # The segment is running, and may come to wait for this question.
+    is_woken = False
+    if run is not None and question_id in run.questions:
+        if run.word == "held":
+            run = await _begin_next(store, run, question)
+            if run is None:
+                return False
+            is_woken = True
+        if run.word == "queued":
+            await engine.enqueue(workflow_of(run))
     await _forget(store, state, question)
     return is_woken
+
+
+async def _begin_next(
+    store: Store, run: DurableRun, question: Question | None
+) -> DurableRun | None:
+    """Record the next segment of *run*; None: *question* is open, or another process was first."""
+    # The marker is written before the answer counts.
+    if question is not None and question.state == "pending" and _lasts(question):
+        return None
+    queued = replace(run, segment=run.segment + 1, word="queued")
+    return queued if await swap_run(store, run, queued) else None
 
 
 def _lasts(question: Question) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolbus.durable.engine import QueueLimits, Step, Workflow
 
 
-class Recorded(Struct):
+class RecordedWorkflow(Struct):
     """A workflow in the journal; *steps* are the names and words of its ended steps, by number."""
 
     call: WorkflowCall
@@ -42,7 +42,7 @@ class MemoryEngine:
     def __init__(self, journal: Path | None = None, *, version: str) -> None:
         self._path, self._version, self._slot = journal, version, ""
         self._file: IO[bytes] | None = None
-        self._recorded: dict[str, Recorded] = {}
+        self._recorded: dict[str, RecordedWorkflow] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._workflows: Mapping[str, Workflow] = {}
         self._queues: Mapping[str, QueueLimits] = {}
@@ -53,7 +53,7 @@ class MemoryEngine:
         if self._path is not None and self._file is None:
             self._path.touch(0o600)
             for line in self._path.read_bytes().splitlines():
-                recorded = msgspec.json.decode(line, type=Recorded)
+                recorded = msgspec.json.decode(line, type=RecordedWorkflow)
                 self._recorded[recorded.call.id] = recorded
             self._file = self._path.open("ab", buffering=0)
 
@@ -68,7 +68,7 @@ class MemoryEngine:
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second one with the same id does nothing."""
         if call.id not in self._recorded:
-            self._write(Recorded(call, time.time_ns()))
+            self._write(RecordedWorkflow(call, time.time_ns()))
             self._fill()
 
     async def cancel(self, workflow_id: str) -> None:
@@ -84,21 +84,21 @@ class MemoryEngine:
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of a dead worker again; return their number."""
-        left = [
+        orphaned = [
             recorded
             for name, recorded in self._recorded.items()
             if (recorded.state, recorded.slot) == ("running", slot) and name not in self._tasks
         ]
-        for recorded in left:
+        for recorded in orphaned:
             self._change(recorded, "queued")
         self._fill()
-        return len(left)
+        return len(orphaned)
 
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
         """Return the latest workflows in *states* but children, the latest first."""
-        found = [
+        listed = [
             WorkflowInfo(
                 id=each.call.id,
                 kind=each.call.kind,
@@ -113,7 +113,7 @@ class MemoryEngine:
             for each in reversed(self._recorded.values())
             if each.state in states and queue in {"", each.call.queue} and not each.is_child
         ]
-        return tuple(found[:limit])
+        return tuple(listed[:limit])
 
     async def stop(self, seconds: float) -> None:
         """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
@@ -133,11 +133,11 @@ class MemoryEngine:
         for task in self._tasks.values():
             task.cancel()
 
-    def _change(self, recorded: Recorded, state: WorkflowState, word: str = "") -> None:
+    def _change(self, recorded: RecordedWorkflow, state: WorkflowState, word: str = "") -> None:
         recorded.state, recorded.word = state, word
         self._write(recorded)
 
-    def _write(self, recorded: Recorded) -> None:
+    def _write(self, recorded: RecordedWorkflow) -> None:
         if self._is_closed:
             raise asyncio.CancelledError
         self._recorded[recorded.call.id] = recorded
@@ -157,7 +157,7 @@ class MemoryEngine:
                 self._change(recorded, "running")
                 self._tasks[name] = asyncio.create_task(self._run(recorded))
 
-    async def _run(self, recorded: Recorded) -> None:
+    async def _run(self, recorded: RecordedWorkflow) -> None:
         call, loop = recorded.call, asyncio.get_running_loop()
         seconds = call.timeout
         timer = None if seconds is None else loop.call_later(seconds, self._cancel, call.id)
@@ -178,13 +178,15 @@ class MemoryEngine:
 
     async def child(self, call: WorkflowCall) -> str:
         """Run a workflow below the running one; a replay goes on with its record."""
-        recorded = self._recorded.get(call.id) or Recorded(call, time.time_ns(), is_child=True)
+        recorded = self._recorded.get(call.id) or RecordedWorkflow(
+            call, time.time_ns(), is_child=True
+        )
         self._change(recorded, "running")
         word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
         self._change(recorded, "ended", word)
         return word
 
-    async def step(self, recorded: Recorded, number: int, name: str, work: Step) -> str:
+    async def step(self, recorded: RecordedWorkflow, number: int, name: str, work: Step) -> str:
         """Return the recorded word of a step, or do *work* and record its word."""
         if number in recorded.steps:
             known, word = recorded.steps[number]
@@ -200,7 +202,7 @@ class MemoryEngine:
 class MemorySteps:
     """The steps of the workflow *recorded* by *engine*."""
 
-    def __init__(self, engine: MemoryEngine, recorded: Recorded) -> None:
+    def __init__(self, engine: MemoryEngine, recorded: RecordedWorkflow) -> None:
         self._engine, self._recorded, self._numbers = engine, recorded, count(1)
 
     def leave(self) -> None:

@@ -36,7 +36,7 @@ PREFIX = "run:"
 """The prefix of the names of states with runs, in their sessions."""
 
 
-class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record `run:ID` of a session; *segment* counts the workflows of the run.
 
     *word* is "queued" until the segment has ended, then "held", or the word at the run's end: a
@@ -57,22 +57,22 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     submitted_ns: int = 0
 
 
-decode_run = decoder(Run)
+decode_run = decoder(DurableRun)
 
 
-async def read_run(store: Store, session_id: str, run_id: str) -> Run | None:
+async def read_run(store: Store, session_id: str, run_id: str) -> DurableRun | None:
     """Return the run of a session; None if there is none."""
     body = await store.read_state(session_id, PREFIX + run_id)
     return None if body is None else decode_run(body)
 
 
-async def swap_run(store: Store, old: Run | None, new: Run) -> bool:
+async def swap_run(store: Store, old: DurableRun | None, new: DurableRun) -> bool:
     """Replace the record *old* by *new*; return False if the stored record is another one."""
     before = None if old is None else encode(old)
     return await store.swap_state(new.session_id, PREFIX + new.id, before, encode(new))
 
 
-def workflow_of(run: Run) -> WorkflowCall:
+def workflow_of(run: DurableRun) -> WorkflowCall:
     """Return the workflow of the present segment of *run*; two answers to one hold have one."""
     names = encode((run.session_id, run.id, run.segment, run.questions))
     return WorkflowCall(
@@ -109,7 +109,7 @@ class RunIndex:
         self._store, self._lock = store, Lock()
         self._reader: StoreReader | None = None
 
-    async def find(self, run_id: str) -> Run | None:
+    async def find(self, run_id: str) -> DurableRun | None:
         """Return the run with this id, in any session; None if there is none."""
         name = PREFIX + run_id
         states = await self.states(name)

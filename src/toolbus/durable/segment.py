@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.durable.engine import Steps, Workflow, WorkflowCall
-    from toolbus.durable.runs import AgentFactory, Run
+    from toolbus.durable.runs import AgentFactory, DurableRun
     from toolbus.events.catalogue import ModelRequest, Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.store.protocol import Store
@@ -48,7 +48,7 @@ def durable(
     *patience* are the seconds for which it waits for a session in use, or for a failing store.
     """
     index = RunIndex(store)
-    running: dict[tuple[str, str], Segment] = {}
+    running: dict[tuple[str, str], RunSegment] = {}
 
     async def workflow(steps: Steps, arguments: tuple[str, ...]) -> str:
         run_id, number, *path = arguments
@@ -61,7 +61,7 @@ def durable(
                 if above is None or gates is None
                 else await above.drive(steps, gates, path[0])
             )
-        segment = Segment(make_agent, store, index, (run_id, int(number)), patience)
+        segment = RunSegment(make_agent, store, index, (run_id, int(number)), patience)
         running[run_id, number] = segment
         try:
             return await segment.drive(steps, segment.gates)
@@ -73,7 +73,7 @@ def durable(
     return workflow
 
 
-class Segment:
+class RunSegment:
     """A segment in this process; *place* is the id of its run, and its number."""
 
     def __init__(
@@ -147,28 +147,31 @@ class Segment:
 
     async def _run_to_end(self) -> str:
         """Return the word at the end of the segment; no error leaves it."""
-        deadline, run = time.monotonic() + self._patience, None
+        deadline = time.monotonic() + self._patience
         while True:
+            run = None
             try:
                 run = await self._index.find(self._run_id)
-                if run is None:
-                    return "gone"
-                if run.segment != self._number:
-                    return "superseded"
-                if run.word == "held":
-                    await hold(self._store, run)  # A killed process may have left it at half.
-                return await self._attempt(run) if run.word == "queued" else run.word
+                return "gone" if run is None else await self._go_on(run)
             except (SessionBusyError, StoreError) as error:
                 if time.monotonic() > deadline:
                     word = "busy" if isinstance(error, SessionBusyError) else "store"
-                    return word if run is None else await self._fail(run, word, error)
+                    return await self._fail(run, word, error)
             except Exception as error:  # noqa: BLE001 - it is recorded
-                return "failed" if run is None else await self._fail(run, "failed", error)
+                return await self._fail(run, "failed", error)
             await asyncio.sleep(_AGAIN_SECONDS)
             self.gates.reset()
             self._by_session.clear()
 
-    async def _attempt(self, run: Run) -> str:
+    async def _go_on(self, run: DurableRun) -> str:
+        """Return the word at the end of the segment, which another process may have ended."""
+        if run.segment != self._number:
+            return "superseded"
+        if run.word == "held":
+            await hold(self._store, run)  # A killed process may have left it at half.
+        return await self._attempt(run) if run.word == "queued" else run.word
+
+    async def _attempt(self, run: DurableRun) -> str:
         """Run the agent to its end, and record it; an error may leave room for another attempt."""
         agent = self._make_agent(run.session_id, self._store)
         if agent.scope.session_id != run.session_id:
@@ -184,13 +187,15 @@ class Segment:
         failure = (result.reason or "")[:_LONGEST]
         return await self._record(replace(run, word=result.status, failure=failure), run)
 
-    async def _fail(self, run: Run, word: str, error: Exception) -> str:
+    async def _fail(self, run: DurableRun | None, word: str, error: Exception) -> str:
         # Its text may quote the session, so it is in the store alone.
-        logger.warning("run %s ends as %r: %s", run.id, word, type(error).__name__)
+        logger.warning("run %s ends as %r: %s", self._run_id, word, type(error).__name__)
+        if run is None:
+            return word
         failure = f"{type(error).__name__}: {error}"[:_LONGEST]
         return await self._record(replace(run, word=word, failure=failure), run)
 
-    async def _record(self, new: Run, old: Run) -> str:
+    async def _record(self, new: DurableRun, old: DurableRun) -> str:
         """Record *new*, however long the store fails; return its word, or that it came too late."""
         while True:
             try:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.approvals.recovery import withdraw
 from toolbus.durable.holds import await_answers
-from toolbus.durable.runs import VERSION, Run, read_run, swap_run, workflow_of
+from toolbus.durable.runs import VERSION, DurableRun, read_run, swap_run, workflow_of
 from toolbus.errors import MessageDenied, RegistrationError
 from toolbus.events.catalogue import RUN_BEFORE, RunStart
 from toolbus.messages.codec import decoder, encode
@@ -22,7 +22,7 @@ from toolbus.messages.immutable import EMPTY
 if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.agent.prompts import Prompt
-    from toolbus.durable.engine import Engine, WorkflowInfo
+    from toolbus.durable.engine import WorkflowEngine, WorkflowInfo
     from toolbus.durable.runs import AgentFactory, RunIndex
     from toolbus.messages.records import JsonObject, UserMessage
     from toolbus.store.protocol import Store
@@ -36,7 +36,7 @@ _ASKED = "a guard asks about the run, and a durable run cannot wait before it ha
 async def submit(
     make_agent: AgentFactory,
     store: Store,
-    engine: Engine,
+    engine: WorkflowEngine,
     prompt: Prompt,
     *,
     queue: str,
@@ -45,13 +45,13 @@ async def submit(
     tenant: str = "",
     context: JsonObject = EMPTY,
     timeout: float | None = None,  # noqa: ASYNC109 - that of the run, not of this call
-) -> Run:
+) -> DurableRun:
     """Append *prompt* to the session through the agent's handlers, and queue its run.
 
     A second submission of a *run_id* in a *session_id* appends nothing. Raises `MessageDenied` for
     a refused prompt, and `SessionBusyError` while the session runs.
     """
-    run = Run(
+    run = DurableRun(
         id=run_id or new_id(),
         session_id=session_id or new_id(),
         queue=queue,
@@ -73,7 +73,7 @@ async def submit(
     return known
 
 
-async def _begin(agent: Agent[Any], prompt: Prompt, run: Run) -> None:
+async def _begin(agent: Agent[Any], prompt: Prompt, run: DurableRun) -> None:
     """Append *prompt* as the first message of *run*, unless it was appended before."""
     if agent.scope.session_id != run.session_id:
         raise RegistrationError("agent", "its factory must pass on `session_id`")
@@ -90,7 +90,7 @@ async def _begin(agent: Agent[Any], prompt: Prompt, run: Run) -> None:
     await agent.append(replace(message, id=run.id))
 
 
-async def cancel(store: Store, engine: Engine, run: Run) -> Run:
+async def cancel(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun:
     """Cancel a run, wherever it is; an ended run stays as it ended. Return its last record."""
     while run.word in {"queued", "held"}:
         cancelled = replace(run, word="cancelled")
@@ -103,7 +103,7 @@ async def cancel(store: Store, engine: Engine, run: Run) -> Run:
     return run
 
 
-async def retry(store: Store, engine: Engine, run: Run) -> Run | None:
+async def retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun | None:
     """Queue a next segment of *run*, which goes on from its transcript; None if it has changed."""
     queued = replace(run, segment=run.segment + 1, word="queued", failure="")
     if not await swap_run(store, run, queued):
@@ -113,7 +113,9 @@ async def retry(store: Store, engine: Engine, run: Run) -> Run | None:
     return queued
 
 
-async def renew(store: Store, engine: Engine, index: RunIndex, queue: str) -> list[WorkflowInfo]:
+async def renew(
+    store: Store, engine: WorkflowEngine, index: RunIndex, queue: str
+) -> list[WorkflowInfo]:
     """Queue waiting runs of another version of the workflow anew; return those that it cannot."""
     lost = []
     for workflow in await engine.workflows(("queued",), queue=queue):

@@ -2,6 +2,7 @@ import asyncio
 from threading import Event
 
 import pytest
+
 from durable_engines import SLOT, until, until_ended
 from toolbus.durable.dbos_engine import DbosEngine, JsonSerializer
 from toolbus.durable.engine import QueueLimits, WorkflowCall
