@@ -156,6 +156,8 @@ class DbosEngine:
             "name": _NAME,
             "system_database_url": self._database.url,
             "sys_db_pool_size": _CONNECTIONS,
+            # More would only contend for the interpreter: twice the processor time for a step.
+            "max_executor_threads": _CONNECTIONS,
             "executor_id": self._slot,
             "application_version": self._version,
             "serializer": JsonSerializer(),
