@@ -1,4 +1,4 @@
-"""The engine DBOS, in the database of the store; the only file that imports dbos."""
+"""The engine DBOS, in the database of the store; no other file imports dbos."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class JsonSerializer(Serializer):
 
 
 class DbosSteps:
-    """The steps of the workflow that the present task runs; *is_stopping* is set at a stop."""
+    """The steps of the present task's workflow; *is_stopping* is set at a stop."""
 
     def __init__(self, is_stopping: Event) -> None:
         self._is_stopping = is_stopping
@@ -95,7 +95,7 @@ class DbosSteps:
         return await DBOS.run_step_async({"name": name, "preemptible": True}, body)
 
     async def child(self, call: WorkflowCall) -> str:
-        """Run a workflow in this process and return its word; it is cancelled with this one."""
+        """Run a workflow in this process and return its word; it is cancelled with its caller."""
         with SetWorkflowID(call.id):
             handle = await DBOS.start_workflow_async(self.kinds[call.kind], *call.arguments)
         word: str = await handle.get_result()
@@ -106,7 +106,7 @@ class DbosEngine:
     """DBOS with its tables in the database at *address*, the address of a store.
 
     Beside an SQLite file it has a file of its own, `FILE.durable`, for one worker. *version* is
-    that of the workflows. Raises `RegistrationError` where DBOS would use its hosted part.
+    the version of the workflows. Raises `RegistrationError` where DBOS would use its hosted part.
     """
 
     def __init__(self, address: str | os.PathLike[str], *, version: str) -> None:
@@ -146,7 +146,7 @@ class DbosEngine:
     async def start(
         self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
     ) -> None:
-        """Run workflows of *queues* as the worker *slot*, first those that it left running."""
+        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
         self._slot = slot
         await _bounded(partial(self._launch, workflows, queues))
         self._is_started = True
@@ -191,7 +191,7 @@ class DbosEngine:
         return run
 
     async def enqueue(self, call: WorkflowCall) -> None:
-        """Queue a workflow; a second one with the same id does nothing."""
+        """Queue a workflow; a second call with the same id does nothing."""
         options: EnqueueOptions = {
             "workflow_name": call.kind,
             "queue_name": call.queue,
@@ -204,14 +204,14 @@ class DbosEngine:
         await self._opened.enqueue_async(options, *call.arguments)
 
     async def cancel(self, workflow_id: str) -> None:
-        """Cancel a workflow and its children, wherever it runs; nothing for an ended one."""
+        """Cancel an open workflow and its children, on any worker."""
         await self._opened.cancel_workflow_async(workflow_id, cancel_children=True)
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of the dead worker *slot* again; return their number.
 
-        Their timeouts begin anew. If it is this worker: only those that this process has lost, as
-        the engine does when its database fails while it takes them from a queue.
+        Their timeouts begin anew. For this worker only workflows without a task are queued, as
+        after a failure of the database in the middle of a dequeue, found by two calls.
         """
         pending = await self._pending(slot)
         if slot == self._slot:
@@ -311,7 +311,7 @@ class _Database(NamedTuple):
 
 
 def _database_at(address: str | os.PathLike[str]) -> _Database:
-    """Return the database for the store at *address*; beside an SQLite file, create one."""
+    """Return the database for the store at *address*, created beside an SQLite file."""
     if not is_postgres(address):
         path = Path(f"{os.fspath(address)}.durable").absolute()
         # Readable by its owner only; SQLite's further files have the rights of this one.

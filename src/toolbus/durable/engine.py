@@ -69,7 +69,7 @@ Step: TypeAlias = Callable[[], Awaitable[str]]
 class Steps(Protocol):
     """The steps of one running workflow.
 
-    A step that ended is never done again: its word is returned from the record. The names and
+    An ended step is never done again: its word is returned from the record. The names and
     order of steps must depend only on recorded words. An exception of these methods means that
     the workflow is cancelled, handed over, or runs elsewhere: it must stop and clean up.
     """
@@ -82,7 +82,7 @@ class Steps(Protocol):
         ...
 
     async def child(self, call: WorkflowCall) -> str:
-        """Run a workflow in this process and return its word; it is cancelled with this one."""
+        """Run a workflow in this process and return its word; it is cancelled with its caller."""
         ...
 
 
@@ -93,7 +93,7 @@ Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
 class WorkflowEngine(Protocol):
     """An engine of workflows; `open` it before any other call.
 
-    Only a worker calls `start`; a program that submits and lists does not.
+    Only a worker calls `start`; programs may submit and list without it.
     """
 
     async def open(self) -> None:
@@ -102,18 +102,18 @@ class WorkflowEngine(Protocol):
     async def start(
         self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
     ) -> None:
-        """Run workflows of *queues* as the worker *slot*, first those that it left running."""
+        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
 
     async def enqueue(self, call: WorkflowCall) -> None:
-        """Queue a workflow; a second one with the same id does nothing."""
+        """Queue a workflow; a second call with the same id does nothing."""
 
     async def cancel(self, workflow_id: str) -> None:
-        """Cancel a workflow and its children, wherever it runs; nothing for an ended one."""
+        """Cancel an open workflow and its children, on any worker."""
 
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of the dead worker *slot* again; return their number.
 
-        If it is this worker: only those that this process has lost, also by the call before.
+        For this worker only workflows that two calls found without a task are queued.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Gates: an agent runs as ever, but each of its calls waits for the step that stands for it.
+"""Gates: an agent runs as ever, but each of its calls waits for its own step.
 
 | step | word | next |
 |---|---|---|
@@ -34,7 +34,7 @@ class Pulse:
         self._moved = asyncio.Event()
 
     def beat(self) -> None:
-        """Wake all that wait."""
+        """Wake all waiting steps."""
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -71,7 +71,7 @@ class Gates:
         self._answered: set[str] = set()
 
     def know(self, session_id: str, messages: Sequence[Message] = ()) -> None:
-        """Note the messages that the session has before its run begins."""
+        """Note the session's messages before its run begins."""
         self.session_id, self._is_known = session_id, True
         for message in messages:
             self.note(message)
@@ -94,7 +94,7 @@ class Gates:
         await gate
 
     async def hold_call(self, call_id: str) -> None:
-        """Wait for the step of a call; calls that a tool makes have none."""
+        """Wait for the step of a call; nested calls of tools have none."""
         # An approved call is judged twice.
         if call_id in self.calls and call_id not in self._passed:
             self._held[call_id] = gate = asyncio.get_running_loop().create_future()

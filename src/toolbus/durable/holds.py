@@ -32,7 +32,7 @@ EXPIRES = "expires:"
 
 
 class Awaiter(Struct, frozen=True):
-    """The run that goes on after the answers to a session's questions."""
+    """The run to go on after the answers to a session's questions."""
 
     session_id: str
     run_id: str
@@ -74,7 +74,7 @@ async def wake(store: Store, engine: WorkflowEngine, index: RunIndex) -> int:
 
 
 async def _wake(store: Store, engine: WorkflowEngine, state: FoundState) -> bool:
-    """Queue the next segment of the run that waits for a question, unless it has no answer."""
+    """Queue the next segment of the run behind a marker, unless its question has no answer."""
     question_id = state.name.rpartition(":")[2]
     try:
         awaiter = _decode_awaiter(state.body)
@@ -114,7 +114,7 @@ def _lasts(question: Question) -> bool:
 
 
 async def _forget(store: Store, state: FoundState, question: Question | None) -> None:
-    """Delete the markers of a question, last the one by which they were found."""
+    """Delete the markers of a question, last the marker *state*."""
     names = [state.name] if question is None else [_expiry(question), state.name]
     for name in dict.fromkeys(names):
         body = await store.read_state(state.session_id, name)

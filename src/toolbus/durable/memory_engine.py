@@ -36,7 +36,7 @@ class RecordedWorkflow(Struct):
 class MemoryEngine:
     """An engine of this process alone; with the file *journal* its workflows outlive the process.
 
-    Of a queue's limits only `running_per_worker` applies. *version* is that of the workflows.
+    Of a queue's limits only `running_per_worker` applies. *version* is the workflows' version.
     """
 
     def __init__(self, journal: Path | None = None, *, version: str) -> None:
@@ -60,19 +60,19 @@ class MemoryEngine:
     async def start(
         self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
     ) -> None:
-        """Run workflows of *queues* as the worker *slot*, first those that it left running."""
+        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
         self._slot, self._workflows = slot, workflows
         self._queues = {queue.name: queue for queue in queues}
         await self.adopt(slot)
 
     async def enqueue(self, call: WorkflowCall) -> None:
-        """Queue a workflow; a second one with the same id does nothing."""
+        """Queue a workflow; a second call with the same id does nothing."""
         if call.id not in self._recorded:
             self._write(RecordedWorkflow(call, time.time_ns()))
             self._fill()
 
     async def cancel(self, workflow_id: str) -> None:
-        """Cancel a workflow; nothing for an ended one."""
+        """Cancel an open workflow."""
         self._cancel(workflow_id)
 
     def _cancel(self, workflow_id: str) -> None:
@@ -215,5 +215,5 @@ class MemorySteps:
         return await self._engine.step(self._recorded, next(self._numbers), name, work)
 
     async def child(self, call: WorkflowCall) -> str:
-        """Run a workflow in this process and return its word; it is cancelled with this one."""
+        """Run a workflow in this process and return its word; it is cancelled with its caller."""
         return await self.step("child", partial(self._engine.child, call))

@@ -67,13 +67,13 @@ async def read_run(store: Store, session_id: str, run_id: str) -> DurableRun | N
 
 
 async def swap_run(store: Store, old: DurableRun | None, new: DurableRun) -> bool:
-    """Replace the record *old* by *new*; return False if the stored record is another one."""
+    """Replace the record *old* by *new*; return False if the stored record differs."""
     before = None if old is None else encode(old)
     return await store.swap_state(new.session_id, PREFIX + new.id, before, encode(new))
 
 
 def workflow_of(run: DurableRun) -> WorkflowCall:
-    """Return the workflow of the present segment of *run*; two answers to one hold have one."""
+    """Return the workflow of the present segment of *run*; two answers to a hold share it."""
     names = encode((run.session_id, run.id, run.segment, run.questions))
     return WorkflowCall(
         id=blake2b(names, digest_size=16).hexdigest(),
@@ -102,7 +102,7 @@ class FoundState(NamedTuple):
 class RunIndex:
     """Finds runs and markers of all sessions of *store*, by its index of states.
 
-    It keeps one reader open, in turn for all callers, from any event loop.
+    A single reader stays open, in turn for all callers, from any event loop.
     """
 
     def __init__(self, store: Store) -> None:

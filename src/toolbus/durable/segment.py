@@ -1,4 +1,4 @@
-"""A segment of a run: an agent that goes on from its transcript, one step at a time.
+"""A segment of a run: an agent goes on from its transcript, step by step.
 
 The workflow is a loop over the words of steps (see `toolbus.durable.gates`), so that a replay meets
 the same steps whatever the transcript says. A sub-agent has a workflow of its own, below that of
@@ -43,7 +43,7 @@ logger = logging.getLogger("toolbus")
 def durable(
     make_agent: AgentFactory, store: Store, *, patience: float = PATIENCE_SECONDS
 ) -> Workflow:
-    """Return the workflow that runs segments of the agents of *make_agent* in *store*.
+    """Return the workflow of segments of the agents of *make_agent* in *store*.
 
     *patience* are the seconds for which it waits for a session in use, or for a failing store.
     """
@@ -113,7 +113,7 @@ class RunSegment:
                 await _all(works)
 
     def _child(self, gates: Gates, number: int, path: str) -> WorkflowCall:
-        """Return the workflow of the sub-agent that a call runs, and await its session."""
+        """Return the workflow of a call's sub-agent, and await its session."""
         is_begun = False
 
         async def begin() -> None:
@@ -196,7 +196,7 @@ class RunSegment:
         return await self._record(replace(run, word=word, failure=failure), run)
 
     async def _record(self, new: DurableRun, old: DurableRun) -> str:
-        """Record *new*, however long the store fails; return its word, or that it came too late."""
+        """Record *new*, also after failures of the store; return its word, or "superseded"."""
         while True:
             try:
                 if await swap_run(self._store, old, new):
@@ -210,7 +210,7 @@ class RunSegment:
                 return new.word if current == new else "superseded"
 
     def _attach(self, agent: Agent[Any]) -> None:
-        """Hold *agent*, and those below it, before their calls."""
+        """Hold *agent* and its sub-agents before their calls."""
         self._agent, self._by_session = agent, {agent.scope.session_id: self.gates}
         self.gates.know(agent.scope.session_id, agent.messages)
         agent.on(MODEL_CALL_BEFORE, self._before_model, priority=_LAST)
@@ -243,7 +243,7 @@ class RunSegment:
 
 
 async def _all(works: list[Any]) -> None:
-    """Wait for all *works*; the first error cancels the others."""
+    """Wait for all *works*; the first error cancels the rest."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)

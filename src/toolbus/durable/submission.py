@@ -116,7 +116,7 @@ async def retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> Durabl
 async def renew(
     store: Store, engine: WorkflowEngine, index: RunIndex, queue: str
 ) -> list[WorkflowInfo]:
-    """Queue waiting runs of another version of the workflow anew; return those that it cannot."""
+    """Queue waiting runs of other versions anew; return the workflows without a run."""
     lost = []
     for workflow in await engine.workflows(("queued",), queue=queue):
         if workflow.version not in {"", VERSION}:
@@ -129,7 +129,7 @@ async def renew(
 
 
 async def _partition(store: Store, tenant: str) -> str:
-    """Return a name of *tenant* that tells nothing about it without the store."""
+    """Return a digest of *tenant*, keyed by the store."""
     body = await store.read_state(_PLACE, _KEY)
     if body is None:
         await store.swap_state(_PLACE, _KEY, None, encode(os.urandom(32).hex()))
