@@ -215,7 +215,8 @@ class RunSegment:
         self.gates.know(agent.scope.session_id, agent.messages)
         agent.on(MODEL_CALL_BEFORE, self._before_model, priority=_LAST)
         agent.guard(TOOL_CALL_BEFORE, self._before_call, priority=_LAST)
-        agent.on(MESSAGE_APPEND_AFTER, self._after_append, priority=_LAST)
+        # Not a handler, which would leave a record in the ledger for each message.
+        agent.bus.signal(MESSAGE_APPEND_AFTER).connect(self._after_append)
 
     async def _before_model(self, ctx: EventContext[ModelRequest]) -> None:
         if (gates := self._gates_of(ctx.scope)) is not None:
@@ -225,7 +226,7 @@ class RunSegment:
         if (gates := self._gates_of(ctx.scope)) is not None:
             await gates.hold_call(ctx.value.id)
 
-    def _after_append(self, ctx: EventContext[Message]) -> None:
+    def _after_append(self, _: object, ctx: EventContext[Message]) -> None:
         if (gates := self._gates_of(ctx.scope)) is not None:
             gates.note(ctx.value)
 
