@@ -53,9 +53,9 @@ class DurableWorld:
         """Start a worker and return its process; it says something once it works."""
         self._logs += 1
         with (self.folder / f"worker-{self._logs}.log").open("wb") as log:
+            where = ["--store", self.address, "--queue", self.queue]
             worker = subprocess.Popen(
-                [sys.executable, "-m", "toolbus", "worker", f"{self.app}:agent", *words]
-                + ["--store", self.address, "--queue", self.queue],
+                [sys.executable, "-m", "toolbus", "worker", f"{self.app}:agent", *where, *words],
                 env=environment(self.effects),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -69,10 +69,15 @@ class Planned:
         yield await self.complete(request)
 
 
-def agent(**options):
+def agent(session_id, store):
     """Return the agent of one session."""
     made = Agent(
-        Planned(), tools=[work, pay, fail, nap], approver=StoredApprovals(), max_turns=500, **options
+        Planned(),
+        tools=[work, pay, fail, nap],
+        approver=StoredApprovals(),
+        max_turns=500,
+        session_id=session_id,
+        store=store,
     )
     made.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("pay?") if ctx.value.name == "pay" else None)
     return made

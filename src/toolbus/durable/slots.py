@@ -13,7 +13,7 @@ from toolbus.store.leases import LEASE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.durable.engine import Engine
+    from toolbus.durable.engine import Engine, WorkflowState
     from toolbus.store.protocol import Store
 
 _RUNNING = 10_000
@@ -33,15 +33,15 @@ class Slot:
         seconds: float = LEASE_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.name, self._store, self._seconds, self._clock = name, store, seconds, clock
+        self.name, self.seconds, self._store, self._clock = name, seconds, store, clock
         self._holder = new_id()
         self._epoch, self._until, self._unknown = 0, 0.0, 0
 
     async def take(self) -> bool:
         """Return whether the slot was free, or its holder's lease had expired, and is now held."""
-        until = self._clock() + self._seconds
+        until = self._clock() + self.seconds
         try:
-            position = await self._store.open_session(self.name, self._holder, self._seconds)
+            position = await self._store.open_session(self.name, self._holder, self.seconds)
         except SessionBusyError:
             return False
         self._epoch, self._until = position.epoch, until
@@ -50,7 +50,7 @@ class Slot:
     async def keep(self) -> None:
         """Extend the lease until it is lost: to another worker, or for lack of a store."""
         while await self._extend():
-            await asyncio.sleep(self._seconds / 3)
+            await asyncio.sleep(self.seconds / 3)
 
     async def release(self) -> None:
         """End the lease at once."""
@@ -59,7 +59,7 @@ class Slot:
     async def _extend(self) -> bool:
         before = self._epoch
         try:
-            async with asyncio.timeout(self._seconds / 3):
+            async with asyncio.timeout(self.seconds / 3):
                 is_ours = await self.take()
         except (StoreError, TimeoutError):
             # The extension may have been written, and then its epoch counts.
@@ -93,7 +93,8 @@ async def adopt_dead(store: Store, engine: Engine, queue: str, own: str) -> int:
     Workers whose lease has expired are dead; *own* is the slot of the caller, whose workflows are
     queued again only if no task of this process runs them.
     """
-    running = await engine.workflows(("running",), queue=queue, limit=_RUNNING)
+    states: tuple[WorkflowState, ...] = ("running",)
+    running = await engine.workflows(states, queue=queue, limit=_RUNNING)
     count = 0
     for name in {each.slot for each in running} - {"", own}:
         slot = Slot(store, name)

@@ -1,0 +1,138 @@
+"""`toolbus runs`: list durable runs, cancel one, or try one again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
+
+from toolbus.approvals.display import moment
+from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import busy_line
+from toolbus.cli.parser import add_action, make_parser
+from toolbus.cli.worker import add_store_option, make_engine
+from toolbus.settings.spans import Span
+from toolbus.settings.usage_error import UsageError
+from toolbus.settings.visible_text import shorten_visible
+from toolbus.store.store_factory import open_reader, open_store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from toolbus.cli.output.stream import Output
+    from toolbus.cli.parser import Command
+    from toolbus.durable.runs import Run
+
+_EPILOG = """\
+examples:
+  toolbus runs --store service=agents             waiting, running, held, failed
+  toolbus runs --store service=agents --all       those that ended well, too
+  toolbus runs --store service=agents --json | jq .id
+  toolbus runs cancel 8c01 --store service=agents
+  toolbus runs retry 8c01 --store service=agents  go on from the transcript
+
+ID is the id of a run or the beginning of it.
+
+states:
+  queued     it waits for a worker
+  running    a worker has it
+  held       questions wait for a person: `toolbus approvals`
+  ok         it ended with an answer
+  others     it ended so; `retry` lets it go on from where it stopped"""
+
+_COLUMNS = "{:<14}  {:<10}  {:<19}  {:<12}  {}"
+
+
+def command() -> Command:
+    """Return the parser and the body of the command."""
+    parser = make_parser(
+        "toolbus runs", "List durable runs, cancel one, or try one again.", _EPILOG
+    )
+    parser.add_argument("--all", action="store_true", help="those that ended well, too")
+    parser.add_argument("--queue", metavar="NAME", help="those of one queue")
+    parser.add_argument("--json", action="store_true", help="write one JSON object a line")
+    add_store_option(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser))
+    for name, text in (
+        ("cancel", "stop a run, wherever it is"),
+        ("retry", "let an ended run go on from its transcript"),
+    ):
+        action = add_action(actions, name, text)
+        action.add_argument("id", metavar="ID", help="the id, or the beginning of it")
+        add_store_option(action)
+
+    def run(parsed: argparse.Namespace, output: Output) -> int:
+        if parsed.action:
+            with busy_line(f"{parsed.action} {parsed.id}"):
+                return asyncio.run(_change(parsed, output))
+        return _list(parsed, output)
+
+    return parser, run
+
+
+def _list(parsed: argparse.Namespace, output: Output) -> int:
+    workers = asyncio.run(_workers(parsed.store))
+    screen, counts = open_screen(output), Counter[str]()
+    for run in _read(parsed.store):
+        word = "running" if run.word == "queued" and workers.get(run.id) else run.word
+        if not (parsed.all or word != "ok") or parsed.queue not in {None, run.queue}:
+            continue
+        counts[word] += 1
+        facts = {"slot": workers.get(run.id, ""), **asdict(run), "word": word}
+        if parsed.json:
+            print_json(output, facts)
+            continue
+        if counts.total() == 1:
+            head = _COLUMNS.format("run", "state", "submitted (UTC)", "queue", "session")
+            screen.line(Span(head, "dim"))
+        texts = [shorten_visible(each) for each in (run.id, word, run.queue, run.session_id)]
+        when = moment(run.submitted_ns).removesuffix(" UTC")
+        screen.whole(_COLUMNS.format(*texts[:2], when, *texts[2:]))
+        if run.failure:
+            screen.prose(run.failure, indent=2)
+    if not parsed.json:
+        screen.line(", ".join([f"{n:,} {word}" for word, n in counts.items()]) or "no runs")
+    return 0
+
+
+def _read(address: str, prefix: str = "") -> Iterator[Run]:
+    """Yield the runs whose ids begin with *prefix*."""
+    from toolbus.durable.runs import PREFIX, decode_run  # noqa: PLC0415 - slow to import
+
+    with open_reader(address) as reader:
+        for _, state in reader.states_like(f"{PREFIX}{prefix}"):
+            if state.body is not None:
+                yield decode_run(state.body)
+
+
+async def _workers(address: str) -> dict[str, str]:
+    """Return by run the slot of the worker that has it."""
+    engine = make_engine(address)
+    try:
+        await engine.open()
+        return {each.arguments[0]: each.slot for each in await engine.workflows(limit=100_000)}
+    finally:
+        await engine.close()
+
+
+async def _change(parsed: argparse.Namespace, output: Output) -> int:
+    engine = make_engine(parsed.store)
+    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
+
+    found = list(_read(parsed.store, parsed.id))
+    if len(found) != 1:
+        raise UsageError(f"{len(found) or 'no'} runs have an id that begins with {parsed.id!r}")
+    async with open_store(parsed.store) as store:
+        try:
+            await engine.open()
+            change = submission.cancel if parsed.action == "cancel" else submission.retry
+            changed = await change(store, engine, found[0].id)
+        finally:
+            await engine.close()
+    word = found[0].word if changed is None else changed.word
+    open_screen(output).whole(f"run {shorten_visible(found[0].id)} is {word}")
+    return 0
