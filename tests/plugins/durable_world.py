@@ -1,5 +1,6 @@
 """Workers as processes of their own, which are killed, and what must hold when all runs ended."""
 
+import asyncio
 import os
 import random
 import signal
@@ -10,9 +11,16 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+import durable_app
 import toolbus
 from kill_steps import runs_in
+from toolbus.durable.dbos_engine import DbosEngine
+from toolbus.durable.runs import PREFIX, VERSION, decode_run
+from toolbus.durable.submission import submit
 from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.store.store_factory import open_reader, open_store
 
 APP = Path(__file__).parents[1] / "programs/durable_app.py"
 WAIT = 0.05
@@ -133,3 +141,62 @@ def check_session(session_id, messages, ran):
         # An interrupted call may have run, and says so; nothing runs twice.
         assert times == 1 or (kind == "interrupted" and times == 0), (session_id, kind, times)
     return statuses
+
+
+async def read_sessions(address, names):
+    """Return the messages of each session."""
+    async with open_store(address) as store:
+        return {name: await store.read(name) for name in names}
+
+
+def check_world(world, names):
+    """Check all sessions and the store of *world* after their runs ended; return the statuses."""
+    ran, statuses = world.runs_of_tools(), Counter()
+    for name, messages in asyncio.run(read_sessions(world.address, names)).items():
+        statuses += check_session(name, messages, ran)
+    checked = world.command("check", world.address)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    return statuses
+
+
+async def submit_all(world, prompts, **options):
+    """Submit a run for each session of *prompts*, by its name."""
+    engine = DbosEngine(world.address, version=VERSION)
+    async with open_store(world.address) as store:
+        await engine.open()
+        for name, prompt in prompts.items():
+            await submit(
+                durable_app.agent,
+                store,
+                engine,
+                prompt,
+                queue=world.queue,
+                session_id=name,
+                **options,
+            )
+        await engine.close()
+
+
+def words_of(world):
+    """Return the word of each run, by its session."""
+    with open_reader(world.address) as reader:
+        return {name: decode_run(row.body).word for name, row in reader.states_like(PREFIX)}
+
+
+def await_ends(world, seconds, word="ok"):
+    """Wait until each run of *world* has ended with *word*."""
+
+    def have_ended():
+        return set(words_of(world).values()) <= {word}
+
+    until(
+        have_ended, seconds, lambda: f"{Counter(words_of(world).values())}\n{world.logs()[-3000:]}"
+    )
+
+
+@pytest.fixture
+def durable_world(database, tmp_path):
+    """Give a world on an empty PostgreSQL database."""
+    world = DurableWorld(database, tmp_path)
+    yield world
+    world.close()

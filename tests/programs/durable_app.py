@@ -1,8 +1,8 @@
 """An agent for workers that are killed: its tools leave lines in the file DURABLE_EFFECTS.
 
-The prompt says what it does: `work 10` calls `work` ten times, one after the other; `pay` calls a
-tool that a person must approve; `fail TEXT` calls one that raises an error with the text; `nap 5`
-calls one that sleeps.
+The prompt says what it does: `work 10` calls `work` ten times, one after the other; `pay` calls
+a tool that a person must approve; `fail TEXT` calls one that raises an error with the text, `echo
+TEXT` one that returns it; `nap 5` calls one that sleeps. With DURABLE_BROKEN the model fails.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import os
 from kill_steps import count_run
 from toolbus import Agent, Ask, AssistantMessage, ToolCall, ToolContext, tool
 from toolbus.approvals import StoredApprovals
+from toolbus.errors import ModelError
 from toolbus.events import TOOL_CALL_BEFORE
 
 
@@ -38,9 +39,18 @@ async def fail(text: str) -> str:
 
 
 @tool
+async def echo(text: str, context: ToolContext) -> str:
+    note(context)
+    return text
+
+
+@tool
 async def nap(seconds: float, context: ToolContext) -> str:
     note(context)
+    naps = f"{os.environ['DURABLE_EFFECTS']}.naps"
+    count_run(naps, f"{context.scope.session_id} begins")
     await asyncio.sleep(seconds)
+    count_run(naps, f"{context.scope.session_id} ends")
     return "rested"
 
 
@@ -50,6 +60,8 @@ class Planned:
     name = "planned"
 
     async def complete(self, request):
+        if "DURABLE_BROKEN" in os.environ:
+            raise ModelError(self.name, "out of order")
         begun = max(at for at, each in enumerate(request.messages) if each.role == "user")
         word, _, rest = request.messages[begun].text.partition(" ")
         done = sum(each.role == "tool" for each in request.messages[begun:])
@@ -59,6 +71,8 @@ class Planned:
             call = ToolCall(name="pay")
         elif word == "fail" and not done:
             call = ToolCall(name="fail", arguments={"text": rest})
+        elif word == "echo" and not done:
+            call = ToolCall(name="echo", arguments={"text": rest})
         elif word == "nap" and not done:
             call = ToolCall(name="nap", arguments={"seconds": float(rest)})
         else:
@@ -73,7 +87,7 @@ def agent(session_id, store):
     """Return the agent of one session."""
     made = Agent(
         Planned(),
-        tools=[work, pay, fail, nap],
+        tools=[work, pay, fail, echo, nap],
         approver=StoredApprovals(),
         max_turns=500,
         session_id=session_id,

@@ -125,7 +125,8 @@ async def _change(parsed: argparse.Namespace, output: Output) -> int:
 
     found = list(_read(parsed.store, parsed.id))
     if len(found) != 1:
-        raise UsageError(f"{len(found) or 'no'} runs have an id that begins with {parsed.id!r}")
+        many = f"{len(found)} runs have" if found else "no run has"
+        raise UsageError(f"{many} an id that begins with {parsed.id!r}; see `toolbus runs --all`")
     async with open_store(parsed.store) as store:
         try:
             await engine.open()

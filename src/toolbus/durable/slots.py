@@ -49,7 +49,7 @@ class Slot:
 
     async def keep(self) -> None:
         """Extend the lease until it is lost: to another worker, or for lack of a store."""
-        while await self._extend():
+        while await self._extend():  # noqa: ASYNC110 - time is the event
             await asyncio.sleep(self.seconds / 3)
 
     async def release(self) -> None:

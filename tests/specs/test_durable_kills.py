@@ -1,0 +1,141 @@
+"""Durable runs whose workers are killed; see `specs/durable_kills.md`."""
+
+import asyncio
+import time
+
+import psycopg
+import pytest
+
+from durable_world import (
+    DurableWorld,
+    await_ends,
+    check_world,
+    submit_all,
+    until,
+    words_of,
+)
+from postgres_server import running_server
+
+pytest_plugins = ["durable_world"]
+
+
+def submit_works(world, runs, calls):
+    """Submit so many runs of so many calls each, and return their sessions."""
+    names = [f"s{number}" for number in range(runs)]
+    asyncio.run(submit_all(world, dict.fromkeys(names, f"work {calls}")))
+    return names
+
+
+def start_nap(world):
+    """Submit a run whose tool takes a minute, and wait until it runs."""
+    asyncio.run(submit_all(world, {"nap": "nap 60"}))
+    until(world.runs_of_tools, 30, world.logs)
+
+
+def test_a_killed_worker_s_run_ends_elsewhere(durable_world):
+    worker = durable_world.start()
+    start_nap(durable_world)
+
+    durable_world.kill(worker)
+    durable_world.start()
+
+    await_ends(durable_world, 30)
+    assert check_world(durable_world, ["nap"]) == {"interrupted": 1}
+
+
+@pytest.mark.full
+def test_a_living_worker_adopts_the_runs(durable_world):
+    first = durable_world.start()
+    start_nap(durable_world)
+    durable_world.start()
+    until(lambda: "worker:q:2" in durable_world.logs(), 30, durable_world.logs)
+
+    durable_world.kill(first)
+
+    await_ends(durable_world, 60)
+    assert check_world(durable_world, ["nap"]) == {"interrupted": 1}
+
+
+@pytest.mark.full
+def test_every_run_ends_under_kills(durable_world, thorough):
+    runs, workers, kills = (2000, 8, 100) if thorough else (30, 3, 8)
+    for _ in range(workers):
+        durable_world.start()
+
+    names = submit_works(durable_world, runs, 10)
+    durable_world.kill_at_random(kills, 4 if thorough else 1)
+
+    await_ends(durable_world, 3600 if thorough else 120)
+    assert check_world(durable_world, names).total() == runs * 10
+
+
+@pytest.mark.full
+def test_runs_outlive_a_killed_server(tmp_path, thorough):
+    runs, workers, kills = (500, 8, 5) if thorough else (20, 2, 2)
+    with running_server() as server:
+        world = DurableWorld(server.address(server.create_database()), tmp_path)
+        try:
+            for _ in range(workers):
+                world.start()
+            names = submit_works(world, runs, 10)
+            for _ in range(kills):
+                time.sleep(1)
+                server.kill()
+                time.sleep(0.5)
+                server.start()
+
+            await_ends(world, 3600 if thorough else 120)
+            assert check_world(world, names).total() == runs * 10
+        finally:
+            world.close()
+
+
+@pytest.mark.full
+def test_runs_in_a_file_outlive_kills(tmp_path, thorough):
+    runs, kills = (200, 30) if thorough else (10, 3)
+    world = DurableWorld(tmp_path / "s.db", tmp_path)
+    try:
+        world.start()
+        names = submit_works(world, runs, 10)
+        world.kill_at_random(kills, 1.5)
+
+        await_ends(world, 1800 if thorough else 120)
+        assert check_world(world, names).total() == runs * 10
+    finally:
+        world.close()
+
+
+SECRET = "sk-planted-0123456789"
+
+
+def rows_of_engine(address):
+    """Return all rows of all tables outside of the store's own schema, as text."""
+    with psycopg.connect(address) as connection:
+        tables = connection.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables"
+            " WHERE table_schema NOT IN ('toolbus', 'pg_catalog', 'information_schema')"
+        ).fetchall()
+        assert tables
+        rows = [
+            row
+            for schema, table in tables
+            for row in connection.execute(f"SELECT t::text FROM {schema}.{table} t").fetchall()
+        ]
+    return [text for (text,) in rows]
+
+
+def test_no_table_or_log_has_a_secret(durable_world):
+    names = [f"{kind}-{SECRET}" for kind in ("fail", "pay", "echo")]
+    prompts = {name: f"{name.partition('-')[0]} {SECRET}" for name in names}
+    options = {"tenant": SECRET, "context": {"user": SECRET}}
+    durable_world.start("--per-tenant", "5")
+
+    asyncio.run(submit_all(durable_world, prompts, **options))
+    until(lambda: set(words_of(durable_world).values()) == {"ok", "held"}, 30, durable_world.logs)
+
+    shown = durable_world.command("show", durable_world.address, names[0], "--no-pager").stdout
+    rows = rows_of_engine(durable_world.address)
+    assert shown.count(SECRET) > 2
+    assert len(rows) > 8
+    assert [row for row in rows if SECRET in row] == []
+    assert SECRET not in durable_world.logs()
