@@ -11,8 +11,6 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 import durable_app
 import toolbus
 from kill_steps import runs_in
@@ -192,11 +190,3 @@ def await_ends(world, seconds, word="ok"):
     until(
         have_ended, seconds, lambda: f"{Counter(words_of(world).values())}\n{world.logs()[-3000:]}"
     )
-
-
-@pytest.fixture
-def durable_world(database, tmp_path):
-    """Give a world on an empty PostgreSQL database."""
-    world = DurableWorld(database, tmp_path)
-    yield world
-    world.close()

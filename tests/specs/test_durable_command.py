@@ -26,7 +26,13 @@ from toolbus.approvals.records import questions_of
 from toolbus.durable.runs import PREFIX, decode_run, swap_run
 from toolbus.store.store_factory import open_reader, open_store
 
-pytest_plugins = ["durable_world"]
+
+@pytest.fixture
+def durable_world(database, tmp_path):
+    """Give a world on an empty PostgreSQL database."""
+    world = DurableWorld(database, tmp_path)
+    yield world
+    world.close()
 
 
 def listed(world, *words):

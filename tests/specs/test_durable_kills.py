@@ -16,7 +16,13 @@ from durable_world import (
 )
 from postgres_server import running_server
 
-pytest_plugins = ["durable_world"]
+
+@pytest.fixture
+def durable_world(database, tmp_path):
+    """Give a world on an empty PostgreSQL database."""
+    world = DurableWorld(database, tmp_path)
+    yield world
+    world.close()
 
 
 def submit_works(world, runs, calls):

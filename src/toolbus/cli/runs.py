@@ -14,6 +14,7 @@ from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import busy_line
 from toolbus.cli.parser import add_action, make_parser
 from toolbus.cli.worker import add_store_option, make_engine
+from toolbus.errors import StoreError
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import shorten_visible
@@ -131,9 +132,10 @@ async def _change(parsed: argparse.Namespace, output: Output) -> int:
         try:
             await engine.open()
             change = submission.cancel if parsed.action == "cancel" else submission.retry
-            changed = await change(store, engine, found[0].id)
+            changed = await change(store, engine, found[0])
         finally:
             await engine.close()
-    word = found[0].word if changed is None else changed.word
-    open_screen(output).whole(f"run {shorten_visible(found[0].id)} is {word}")
+    if changed is None:
+        raise StoreError(parsed.store, "the run has changed meanwhile; look at it again")
+    open_screen(output).whole(f"run {shorten_visible(found[0].id)} is {changed.word}")
     return 0

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from toolbus.durable.holds import wake
-from toolbus.durable.runs import KIND
+from toolbus.durable.runs import KIND, RunIndex
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import adopt_dead, claim_slot
 from toolbus.store.leases import LEASE_SECONDS
@@ -76,10 +76,10 @@ async def _tend(store: Store, engine: Engine, queue: str, slot: Slot, stop: asyn
 
 async def _sweep(store: Store, engine: Engine, queue: str, slot: Slot) -> None:
     """Wake answered runs every second, and now and then adopt those of dead workers."""
-    adopted = monotonic()
+    index, adopted = RunIndex(store), monotonic()
     while True:
         try:
-            await wake(store, engine)
+            await wake(store, engine, index)
             if monotonic() - adopted > slot.seconds / 3:
                 adopted = monotonic()
                 await adopt_dead(store, engine, queue, slot.name)
