@@ -180,11 +180,13 @@ def test_unknown_runs_are_refused(in_file):
 WITHOUT = "import sys; sys.modules['dbos'] = None; from toolbus.cli import main; sys.exit(main())"
 
 
-def test_without_the_extra_it_is_named(in_file):
-    target = f"{in_file.app}:agent"
+def test_without_the_extra_it_is_named(in_file, tmp_path):
+    target, missing, there = f"{in_file.app}:agent", tmp_path / "new.db", tmp_path / "old.db"
+    asyncio.run(open_store(there).close())
     for words in (["worker", target], ["submit", target, "go"], ["runs"]):
+        store = there if words == ["runs"] else missing
         done = subprocess.run(
-            [sys.executable, "-c", WITHOUT, *words, "--store", in_file.address],
+            [sys.executable, "-c", WITHOUT, *words, "--store", str(store)],
             env=environment(in_file.effects),
             capture_output=True,
             text=True,
@@ -193,7 +195,7 @@ def test_without_the_extra_it_is_named(in_file):
         assert done.returncode == 2
         assert "the extra" in done.stderr
         assert "[dbos]" in done.stderr
-    assert not Path(in_file.address).exists()
+    assert [*tmp_path.glob("*.durable"), *tmp_path.glob("new.db*")] == []
 
 
 @pytest.mark.full

@@ -84,6 +84,7 @@ def test_runs_outlive_a_killed_server(tmp_path, thorough):
             for _ in range(workers):
                 world.start()
             names = submit_works(world, runs, 10)
+            until(world.runs_of_tools, 60, world.logs)
             for _ in range(kills):
                 time.sleep(1)
                 server.kill()

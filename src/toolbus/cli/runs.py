@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader, open_store
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from toolbus.cli.output.stream import Output
@@ -56,7 +56,7 @@ def command() -> Command:
     parser.add_argument("--all", action="store_true", help="those that ended well, too")
     parser.add_argument("--queue", metavar="NAME", help="those of one queue")
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
-    add_store_option(parser)
+    add_store_option(parser, default=None)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser))
     for name, text in (
         ("cancel", "stop a run, wherever it is"),
@@ -64,9 +64,11 @@ def command() -> Command:
     ):
         action = add_action(actions, name, text)
         action.add_argument("id", metavar="ID", help="the id, or the beginning of it")
-        add_store_option(action)
+        add_store_option(action, default=argparse.SUPPRESS)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
+        if parsed.store is None:
+            parser.error("missing: --store")
         if parsed.action:
             with busy_line(f"{parsed.action} {parsed.id}"):
                 return asyncio.run(_change(parsed, output))
@@ -112,6 +114,7 @@ def _read(address: str, prefix: str = "") -> Iterator[Run]:
 
 async def _workers(address: str) -> dict[str, str]:
     """Return by run the slot of the worker that has it."""
+    open_reader(address).close()  # A missing store is an error, and no file is made beside it.
     engine = make_engine(address)
     try:
         await engine.open()
@@ -121,13 +124,13 @@ async def _workers(address: str) -> dict[str, str]:
 
 
 async def _change(parsed: argparse.Namespace, output: Output) -> int:
-    engine = make_engine(parsed.store)
-    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
-
     found = list(_read(parsed.store, parsed.id))
     if len(found) != 1:
         many = f"{len(found)} runs have" if found else "no run has"
         raise UsageError(f"{many} an id that begins with {parsed.id!r}; see `toolbus runs --all`")
+    engine = make_engine(parsed.store)
+    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
+
     async with open_store(parsed.store) as store:
         try:
             await engine.open()

@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, pause, positive
@@ -66,10 +66,11 @@ def add_queue_options(parser: Parser) -> None:
     parser.add_argument("--queue", metavar="NAME", default="default", help="the queue (default)")
 
 
-def add_store_option(parser: argparse.ArgumentParser) -> None:
-    """Add the store of the sessions and of the engine."""
+def add_store_option(parser: argparse.ArgumentParser, **options: Any) -> None:
+    """Add the store of the sessions and of the engine, required unless it has a default."""
+    options.setdefault("required", "default" not in options)
     about = "postgresql://…, service=NAME, or a file"
-    parser.add_argument("--store", metavar="STORE", required=True, help=about)
+    parser.add_argument("--store", metavar="STORE", help=about, **options)
 
 
 def make_engine(address: str) -> Engine:

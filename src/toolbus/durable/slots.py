@@ -90,8 +90,7 @@ def slot_name(queue: str, number: int) -> str:
 async def adopt_dead(store: Store, engine: Engine, queue: str, own: str) -> int:
     """Queue the workflows of dead workers of *queue* again; return their number.
 
-    Workers whose lease has expired are dead; *own* is the slot of the caller, whose workflows are
-    queued again only if no task of this process runs them.
+    Workers whose lease has expired are dead; *own* is the slot of the caller.
     """
     states: tuple[WorkflowState, ...] = ("running",)
     running = await engine.workflows(states, queue=queue, limit=_RUNNING)
@@ -103,4 +102,4 @@ async def adopt_dead(store: Store, engine: Engine, queue: str, own: str) -> int:
                 count += await engine.adopt(name)
             finally:
                 await slot.release()
-    return count + await engine.adopt(own)
+    return count
