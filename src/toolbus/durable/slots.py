@@ -90,7 +90,8 @@ def slot_name(queue: str, number: int) -> str:
 async def adopt_dead(store: Store, engine: Engine, queue: str, own: str) -> int:
     """Queue the workflows of dead workers of *queue* again; return their number.
 
-    Workers whose lease has expired are dead; *own* is the slot of the caller.
+    Workers whose lease has expired are dead. *own* is the slot of the caller, which may have lost
+    workflows as well.
     """
     states: tuple[WorkflowState, ...] = ("running",)
     running = await engine.workflows(states, queue=queue, limit=_RUNNING)
@@ -102,4 +103,4 @@ async def adopt_dead(store: Store, engine: Engine, queue: str, own: str) -> int:
                 count += await engine.adopt(name)
             finally:
                 await slot.release()
-    return count
+    return count + await engine.adopt(own)
