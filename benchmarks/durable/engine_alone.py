@@ -33,6 +33,7 @@ def main(url: str, slot: str) -> None:
         "name": "toolbus",
         "system_database_url": url,
         "sys_db_pool_size": 8,
+        "max_executor_threads": 8,
         "executor_id": slot,
         "application_version": "1",
         "serializer": JsonSerializer(),
