@@ -11,6 +11,7 @@ from toolbus.durable.holds import wake
 from toolbus.durable.runs import KIND, RunIndex
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import adopt_dead, claim_slot
+from toolbus.durable.submission import renew
 from toolbus.store.leases import LEASE_SECONDS
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def _tend(store: Store, engine: Engine, queue: str, slot: Slot, stop: asyn
 
 
 async def _sweep(store: Store, engine: Engine, queue: str, slot: Slot) -> None:
-    """Wake answered runs every second, and now and then adopt those of dead workers."""
+    """Wake answered runs every second, and now and then those of dead or older workers."""
     index, adopted = RunIndex(store), monotonic()
     while True:
         try:
@@ -83,6 +84,10 @@ async def _sweep(store: Store, engine: Engine, queue: str, slot: Slot) -> None:
             if monotonic() - adopted > slot.seconds / 3:
                 adopted = monotonic()
                 await adopt_dead(store, engine, queue, slot.name)
+                for each in await renew(store, engine, index, queue):
+                    logger.warning(
+                        "workflow %s of version %s has no run here", each.id, each.version
+                    )
         except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
             logger.warning("the queue %s: %s; trying again", queue, type(error).__name__)
         await asyncio.sleep(1)
