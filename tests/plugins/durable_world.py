@@ -157,9 +157,9 @@ def check_world(world, names):
     return statuses
 
 
-async def submit_all(world, prompts, **options):
-    """Submit a run for each session of *prompts*, by its name."""
-    engine = DbosEngine(world.address, version=VERSION)
+async def submit_all(world, prompts, engine=None, **options):
+    """Submit a run for each session of *prompts*, by its name; the engine is DBOS by default."""
+    engine = engine or DbosEngine(world.address, version=VERSION)
     async with open_store(world.address) as store:
         await engine.open()
         for name, prompt in prompts.items():

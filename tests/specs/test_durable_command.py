@@ -23,7 +23,8 @@ from durable_world import (
 from kill_steps import runs_in
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
-from toolbus.durable.runs import PREFIX, decode_run, swap_run
+from toolbus.durable.memory_engine import MemoryEngine
+from toolbus.durable.runs import PREFIX, VERSION, decode_run, swap_run
 from toolbus.store.store_factory import open_reader, open_store
 
 
@@ -151,17 +152,38 @@ def test_a_failed_run_is_tried_again(in_file, monkeypatch):
     assert check_world(in_file, ["s"]) == {"ok": 2}
 
 
-def test_texts_cannot_control_the_terminal(in_file):
-    asyncio.run(submit_all(in_file, {"bad\x1b[31m\nname": "work 1"}))
+def change_run(world, **changes):
+    """Change the only run's record in the store."""
 
-    async def fail():
-        with open_reader(in_file.address) as reader:
+    async def change():
+        with open_reader(world.address) as reader:
             ((_, row),) = reader.states_like(PREFIX)
         run = decode_run(row.body)
-        async with open_store(in_file.address) as store:
-            assert await swap_run(store, run, replace(run, word="failed", failure="\x1b]0;x\x07"))
+        async with open_store(world.address) as store:
+            assert await swap_run(store, run, replace(run, **changes))
 
-    asyncio.run(fail())
+    asyncio.run(change())
+
+
+def test_a_lost_run_is_queued_again(in_file):
+    engine = MemoryEngine(version=VERSION)  # It ends with this process.
+    asyncio.run(submit_all(in_file, {"s": "work 2"}, engine))
+    change_run(in_file, submitted_ns=1)
+
+    (lost,) = listed(in_file)
+    done = in_file.command("runs", "retry", lost["id"], "--store", in_file.address)
+    in_file.start()
+    await_ends(in_file, 30)
+
+    assert lost["word"] == "lost"
+    assert done.returncode == 0, done.stderr
+    assert check_world(in_file, ["s"]) == {"ok": 2}
+
+
+def test_texts_cannot_control_the_terminal(in_file):
+    asyncio.run(submit_all(in_file, {"bad\x1b[31m\nname": "work 1"}))
+    change_run(in_file, word="failed", failure="\x1b]0;x\x07")
+
     for words in ([], ["--json"]):
         done = in_file.command("runs", "--store", in_file.address, *words)
         assert "failed" in done.stdout
@@ -169,12 +191,17 @@ def test_texts_cannot_control_the_terminal(in_file):
 
 
 def test_unknown_runs_are_refused(in_file):
-    asyncio.run(submit_all(in_file, {}))
+    asyncio.run(submit_all(in_file, {"s": "work 1"}))
+    change_run(in_file, word="ok")
+    (run,) = listed(in_file, "--all")
 
-    done = in_file.command("runs", "cancel", "8c01", "--store", in_file.address)
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no run has an id that begins with '8c01'" in done.stderr
+    for words, reason in (
+        (["cancel", "zz"], "no run has an id that begins with 'zz'"),
+        (["retry", run["id"]], "is ok; there is nothing to try again"),
+    ):
+        done = in_file.command("runs", *words, "--store", in_file.address)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert reason in done.stderr
 
 
 WITHOUT = "import sys; sys.modules['dbos'] = None; from toolbus.cli import main; sys.exit(main())"

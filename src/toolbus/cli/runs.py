@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,15 @@ states:
   queued     it waits for a worker
   running    a worker has it
   held       questions wait for a person: `toolbus approvals`
+  lost       a kill kept it from the queue; `retry` queues it
   ok         it ended with an answer
   others     it ended so; `retry` lets it go on from where it stopped"""
+
+_MOST = 100_000
+"""The most workflows that are looked up in the engine."""
+
+_FRESH_NS = 60_000_000_000
+"""The nanoseconds in which a submitted run reaches the engine, on any clock."""
 
 _COLUMNS = "{:<14}  {:<10}  {:<19}  {:<12}  {}"
 
@@ -78,14 +86,18 @@ def command() -> Command:
 
 
 def _list(parsed: argparse.Namespace, output: Output) -> int:
-    workers = asyncio.run(_workers(parsed.store))
+    began_ns, workers = time.time_ns(), asyncio.run(_workers(parsed.store))
     screen, counts = open_screen(output), Counter[str]()
     for run in _read(parsed.store):
-        word = "running" if run.word == "queued" and workers.get(run.id) else run.word
-        if not (parsed.all or word != "ok") or parsed.queue not in {None, run.queue}:
+        word = run.word
+        if word == "queued":
+            # A run that was submitted meanwhile is not lost.
+            is_lost = run.submitted_ns < began_ns - _FRESH_NS and len(workers) < _MOST
+            word = workers.get(run.id, ("lost" if is_lost else "queued", ""))[0]
+        if (word == "ok" and not parsed.all) or parsed.queue not in {None, run.queue}:
             continue
         counts[word] += 1
-        facts = {"slot": workers.get(run.id, ""), **asdict(run), "word": word}
+        facts = {"slot": workers.get(run.id, ("", ""))[1], **asdict(run), "word": word}
         if parsed.json:
             print_json(output, facts)
             continue
@@ -112,13 +124,14 @@ def _read(address: str, prefix: str = "") -> Iterator[Run]:
                 yield decode_run(state.body)
 
 
-async def _workers(address: str) -> dict[str, str]:
-    """Return by run the slot of the worker that has it."""
+async def _workers(address: str) -> dict[str, tuple[str, str]]:
+    """Return by run its state in the engine, and the slot of the worker that has it."""
     open_reader(address).close()  # A missing store is an error, and no file is made beside it.
     engine = make_engine(address)
     try:
         await engine.open()
-        return {each.arguments[0]: each.slot for each in await engine.workflows(limit=100_000)}
+        workflows = await engine.workflows(limit=_MOST)
+        return {each.arguments[0]: (each.state, each.slot) for each in workflows}
     finally:
         await engine.close()
 
@@ -128,6 +141,8 @@ async def _change(parsed: argparse.Namespace, output: Output) -> int:
     if len(found) != 1:
         many = f"{len(found)} runs have" if found else "no run has"
         raise UsageError(f"{many} an id that begins with {parsed.id!r}; see `toolbus runs --all`")
+    if parsed.action == "retry" and found[0].word in {"held", "ok"}:
+        raise UsageError(f"run {found[0].id} is {found[0].word}; there is nothing to try again")
     engine = make_engine(parsed.store)
     from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
 
