@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ALONE = "the engine alone, empty steps"
 RUNS = 150
 _APP = Path(app.__file__)
-_OPEN = "SELECT count(*) FROM dbos.workflow_status WHERE status IN ('PENDING', 'ENQUEUED')"
+OPEN = "SELECT count(*) FROM dbos.workflow_status WHERE status IN ('PENDING', 'ENQUEUED')"
 _BEGUN = "SELECT count(*) FROM dbos.workflow_status WHERE started_at_epoch_ms IS NOT NULL"
 _STEPS = "SELECT count(*) FROM dbos.operation_outputs"
 # By the server's clock: the milliseconds from the first start to the last end.
@@ -35,7 +35,10 @@ def bench_durable(rig: Rig) -> None:
     rig.lacks[ALONE] = "it stores no message, and has no agent"
     with server_module().running_server(**SAFE) as server:
         for workers in (1,) if rig.once else (1, 2):
-            for name, submit, command in ((ALONE, _submit_empty, _alone), (OURS, _submit, _ours)):
+            for name, submit, command in (
+                (ALONE, submit_empty, _alone),
+                (OURS, submit_ours, worker_command),
+            ):
                 address = server.address(server.create_database())
                 asyncio.run(submit(address, 2 if rig.once else RUNS * workers))
                 took, cpu = _measure(address, [command(address, n) for n in range(workers)])
@@ -44,7 +47,7 @@ def bench_durable(rig: Rig) -> None:
                     rig.put(what, name, None if rig.once else figure)
 
 
-async def _submit(address: str, runs: int) -> None:
+async def submit_ours(address: str, runs: int) -> None:
     """Submit *runs* with our agent."""
     from toolbus.durable.dbos_engine import DbosEngine  # noqa: PLC0415 - it needs an extra
     from toolbus.durable.runs import VERSION  # noqa: PLC0415 - as above
@@ -59,7 +62,7 @@ async def _submit(address: str, runs: int) -> None:
     await engine.close()
 
 
-async def _submit_empty(address: str, runs: int) -> None:
+async def submit_empty(address: str, runs: int) -> None:
     """Queue *runs* of the engine alone."""
     from toolbus.durable.dbos_engine import DbosEngine  # noqa: PLC0415 - it needs an extra
     from toolbus.durable.engine import WorkflowCall  # noqa: PLC0415 - as above
@@ -79,7 +82,8 @@ def _alone(address: str, number: int) -> Sequence[str]:
     return [sys.executable, "-m", "benchmarks.durable.engine_alone", url, f"slot{number}"]
 
 
-def _ours(address: str, _: int) -> Sequence[str]:
+def worker_command(address: str, _: int) -> Sequence[str]:
+    """Return the command of one more worker of ours."""
     words = ["worker", f"{_APP}:agent", "--store", address, "--queue", "q"]
     return [sys.executable, "-m", "toolbus", *words]
 
@@ -94,14 +98,14 @@ def _measure(address: str, commands: Sequence[Sequence[str]]) -> tuple[float, fl
     workers = [subprocess.Popen(each, cwd=root, stdout=subprocess.DEVNULL) for each in commands]  # noqa: S603
     try:
         with psycopg.connect(address, autocommit=True) as connection:
-            while not _one(connection, _BEGUN):
+            while not read_one(connection, _BEGUN):
                 time.sleep(0.01)
-            before = sum(map(_processor, workers))
-            while _one(connection, _OPEN):
+            before = sum(map(processor_of, workers))
+            while read_one(connection, OPEN):
                 assert all(worker.poll() is None for worker in workers), "a worker has ended"
                 time.sleep(0.1)
-            used = sum(map(_processor, workers)) - before
-            took, steps = float(_one(connection, _TOOK)), int(_one(connection, _STEPS))
+            used = sum(map(processor_of, workers)) - before
+            took, steps = float(read_one(connection, _TOOK)), int(read_one(connection, _STEPS))
             return took * 1e3 / steps, used * 1e6 / steps
     finally:
         for worker in workers:
@@ -109,13 +113,14 @@ def _measure(address: str, commands: Sequence[Sequence[str]]) -> tuple[float, fl
             worker.wait()
 
 
-def _processor(worker: subprocess.Popen[bytes]) -> float:
+def processor_of(worker: subprocess.Popen[bytes]) -> float:
     """Return the seconds of processor that *worker* has used."""
     fields = Path(f"/proc/{worker.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _one(connection: psycopg.Connection[Any], query: str) -> Any:
+def read_one(connection: psycopg.Connection[Any], query: str) -> Any:
+    """Return the one value of *query*."""
     row = connection.execute(query).fetchone()
     assert row is not None
     return row[0]
