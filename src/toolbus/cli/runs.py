@@ -25,6 +25,7 @@ from toolbus.store.store_factory import open_reader, open_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.durable.runs import Run
@@ -86,32 +87,40 @@ def command() -> Command:
 
 
 def _list(parsed: argparse.Namespace, output: Output) -> int:
-    began_ns, workers = time.time_ns(), asyncio.run(_workers(parsed.store))
-    screen, counts = open_screen(output), Counter[str]()
-    for run in _read(parsed.store):
-        word = run.word
-        if word == "queued":
-            # A run that was submitted meanwhile is not lost.
-            is_lost = run.submitted_ns < began_ns - _FRESH_NS and len(workers) < _MOST
-            word = workers.get(run.id, ("lost" if is_lost else "queued", ""))[0]
+    rows, counts = _rows(parsed.store), Counter[str]()
+    screen = open_screen(output)
+    for run, word, slot in rows:
         if (word == "ok" and not parsed.all) or parsed.queue not in {None, run.queue}:
             continue
         counts[word] += 1
-        facts = {"slot": workers.get(run.id, ("", ""))[1], **asdict(run), "word": word}
         if parsed.json:
-            print_json(output, facts)
-            continue
-        if counts.total() == 1:
-            head = _COLUMNS.format("run", "state", "submitted (UTC)", "queue", "session")
-            screen.line(Span(head, "dim"))
-        texts = [shorten_visible(each) for each in (run.id, word, run.queue, run.session_id)]
-        when = moment(run.submitted_ns).removesuffix(" UTC")
-        screen.whole(_COLUMNS.format(*texts[:2], when, *texts[2:]))
-        if run.failure:
-            screen.prose(run.failure, indent=2)
+            print_json(output, {**asdict(run), "word": word, "slot": slot})
+        else:
+            _write(screen, run, word, first=counts.total() == 1)
     if not parsed.json:
         screen.line(", ".join([f"{n:,} {word}" for word, n in counts.items()]) or "no runs")
     return 0
+
+
+def _write(screen: Screen, run: Run, word: str, *, first: bool) -> None:
+    if first:
+        head = _COLUMNS.format("run", "state", "submitted (UTC)", "queue", "session")
+        screen.line(Span(head, "dim"))
+    names = [shorten_visible(each) for each in (run.id, word, run.queue, run.session_id)]
+    when = moment(run.submitted_ns).removesuffix(" UTC")
+    screen.whole(_COLUMNS.format(*names[:2], when, *names[2:]))
+    if run.failure:
+        screen.prose(run.failure, indent=2)
+
+
+def _rows(address: str) -> Iterator[tuple[Run, str, str]]:
+    """Yield the runs at *address*, each with its state and the slot of its worker."""
+    began_ns, workers = time.time_ns(), asyncio.run(_workers(address))
+    for run in _read(address):
+        # A run that was submitted meanwhile is not lost.
+        is_lost = run.submitted_ns < began_ns - _FRESH_NS and len(workers) < _MOST
+        state, slot = workers.get(run.id, ("lost" if is_lost else "queued", ""))
+        yield run, state if run.word == "queued" else run.word, slot
 
 
 def _read(address: str, prefix: str = "") -> Iterator[Run]:
@@ -137,12 +146,12 @@ async def _workers(address: str) -> dict[str, tuple[str, str]]:
 
 
 async def _change(parsed: argparse.Namespace, output: Output) -> int:
-    found = list(_read(parsed.store, parsed.id))
-    if len(found) != 1:
-        many = f"{len(found)} runs have" if found else "no run has"
+    runs = list(_read(parsed.store, parsed.id))
+    if len(runs) != 1:
+        many = f"{len(runs)} runs have" if runs else "no run has"
         raise UsageError(f"{many} an id that begins with {parsed.id!r}; see `toolbus runs --all`")
-    if parsed.action == "retry" and found[0].word in {"held", "ok"}:
-        raise UsageError(f"run {found[0].id} is {found[0].word}; there is nothing to try again")
+    if parsed.action == "retry" and runs[0].word in {"held", "ok"}:
+        raise UsageError(f"run {runs[0].id} is {runs[0].word}; there is nothing to try again")
     engine = make_engine(parsed.store)
     from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
 
@@ -150,10 +159,10 @@ async def _change(parsed: argparse.Namespace, output: Output) -> int:
         try:
             await engine.open()
             change = submission.cancel if parsed.action == "cancel" else submission.retry
-            changed = await change(store, engine, found[0])
+            changed = await change(store, engine, runs[0])
         finally:
             await engine.close()
     if changed is None:
         raise StoreError(parsed.store, "the run has changed meanwhile; look at it again")
-    open_screen(output).whole(f"run {shorten_visible(found[0].id)} is {changed.word}")
+    open_screen(output).whole(f"run {shorten_visible(runs[0].id)} is {changed.word}")
     return 0

@@ -106,14 +106,14 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
 
     async with open_store(parsed.store) as store:
         try:
-            kept = await serve(
+            is_stopped = await serve(
                 make_agent, store, engine, limits, stop, grace=parsed.grace, ready=ready
             )
         finally:
             await engine.close()
-    if not kept:
+    if not is_stopped:
         Output(sys.stderr).write("error: the slot was lost: another worker has its runs\n")
-    return 0 if kept else 1
+    return 0 if is_stopped else 1
 
 
 def _rate(text: str) -> RateLimit:

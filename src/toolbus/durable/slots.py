@@ -20,7 +20,7 @@ _RUNNING = 10_000
 """The most running workflows whose workers are looked up."""
 
 
-class Slot:
+class WorkerSlot:
     """The slot *name* in *store*: at most one worker at a time holds it.
 
     *clock* returns seconds since the epoch.
@@ -71,13 +71,13 @@ class Slot:
         return is_ours
 
 
-async def claim_slot(store: Store, queue: str, seconds: float = LEASE_SECONDS) -> Slot:
+async def claim_slot(store: Store, queue: str, seconds: float = LEASE_SECONDS) -> WorkerSlot:
     """Return the lowest free slot of *queue*, held by this process for *seconds*.
 
     Whether the slot was free or its former worker has failed, its runs are now the caller's.
     """
     number = 1
-    while not await (slot := Slot(store, slot_name(queue, number), seconds)).take():
+    while not await (slot := WorkerSlot(store, slot_name(queue, number), seconds)).take():
         number += 1
     return slot
 
@@ -97,7 +97,7 @@ async def adopt_dead(store: Store, engine: Engine, queue: str, own: str) -> int:
     running = await engine.workflows(states, queue=queue, limit=_RUNNING)
     count = 0
     for name in {each.slot for each in running} - {"", own}:
-        slot = Slot(store, name)
+        slot = WorkerSlot(store, name)
         if await slot.take():
             try:
                 count += await engine.adopt(name)

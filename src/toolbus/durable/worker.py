@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolbus.durable.engine import Engine, QueueLimits
     from toolbus.durable.runs import AgentFactory
-    from toolbus.durable.slots import Slot
+    from toolbus.durable.slots import WorkerSlot
     from toolbus.store.protocol import Store
 
 logger = logging.getLogger("toolbus")
@@ -58,7 +58,9 @@ async def serve(
     return True
 
 
-async def _tend(store: Store, engine: Engine, queue: str, slot: Slot, stop: asyncio.Event) -> bool:
+async def _tend(
+    store: Store, engine: Engine, queue: str, slot: WorkerSlot, stop: asyncio.Event
+) -> bool:
     """Look after the queue until *stop* is set; return False once the slot is lost."""
     stopped = asyncio.ensure_future(stop.wait())
     kept = asyncio.ensure_future(slot.keep())
@@ -75,7 +77,7 @@ async def _tend(store: Store, engine: Engine, queue: str, slot: Slot, stop: asyn
         await asyncio.wait(tasks)
 
 
-async def _sweep(store: Store, engine: Engine, queue: str, slot: Slot) -> None:
+async def _sweep(store: Store, engine: Engine, queue: str, slot: WorkerSlot) -> None:
     """Wake answered runs every second, and now and then those of dead or older workers."""
     index, adopted = RunIndex(store), monotonic()
     while True:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolbus.durable.slots import Slot, claim_slot, slot_name
+from toolbus.durable.slots import WorkerSlot, claim_slot, slot_name
 from toolbus.errors import StoreError
 from toolbus.store.memory import MemoryStore
 
@@ -38,7 +38,7 @@ def worlds():
 
 
 async def held(store, clock, name="worker:q:1"):
-    slot = Slot(store, name, 30, clock)
+    slot = WorkerSlot(store, name, 30, clock)
     assert await slot.take()
     return slot
 
@@ -69,9 +69,9 @@ async def test_an_expired_slot_is_free():
     store, clock = worlds()
     await held(store, clock)
 
-    assert not await Slot(store, slot_name("q", 1), 30, clock).take()
+    assert not await WorkerSlot(store, slot_name("q", 1), 30, clock).take()
     clock.now += 30
-    assert await Slot(store, slot_name("q", 1), 30, clock).take()
+    assert await WorkerSlot(store, slot_name("q", 1), 30, clock).take()
 
 
 async def test_a_kept_slot_does_not_expire():
@@ -82,7 +82,7 @@ async def test_a_kept_slot_does_not_expire():
         clock.now += 10
         assert await is_kept(slot)
 
-    assert not await Slot(store, slot.name, 30, clock).take()
+    assert not await WorkerSlot(store, slot.name, 30, clock).take()
 
 
 async def test_a_slot_that_another_worker_holds_is_lost():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
-from toolbus.durable.slots import Slot, adopt_dead, claim_slot, slot_name
+from toolbus.durable.slots import WorkerSlot, adopt_dead, claim_slot, slot_name
 from toolbus.durable.worker import serve
 from toolbus.store.memory import MemoryStore
 
@@ -68,7 +68,7 @@ async def test_a_worker_that_lost_its_slot_leaves_its_runs_alone():
     await ready.wait()
 
     now += 100
-    assert await Slot(store, slot_name("q", 1), 30).take()
+    assert await WorkerSlot(store, slot_name("q", 1), 30).take()
 
     assert not await worker
     assert engine.calls == ["open", "start worker:q:1"]
