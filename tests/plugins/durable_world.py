@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import durable_app
@@ -82,11 +83,13 @@ class DurableWorld:
         worker.send_signal(signal.SIGTERM)
         return worker.wait(seconds)
 
-    def kill_at_random(self, kills, pause, seed=7):
-        """Kill so many workers, one after each *pause* or so, and start another for each."""
+    def kill_at_random(self, kills, calls, seed=7):
+        """Kill so many workers, spread over the *calls* of tools, and start another for each."""
         chance = random.Random(seed)
-        for _ in range(kills):
-            time.sleep(chance.uniform(0, 2 * pause))
+        for number in range(kills):
+            due = number * calls // (kills + 1)
+            until(lambda due=due: self.runs_of_tools().total() >= due, 600, self.logs)
+            time.sleep(chance.uniform(0, 0.2))
             self.kill(chance.choice(self.workers))
             self.start()
 
@@ -157,21 +160,25 @@ def check_world(world, names):
     return statuses
 
 
+def batched(items, size=16):
+    """Yield the *items* in lists of at most so many."""
+    items = iter(items)
+    while some := list(islice(items, size)):
+        yield some
+
+
 async def submit_all(world, prompts, engine=None, **options):
     """Submit a run for each session of *prompts*, by its name; the engine is DBOS by default."""
     engine = engine or DbosEngine(world.address, version=VERSION)
     async with open_store(world.address) as store:
         await engine.open()
-        for name, prompt in prompts.items():
-            await submit(
-                durable_app.agent,
-                store,
-                engine,
-                prompt,
-                queue=world.queue,
-                session_id=name,
-                **options,
-            )
+        place = {"queue": world.queue, **options}
+        for some in batched(prompts.items()):
+            works = [
+                submit(durable_app.agent, store, engine, prompt, session_id=name, **place)
+                for name, prompt in some
+            ]
+            await asyncio.gather(*works)
         await engine.close()
 
 

@@ -65,11 +65,11 @@ def test_a_living_worker_adopts_the_runs(durable_world):
 @pytest.mark.full
 def test_every_run_ends_under_kills(durable_world, thorough):
     runs, workers, kills = (2000, 8, 100) if thorough else (30, 3, 8)
+    names = submit_works(durable_world, runs, 10)
+
     for _ in range(workers):
         durable_world.start()
-
-    names = submit_works(durable_world, runs, 10)
-    durable_world.kill_at_random(kills, 4 if thorough else 1)
+    durable_world.kill_at_random(kills, runs * 10)
 
     await_ends(durable_world, 3600 if thorough else 120)
     assert check_world(durable_world, names).total() == runs * 10
@@ -104,7 +104,7 @@ def test_runs_in_a_file_outlive_kills(tmp_path, thorough):
     try:
         world.start()
         names = submit_works(world, runs, 10)
-        world.kill_at_random(kills, 1.5)
+        world.kill_at_random(kills, runs * 10)
 
         await_ends(world, 1800 if thorough else 120)
         assert check_world(world, names).total() == runs * 10
