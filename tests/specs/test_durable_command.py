@@ -75,6 +75,7 @@ def test_a_submitted_run_ends(in_file):
     )
 
 
+@pytest.mark.full
 def test_a_held_run_waits_for_its_answer(in_file):
     worker = in_file.start()
     asyncio.run(submit_all(in_file, {"bill": "pay"}))
@@ -105,6 +106,7 @@ def test_tenants_share_a_queue(durable_world):
     assert len(naps) == 22
 
 
+@pytest.mark.full
 def test_a_queue_has_its_own_workers(in_file):
     in_file.start()
     other = DurableWorld(in_file.address, in_file.folder, queue="other")
@@ -117,6 +119,7 @@ def test_a_queue_has_its_own_workers(in_file):
     assert [run["queue"] for run in listed(in_file)] == ["other"]
 
 
+@pytest.mark.full
 def test_a_run_is_cancelled(in_file):
     in_file.start("--runs", "1")
     asyncio.run(submit_all(in_file, {"runs": "nap 60"}))
@@ -134,6 +137,7 @@ def test_a_run_is_cancelled(in_file):
     assert {name.split()[0] for name in in_file.runs_of_tools()} == {"runs", "next"}
 
 
+@pytest.mark.full
 def test_a_failed_run_is_tried_again(in_file, monkeypatch):
     monkeypatch.setenv("DURABLE_BROKEN", "1")
     worker = in_file.start()
@@ -165,6 +169,7 @@ def change_run(world, **changes):
     asyncio.run(change())
 
 
+@pytest.mark.full
 def test_a_lost_run_is_queued_again(in_file):
     engine = MemoryEngine(version=VERSION)  # It ends with this process.
     asyncio.run(submit_all(in_file, {"s": "work 2"}, engine))
@@ -180,6 +185,7 @@ def test_a_lost_run_is_queued_again(in_file):
     assert check_world(in_file, ["s"]) == {"ok": 2}
 
 
+@pytest.mark.full
 def test_texts_cannot_control_the_terminal(in_file):
     asyncio.run(submit_all(in_file, {"bad\x1b[31m\nname": "work 1"}))
     change_run(in_file, word="failed", failure="\x1b]0;x\x07")
@@ -190,6 +196,7 @@ def test_texts_cannot_control_the_terminal(in_file):
         assert [char for char in done.stdout if not (char.isprintable() or char == "\n")] == []
 
 
+@pytest.mark.full
 def test_unknown_runs_are_refused(in_file):
     asyncio.run(submit_all(in_file, {"s": "work 1"}))
     change_run(in_file, word="ok")

@@ -25,6 +25,14 @@ def durable_world(database, tmp_path):
     world.close()
 
 
+@pytest.fixture
+def in_file(tmp_path):
+    """Give a world with an SQLite file."""
+    world = DurableWorld(tmp_path / "s.db", tmp_path)
+    yield world
+    world.close()
+
+
 def submit_works(world, runs, calls):
     """Submit so many runs of so many calls each, and return their sessions."""
     names = [f"s{number}" for number in range(runs)]
@@ -38,15 +46,15 @@ def start_nap(world):
     until(world.runs_of_tools, 30, world.logs)
 
 
-def test_a_killed_worker_s_run_ends_elsewhere(durable_world):
-    worker = durable_world.start()
-    start_nap(durable_world)
+def test_a_killed_worker_s_run_ends_elsewhere(in_file):
+    worker = in_file.start()
+    start_nap(in_file)
 
-    durable_world.kill(worker)
-    durable_world.start()
+    in_file.kill(worker)
+    in_file.start()
 
-    await_ends(durable_world, 30)
-    assert check_world(durable_world, ["nap"]) == {"interrupted": 1}
+    await_ends(in_file, 30)
+    assert check_world(in_file, ["nap"]) == {"interrupted": 1}
 
 
 @pytest.mark.full
@@ -98,18 +106,14 @@ def test_runs_outlive_a_killed_server(tmp_path, thorough):
 
 
 @pytest.mark.full
-def test_runs_in_a_file_outlive_kills(tmp_path, thorough):
+def test_runs_in_a_file_outlive_kills(in_file, thorough):
     runs, kills = (200, 30) if thorough else (10, 3)
-    world = DurableWorld(tmp_path / "s.db", tmp_path)
-    try:
-        world.start()
-        names = submit_works(world, runs, 10)
-        world.kill_at_random(kills, runs * 10)
+    in_file.start()
+    names = submit_works(in_file, runs, 10)
+    in_file.kill_at_random(kills, runs * 10)
 
-        await_ends(world, 1800 if thorough else 120)
-        assert check_world(world, names).total() == runs * 10
-    finally:
-        world.close()
+    await_ends(in_file, 1800 if thorough else 120)
+    assert check_world(in_file, names).total() == runs * 10
 
 
 SECRET = "sk-planted-0123456789"
@@ -131,6 +135,7 @@ def rows_of_engine(address):
     return [text for (text,) in rows]
 
 
+@pytest.mark.full
 def test_no_table_or_log_has_a_secret(durable_world):
     names = [f"{kind}-{SECRET}" for kind in ("fail", "pay", "echo")]
     prompts = {name: f"{name.partition('-')[0]} {SECRET}" for name in names}
