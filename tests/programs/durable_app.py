@@ -2,7 +2,8 @@
 
 The prompt says what it does: `work 10` calls `work` ten times, one after the other; `pay` calls
 a tool that a person must approve; `fail TEXT` calls one that raises an error with the text, `echo
-TEXT` one that returns it; `nap 5` calls one that sleeps. With DURABLE_BROKEN the model fails.
+TEXT` one that returns it; `nap 5` calls one that sleeps; at `crash TEXT`, or with DURABLE_BROKEN,
+the model fails.
 """
 
 import asyncio
@@ -65,6 +66,8 @@ class Planned:
         begun = max(at for at, each in enumerate(request.messages) if each.role == "user")
         word, _, rest = request.messages[begun].text.partition(" ")
         done = sum(each.role == "tool" for each in request.messages[begun:])
+        if word == "crash":
+            raise ModelError(self.name, rest)
         if word == "work" and done < int(rest):
             call = ToolCall(name="work", arguments={"number": done})
         elif word == "pay" and not done:
