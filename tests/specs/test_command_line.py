@@ -28,9 +28,8 @@ COMMANDS = (
     "anchor",
     *("approvals", "check", "completion", "copy", "demo", "diff", "doctor", "explain", "export"),
     *("forget", "guide", "handlers", "hook"),
-    *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "schema"),
-    "sessions",
-    *("setup", "show", "trust", "ui"),
+    *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "runs"),
+    *("schema", "sessions", "setup", "show", "submit", "trust", "ui", "worker"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on
