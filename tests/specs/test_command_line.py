@@ -104,7 +104,7 @@ async def test_each_command_has_examples(command, name):
 
     assert (done.returncode, done.stderr) == (0, "")
     # What these write is JSON anyway, and a page is for people.
-    assert name in {"completion", "export", "hook", "proxy", "schema", "ui"} or re.search(
+    assert name in {"completion", "export", "hook", "proxy", "schema", "ui", "worker"} or re.search(
         r"^  --json +\w", done.stdout, re.MULTILINE
     )
     assert done.stdout.count(f"\n  toolbus {name} ") >= 3
