@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.durable.runs import Run
+    from toolbus.durable.runs import DurableRun
 
 _EPILOG = """\
 examples:
@@ -102,7 +102,7 @@ def _list(parsed: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _write(screen: Screen, run: Run, word: str, *, first: bool) -> None:
+def _write(screen: Screen, run: DurableRun, word: str, *, first: bool) -> None:
     if first:
         head = _COLUMNS.format("run", "state", "submitted (UTC)", "queue", "session")
         screen.line(Span(head, "dim"))
@@ -113,7 +113,7 @@ def _write(screen: Screen, run: Run, word: str, *, first: bool) -> None:
         screen.prose(run.failure, indent=2)
 
 
-def _rows(address: str) -> Iterator[tuple[Run, str, str]]:
+def _rows(address: str) -> Iterator[tuple[DurableRun, str, str]]:
     """Yield the runs at *address*, each with its state and the slot of its worker."""
     began_ns, workers = time.time_ns(), asyncio.run(_workers(address))
     for run in _read(address):
@@ -123,7 +123,7 @@ def _rows(address: str) -> Iterator[tuple[Run, str, str]]:
         yield run, state if run.word == "queued" else run.word, slot
 
 
-def _read(address: str, prefix: str = "") -> Iterator[Run]:
+def _read(address: str, prefix: str = "") -> Iterator[DurableRun]:
     """Yield the runs whose ids begin with *prefix*."""
     from toolbus.durable.runs import PREFIX, decode_run  # noqa: PLC0415 - slow to import
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.durable.runs import Run
+    from toolbus.durable.runs import DurableRun
 
 _EPILOG = """\
 examples:
@@ -60,7 +60,7 @@ def command() -> Command:
     return parser, run
 
 
-async def _submit(parsed: argparse.Namespace) -> Run:
+async def _submit(parsed: argparse.Namespace) -> DurableRun:
     engine = make_engine(parsed.store)
     from toolbus.durable.submission import submit  # noqa: PLC0415 - after an error of the engine
 

@@ -19,7 +19,7 @@ from toolbus.store.store_factory import open_store
 
 if TYPE_CHECKING:
     from toolbus.cli.parser import Command, Parser
-    from toolbus.durable.engine import Engine, RateLimit
+    from toolbus.durable.engine import WorkflowEngine, RateLimit
 
 _EPILOG = """\
 examples:
@@ -73,7 +73,7 @@ def add_store_option(parser: argparse.ArgumentParser, **options: Any) -> None:
     parser.add_argument("--store", metavar="STORE", help=about, **options)
 
 
-def make_engine(address: str) -> Engine:
+def make_engine(address: str) -> WorkflowEngine:
     """Return the engine in the database of the store at *address*; raises `UsageError`."""
     try:
         from toolbus.durable.dbos_engine import DbosEngine  # noqa: PLC0415 - an extra's library

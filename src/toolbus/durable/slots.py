@@ -13,7 +13,7 @@ from toolbus.store.leases import LEASE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.durable.engine import Engine, WorkflowState
+    from toolbus.durable.engine import WorkflowEngine, WorkflowState
     from toolbus.store.protocol import Store
 
 _RUNNING = 10_000
@@ -87,7 +87,7 @@ def slot_name(queue: str, number: int) -> str:
     return f"worker:{queue}:{number}"
 
 
-async def adopt_dead(store: Store, engine: Engine, queue: str, own: str) -> int:
+async def adopt_dead(store: Store, engine: WorkflowEngine, queue: str, own: str) -> int:
     """Queue the workflows of dead workers of *queue* again; return their number.
 
     Workers whose lease has expired are dead. *own* is the slot of the caller, which may have lost

@@ -17,7 +17,7 @@ from toolbus.store.leases import LEASE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.durable.engine import Engine, QueueLimits
+    from toolbus.durable.engine import WorkflowEngine, QueueLimits
     from toolbus.durable.runs import AgentFactory
     from toolbus.durable.slots import WorkerSlot
     from toolbus.store.protocol import Store
@@ -31,7 +31,7 @@ GRACE = 30.0
 async def serve(
     make_agent: AgentFactory,
     store: Store,
-    engine: Engine,
+    engine: WorkflowEngine,
     limits: QueueLimits,
     stop: asyncio.Event,
     *,
@@ -59,7 +59,7 @@ async def serve(
 
 
 async def _tend(
-    store: Store, engine: Engine, queue: str, slot: WorkerSlot, stop: asyncio.Event
+    store: Store, engine: WorkflowEngine, queue: str, slot: WorkerSlot, stop: asyncio.Event
 ) -> bool:
     """Look after the queue until *stop* is set; return False once the slot is lost."""
     stopped = asyncio.ensure_future(stop.wait())
@@ -77,7 +77,7 @@ async def _tend(
         await asyncio.wait(tasks)
 
 
-async def _sweep(store: Store, engine: Engine, queue: str, slot: WorkerSlot) -> None:
+async def _sweep(store: Store, engine: WorkflowEngine, queue: str, slot: WorkerSlot) -> None:
     """Wake answered runs every second, and now and then those of dead or older workers."""
     index, adopted = RunIndex(store), monotonic()
     while True:
