@@ -43,7 +43,7 @@ COMMANDS = {
     "proxy": "run handlers in front of an MCP server",
     "replay": "run recorded sessions through other handlers",
     "run": "let an agent with tools work on a prompt",
-    "runs": "list durable runs, cancel one, or try one again",
+    "runs": "list, cancel and retry durable runs",
     "schema": "print the JSON schema of toolbus.toml or of a policy",
     "sessions": "list the sessions of a store",
     "setup": "activate a policy, redaction and hooks for coding agents",

@@ -1,4 +1,4 @@
-"""`toolbus runs`: list durable runs, cancel one, or try one again."""
+"""`toolbus runs`: list, cancel and retry durable runs."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ _COLUMNS = "{:<14}  {:<10}  {:<19}  {:<12}  {}"
 
 def command() -> Command:
     """Return the parser and the body of the command."""
-    parser = make_parser(
-        "toolbus runs", "List durable runs, cancel one, or try one again.", _EPILOG
-    )
+    parser = make_parser("toolbus runs", "List, cancel and retry durable runs.", _EPILOG)
     parser.add_argument("--all", action="store_true", help="those that ended well, too")
     parser.add_argument("--queue", metavar="NAME", help="those of one queue")
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
@@ -134,7 +132,7 @@ def _read(address: str, prefix: str = "") -> Iterator[DurableRun]:
 
 
 async def _workers(address: str) -> dict[str, tuple[str, str]]:
-    """Return by run its state in the engine, and the slot of the worker that has it."""
+    """Return by run its state in the engine, and the slot of its worker."""
     open_reader(address).close()  # A missing store is an error, and no file is made beside it.
     engine = make_engine(address)
     try:

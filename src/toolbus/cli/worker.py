@@ -19,7 +19,7 @@ from toolbus.store.store_factory import open_store
 
 if TYPE_CHECKING:
     from toolbus.cli.parser import Command, Parser
-    from toolbus.durable.engine import WorkflowEngine, RateLimit
+    from toolbus.durable.engine import RateLimit, WorkflowEngine
 
 _EPILOG = """\
 examples:

@@ -21,7 +21,7 @@ _RUNNING = 10_000
 
 
 class WorkerSlot:
-    """The slot *name* in *store*: at most one worker at a time holds it.
+    """The slot *name* in *store*: at most a single worker holds it.
 
     *clock* returns seconds since the epoch.
     """
@@ -83,24 +83,24 @@ async def claim_slot(store: Store, queue: str, seconds: float = LEASE_SECONDS) -
 
 
 def slot_name(queue: str, number: int) -> str:
-    """Return the name of a slot, which is the id of the executor that holds it."""
+    """Return the name of a slot, the engine's name of its worker."""
     return f"worker:{queue}:{number}"
 
 
-async def adopt_dead(store: Store, engine: WorkflowEngine, queue: str, own: str) -> int:
+async def adopt_dead(store: Store, engine: WorkflowEngine, queue: str, slot: str) -> int:
     """Queue the workflows of dead workers of *queue* again; return their number.
 
-    Workers whose lease has expired are dead. *own* is the slot of the caller, which may have lost
-    workflows as well.
+    Workers whose lease has expired are dead. *slot* is the slot of the caller, whose process may
+    have lost workflows as well.
     """
     states: tuple[WorkflowState, ...] = ("running",)
     running = await engine.workflows(states, queue=queue, limit=_RUNNING)
     count = 0
-    for name in {each.slot for each in running} - {"", own}:
-        slot = WorkerSlot(store, name)
-        if await slot.take():
+    for name in {each.slot for each in running} - {"", slot}:
+        dead = WorkerSlot(store, name)
+        if await dead.take():
             try:
                 count += await engine.adopt(name)
             finally:
-                await slot.release()
-    return count + await engine.adopt(own)
+                await dead.release()
+    return count + await engine.adopt(slot)

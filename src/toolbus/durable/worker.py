@@ -17,7 +17,7 @@ from toolbus.store.leases import LEASE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.durable.engine import WorkflowEngine, QueueLimits
+    from toolbus.durable.engine import QueueLimits, WorkflowEngine
     from toolbus.durable.runs import AgentFactory
     from toolbus.durable.slots import WorkerSlot
     from toolbus.store.protocol import Store
@@ -39,7 +39,7 @@ async def serve(
     lease: float = LEASE_SECONDS,
     ready: Callable[[str], object],
 ) -> bool:
-    """Run the queue of *limits* as one more worker until *stop* is set; return True.
+    """Run the queue of *limits* as a further worker until *stop* is set; return True.
 
     Running steps then have *grace* seconds, and other workers take the runs over. Returns False
     if the *lease* of the slot was lost: its runs already belong to another worker. *ready* is
@@ -63,14 +63,14 @@ async def _tend(
 ) -> bool:
     """Look after the queue until *stop* is set; return False once the slot is lost."""
     stopped = asyncio.ensure_future(stop.wait())
-    kept = asyncio.ensure_future(slot.keep())
+    lost = asyncio.ensure_future(slot.keep())
     swept = asyncio.ensure_future(_sweep(store, engine, queue, slot))
-    tasks: set[asyncio.Future[Any]] = {stopped, kept, swept}
+    tasks: set[asyncio.Future[Any]] = {stopped, lost, swept}
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-        return not kept.done()
+        return not lost.done()
     finally:
         for task in tasks:
             task.cancel()
@@ -78,7 +78,7 @@ async def _tend(
 
 
 async def _sweep(store: Store, engine: WorkflowEngine, queue: str, slot: WorkerSlot) -> None:
-    """Wake answered runs every second, and now and then those of dead or older workers."""
+    """Wake answered runs every second, and adopt runs of dead or older workers now and then."""
     index, adopted = RunIndex(store), monotonic()
     while True:
         try:
