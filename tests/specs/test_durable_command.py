@@ -23,6 +23,7 @@ from durable_world import (
 from kill_steps import runs_in
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
+from toolbus.cli.command_line import main
 from toolbus.durable.memory_engine import MemoryEngine
 from toolbus.durable.runs import PREFIX, VERSION, decode_run, swap_run
 from toolbus.store.store_factory import open_reader, open_store
@@ -209,6 +210,27 @@ def test_unknown_runs_are_refused(in_file):
         done = in_file.command("runs", *words, "--store", in_file.address)
         assert (done.returncode, done.stdout) == (2, "")
         assert reason in done.stderr
+
+
+TARGETS = """
+from toolbus import Agent
+from toolbus.models import ScriptedModel
+one = Agent(ScriptedModel([]))
+def bare(): return one
+"""
+
+
+def test_wrong_targets_are_refused(tmp_path, capsys):
+    file, where = tmp_path / "targets.py", ["--store", str(tmp_path / "s.db")]
+    file.write_text(TARGETS, "utf-8")
+
+    for name, reason in (
+        ("one", "is not a function, but 'Agent'; give a function of `session_id` and `store`"),
+        ("bare", "too many positional arguments; give a function of `session_id` and `store`"),
+        ("missing", "has no 'missing'"),
+    ):
+        assert main(["submit", f"{file}:{name}", "go", *where]) == 2
+        assert reason in capsys.readouterr().err
 
 
 WITHOUT = "import sys; sys.modules['dbos'] = None; from toolbus.cli import main; sys.exit(main())"
