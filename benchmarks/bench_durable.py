@@ -31,7 +31,7 @@ _TOOK = "SELECT max(completed_at) - min(started_at_epoch_ms) FROM dbos.workflow_
 
 @table("µs", baseline=ALONE)
 def bench_durable(rig: Rig) -> None:
-    """A step of a run, with its model or tool and its append, takes 1.43 times an empty step."""
+    """A step of a run, with its model or tool and its append, costs at most two empty steps."""
     rig.lacks[ALONE] = "it stores no message, and has no agent"
     with server_module().running_server(**SAFE) as server:
         for workers in (1,) if rig.once else (1, 2):
