@@ -231,6 +231,7 @@ def test_wrong_targets_are_refused(tmp_path, capsys):
     ):
         assert main(["submit", f"{file}:{name}", "go", *where]) == 2
         assert reason in capsys.readouterr().err
+    assert [*tmp_path.glob("s.db*")] == []
 
 
 WITHOUT = "import sys; sys.modules['dbos'] = None; from toolbus.cli import main; sys.exit(main())"

@@ -61,10 +61,9 @@ def command() -> Command:
 
 
 async def _submit(parsed: argparse.Namespace) -> DurableRun:
-    engine = make_engine(parsed.store)
+    make_agent, engine = load_factory(parsed.target), make_engine(parsed.store)
     from toolbus.durable.submission import submit  # noqa: PLC0415 - after an error of the engine
 
-    make_agent = load_factory(parsed.target)
     async with open_store(parsed.store) as store:
         try:
             await engine.open()

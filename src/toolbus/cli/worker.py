@@ -85,11 +85,11 @@ def make_engine(address: str) -> WorkflowEngine:
 
 
 async def _serve(parsed: argparse.Namespace, output: Output) -> int:
+    make_agent, stop = load_factory(parsed.target), asyncio.Event()
     engine = make_engine(parsed.store)
     from toolbus.durable.engine import QueueLimits  # noqa: PLC0415 - after the error above
     from toolbus.durable.worker import serve  # noqa: PLC0415 - as above
 
-    make_agent, stop = load_factory(parsed.target), asyncio.Event()
     limits = QueueLimits(
         name=parsed.queue,
         running=parsed.all_runs,
