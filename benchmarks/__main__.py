@@ -49,6 +49,7 @@ FILES = (
     "bridges",
     "approvals",
     "ui",
+    "durable",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

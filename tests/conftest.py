@@ -24,8 +24,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 pytest_plugins = [
-    *("pytester", "browsers", "framework_plays", "host_reports", "killed_programs"),
-    *("live_models", "persons", "postgres_server", "three_stores"),
+    *("pytester", "browsers", "durable_engines", "framework_plays", "host_reports"),
+    *("killed_programs", "live_models", "persons", "postgres_server", "three_stores"),
 ]
 
 LEVEL = os.environ.get("TOOLBUS_TESTS", "quick")

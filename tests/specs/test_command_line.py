@@ -28,9 +28,8 @@ COMMANDS = (
     "anchor",
     *("approvals", "check", "completion", "copy", "demo", "diff", "doctor", "explain", "export"),
     *("forget", "guide", "handlers", "hook"),
-    *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "schema"),
-    "sessions",
-    *("setup", "show", "trust", "ui"),
+    *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "runs"),
+    *("schema", "sessions", "setup", "show", "submit", "trust", "ui", "worker"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on
@@ -105,7 +104,7 @@ async def test_each_command_has_examples(command, name):
 
     assert (done.returncode, done.stderr) == (0, "")
     # What these write is JSON anyway, and a page is for people.
-    assert name in {"completion", "export", "hook", "proxy", "schema", "ui"} or re.search(
+    assert name in {"completion", "export", "hook", "proxy", "schema", "ui", "worker"} or re.search(
         r"^  --json +\w", done.stdout, re.MULTILINE
     )
     assert done.stdout.count(f"\n  toolbus {name} ") >= 3

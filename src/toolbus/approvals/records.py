@@ -27,6 +27,11 @@ decode_question, decode_grant = decoder(Question), decoder(Grant)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
+AWAITER, ANSWERED = "awaiter", "answered:"
+"""The name of the state of a session with the program that goes on after answers, and the prefix of
+the markers that it finds: each has the same body, beside an answered question."""
+
+
 class Pointer(Struct, frozen=True, omit_defaults=True):
     """The id of the latest question about a call.
 
@@ -68,6 +73,13 @@ def question_name(question_id: str) -> str:
 def pointer_name(key: str) -> str:
     """Return the name of the state with the pointer to the latest question about a call."""
     return f"{ATTACH_PREFIX}{key}"
+
+
+async def announce_answer(store: Store, question: Question) -> None:
+    """Leave a marker beside *question* if a program goes on after its answer."""
+    body = await store.read_state(question.root_session_id or question.session_id, AWAITER)
+    if body is not None:
+        await store.swap_state(question.session_id, f"{ANSWERED}{question.id}", None, body)
 
 
 async def read_question(store: Store, session_id: str, question_id: str) -> Question | None:

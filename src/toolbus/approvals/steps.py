@@ -9,7 +9,12 @@ from msgspec.structs import replace
 
 from toolbus.approvals.grants import check_span, make_grant
 from toolbus.approvals.questions import TRANSITIONS, is_delegated
-from toolbus.approvals.records import find_question, read_question, swap_question
+from toolbus.approvals.records import (
+    announce_answer,
+    find_question,
+    read_question,
+    swap_question,
+)
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
 from toolbus.presence.person import PersonTerminal
@@ -143,12 +148,20 @@ async def answer(
         if (status := await _refusal(store, question, digest, now)) is not None:
             current = await read_question(store, question.session_id, question_id)
             return AnswerResult(status, question_id, current)
-        answered = await transition(store, question, signal, answered_ns=now, **fields)
+        answered = await _announced(store, question, signal, answered_ns=now, **fields)
         if answered is not None:
             made = None if grant is None else await make_grant(store, answered, grant, now)
             return AnswerResult("accepted", question_id, answered, made)
         question = await read_question(store, question.session_id, question_id)
     return AnswerResult("unknown_question", question_id)
+
+
+async def _announced(
+    store: Store, question: Question, signal: QuestionSignal, **fields: Any
+) -> Question | None:
+    """Apply *signal* as `transition` does, after a marker: a kill leaves no answer without it."""
+    await announce_answer(store, question)
+    return await transition(store, question, signal, **fields)
 
 
 async def _grant_alone(

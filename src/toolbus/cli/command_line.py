@@ -43,12 +43,15 @@ COMMANDS = {
     "proxy": "run handlers in front of an MCP server",
     "replay": "run recorded sessions through other handlers",
     "run": "let an agent with tools work on a prompt",
+    "runs": "list, cancel and retry durable runs",
     "schema": "print the JSON schema of toolbus.toml or of a policy",
     "sessions": "list the sessions of a store",
     "setup": "activate a policy, redaction and hooks for coding agents",
     "show": "print the messages and interventions of a session",
+    "submit": "put a durable run on a queue",
     "trust": "trust the toolbus.toml of a project",
     "ui": "show the sessions of a store in the browser",
+    "worker": "run the durable runs of a queue",
 }
 """The commands with their summaries; each is a module of this package, imported when called."""
 
@@ -81,6 +84,9 @@ examples:
   toolbus hosts status               the coding agents with hooks
   toolbus doctor                     whether those hooks work
   toolbus approvals                  the questions that wait for you
+  toolbus submit app.py:agent "go" --store agent.db     a run for a worker
+  toolbus worker app.py:agent --store agent.db          runs it, kill or not
+  toolbus runs --store agent.db      the runs that wait, run or failed
   toolbus login https://example.com/mcp      for a proxy in front of it
   toolbus logout https://example.com/mcp     delete its tokens
   toolbus forget agent.db 3f9a       delete the values that handlers removed

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.components.components import Host
     from toolbus.config.configuration import Configuration
+    from toolbus.store.protocol import Store
 
 _WANTED = "agent, bus or component"
 _POLICY_KEYS = frozenset({"default", "rule", "call", "tools", "trust_annotations"})
@@ -46,17 +47,36 @@ def load(target: str) -> LoadedTarget:
     """Load *target*: `FILE.py[:name]`, a configuration or a policy; raises `LoadError`."""
     if target.endswith(".toml"):
         return _load_policy(target) if _is_policy(target) else load_configuration(target)
-    file, name = _split(target)
     with redirect_stdout(sys.stderr):
-        module = import_file(file)
-        names = vars(module)
-        if name is None:
-            name = _only_candidate(file, module)
-        elif name not in names:
-            way_out = nearest(name, names) or hint(name, _candidates(module))
-            raise LoadError(f"{file} has no {name!r}{way_out}")
-        where = f"{file}:{name}"
-        return _resolve(names[name], where)
+        return _resolve(*_find(target))
+
+
+def load_factory(target: str) -> Callable[[str, Store], Agent]:
+    """Load the function `FILE.py:name` that makes the agent of a session; raises `LoadError`."""
+    with redirect_stdout(sys.stderr):
+        make, where = _find(target)
+    way_out = "give a function of `session_id` and `store` that makes an agent"
+    if _is_agent(make) or not callable(make):
+        raise LoadError(f"{where} is not a function, but {type(make).__name__!r}; {way_out}")
+    try:
+        inspect.signature(make).bind("session", None)
+    except (TypeError, ValueError) as error:
+        raise LoadError(f"{where}: {error}; {way_out}") from None
+    factory: Callable[[str, Store], Agent] = make
+    return factory
+
+
+def _find(target: str) -> tuple[Any, str]:
+    """Return the object `FILE.py[:name]` and its place."""
+    file, name = _split(target)
+    module = import_file(file)
+    names = vars(module)
+    if name is None:
+        name = _only_candidate(file, module)
+    elif name not in names:
+        way_out = nearest(name, names) or hint(name, _candidates(module))
+        raise LoadError(f"{file} has no {name!r}{way_out}")
+    return names[name], f"{file}:{name}"
 
 
 def load_configuration(file: str | None = None) -> LoadedTarget:

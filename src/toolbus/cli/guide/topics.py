@@ -35,7 +35,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "redaction-limits",
         ),
     ),
-    ("Sessions", ("stores", "chain", "ui", "shutdown", "streaming", "opentelemetry")),
+    ("Sessions", ("stores", "chain", "durable", "ui", "shutdown", "streaming", "opentelemetry")),
     (
         "Tests",
         ("testing", "replay"),

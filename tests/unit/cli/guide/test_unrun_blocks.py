@@ -25,7 +25,7 @@ def test_few_blocks_are_not_run():
     assert Counter(theirs) == Counter([*NEEDED, "from-fastmcp"])  # A server, and a proxy.
     assert sorted(others) == [
         *("agent-hooks", "bridges", "components"),
-        *("contributing", "contributing", "contributing"),
+        *("contributing", "contributing", "contributing", "durable"),
         *("from-claude-agent-sdk", "from-fastmcp", "from-fastmcp", "from-google-adk"),
         *("from-langchain", "from-openai-agents", "from-pydantic-ai", "from-strands"),
         *("mcp", "shutdown", "testing", "ui", "ui"),

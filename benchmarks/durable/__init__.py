@@ -1,0 +1,1 @@
+"""The programs of `bench_durable`: workers of toolbus, and of the engine alone."""

@@ -1,0 +1,166 @@
+"""`toolbus runs`: list, cancel and retry durable runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
+
+from toolbus.approvals.display import moment
+from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import busy_line
+from toolbus.cli.parser import add_action, make_parser
+from toolbus.cli.worker import add_store_option, make_engine
+from toolbus.errors import StoreError
+from toolbus.settings.spans import Span
+from toolbus.settings.usage_error import UsageError
+from toolbus.settings.visible_text import shorten_visible
+from toolbus.store.store_factory import open_reader, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
+    from toolbus.cli.parser import Command
+    from toolbus.durable.runs import DurableRun
+
+_EPILOG = """\
+examples:
+  toolbus runs --store service=agents             waiting, running, held, failed
+  toolbus runs --store service=agents --all       those that ended well, too
+  toolbus runs --store service=agents --json | jq .id
+  toolbus runs cancel 8c01 --store service=agents
+  toolbus runs retry 8c01 --store service=agents  go on from the transcript
+
+ID is the id of a run or the beginning of it.
+
+states:
+  queued     it waits for a worker
+  running    a worker has it
+  held       questions wait for a person: `toolbus approvals`
+  lost       a kill kept it from the queue; `retry` queues it
+  ok         it ended with an answer
+  others     it ended so; `retry` lets it go on from where it stopped"""
+
+_MOST = 100_000
+"""The most workflows that are looked up in the engine."""
+
+_FRESH_NS = 60_000_000_000
+"""The nanoseconds in which a submitted run reaches the engine, on any clock."""
+
+_COLUMNS = "{:<14}  {:<10}  {:<19}  {:<12}  {}"
+
+
+def command() -> Command:
+    """Return the parser and the body of the command."""
+    parser = make_parser("toolbus runs", "List, cancel and retry durable runs.", _EPILOG)
+    parser.add_argument("--all", action="store_true", help="those that ended well, too")
+    parser.add_argument("--queue", metavar="NAME", help="those of one queue")
+    parser.add_argument("--json", action="store_true", help="write one JSON object a line")
+    add_store_option(parser, default=None)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser))
+    for name, text in (
+        ("cancel", "stop a run, wherever it is"),
+        ("retry", "let an ended run go on from its transcript"),
+    ):
+        action = add_action(actions, name, text)
+        action.add_argument("id", metavar="ID", help="the id, or the beginning of it")
+        add_store_option(action, default=argparse.SUPPRESS)
+
+    def run(parsed: argparse.Namespace, output: Output) -> int:
+        if parsed.store is None:
+            parser.error("missing: --store")
+        if parsed.action:
+            with busy_line(f"{parsed.action} {parsed.id}"):
+                return asyncio.run(_change(parsed, output))
+        return _list(parsed, output)
+
+    return parser, run
+
+
+def _list(parsed: argparse.Namespace, output: Output) -> int:
+    rows, counts = _rows(parsed.store), Counter[str]()
+    screen = open_screen(output)
+    for run, word, slot in rows:
+        if (word == "ok" and not parsed.all) or parsed.queue not in {None, run.queue}:
+            continue
+        counts[word] += 1
+        if parsed.json:
+            print_json(output, {**asdict(run), "word": word, "slot": slot})
+        else:
+            _write(screen, run, word, first=counts.total() == 1)
+    if not parsed.json:
+        screen.line(", ".join([f"{n:,} {word}" for word, n in counts.items()]) or "no runs")
+    return 0
+
+
+def _write(screen: Screen, run: DurableRun, word: str, *, first: bool) -> None:
+    if first:
+        head = _COLUMNS.format("run", "state", "submitted (UTC)", "queue", "session")
+        screen.line(Span(head, "dim"))
+    names = [shorten_visible(each) for each in (run.id, word, run.queue, run.session_id)]
+    when = moment(run.submitted_ns).removesuffix(" UTC")
+    screen.whole(_COLUMNS.format(*names[:2], when, *names[2:]))
+    if run.failure:
+        screen.prose(run.failure, indent=2)
+
+
+def _rows(address: str) -> Iterator[tuple[DurableRun, str, str]]:
+    """Yield the runs at *address*, each with its state and the slot of its worker."""
+    began_ns, workers = time.time_ns(), asyncio.run(_workers(address))
+    for run in _read(address):
+        # A run that was submitted meanwhile is not lost.
+        is_lost = run.submitted_ns < began_ns - _FRESH_NS and len(workers) < _MOST
+        state, slot = workers.get(run.id, ("lost" if is_lost else "queued", ""))
+        yield run, state if run.word == "queued" else run.word, slot
+
+
+def _read(address: str, prefix: str = "") -> Iterator[DurableRun]:
+    """Yield the runs whose ids begin with *prefix*."""
+    from toolbus.durable.runs import PREFIX, decode_run  # noqa: PLC0415 - slow to import
+
+    with open_reader(address) as reader:
+        for _, state in reader.states_like(f"{PREFIX}{prefix}"):
+            if state.body is not None:
+                yield decode_run(state.body)
+
+
+async def _workers(address: str) -> dict[str, tuple[str, str]]:
+    """Return by run its state in the engine, and the slot of its worker."""
+    open_reader(address).close()  # A missing store is an error, and no file is made beside it.
+    engine = make_engine(address)
+    try:
+        await engine.open()
+        workflows = await engine.workflows(limit=_MOST)
+        return {each.arguments[0]: (each.state, each.slot) for each in workflows}
+    finally:
+        await engine.close()
+
+
+async def _change(parsed: argparse.Namespace, output: Output) -> int:
+    runs = list(_read(parsed.store, parsed.id))
+    if len(runs) != 1:
+        many = f"{len(runs)} runs have" if runs else "no run has"
+        raise UsageError(f"{many} an id that begins with {parsed.id!r}; see `toolbus runs --all`")
+    if parsed.action == "retry" and runs[0].word in {"held", "ok"}:
+        raise UsageError(f"run {runs[0].id} is {runs[0].word}; there is nothing to try again")
+    engine = make_engine(parsed.store)
+    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
+
+    async with open_store(parsed.store) as store:
+        try:
+            await engine.open()
+            change = submission.cancel if parsed.action == "cancel" else submission.retry
+            changed = await change(store, engine, runs[0])
+        finally:
+            await engine.close()
+    if changed is None:
+        raise StoreError(parsed.store, "the run has changed meanwhile; look at it again")
+    open_screen(output).whole(f"run {shorten_visible(runs[0].id)} is {changed.word}")
+    return 0

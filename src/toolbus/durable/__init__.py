@@ -1,0 +1,1 @@
+"""Runs of agents as durable workflows, on many machines with a shared database."""

@@ -1,0 +1,350 @@
+"""The engine DBOS, in the database of the store; no other file imports dbos."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from toolbus.durable.engine import OPEN, WorkflowInfo
+from toolbus.errors import RegistrationError, StoreError
+from toolbus.settings.extras import needs_extra
+from toolbus.store.store_factory import is_postgres
+
+_log = logging.getLogger("dbos")
+
+try:
+    from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID
+    from sqlalchemy import URL
+except ImportError as error:
+    msg = needs_extra("durable runs need the engine DBOS", "dbos")
+    raise ImportError(msg, name=error.name) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from dbos import DBOSConfig, EnqueueOptions, WorkflowStatus
+
+    from toolbus.durable.engine import (
+        QueueLimits,
+        RateLimit,
+        Step,
+        Workflow,
+        WorkflowCall,
+        WorkflowState,
+    )
+
+START_SECONDS = 30.0
+"""The most seconds until the engine has opened its database."""
+
+_NAME = "toolbus"
+_CONNECTIONS = 8
+_LIMIT = 100_000
+_STATES: dict[str, WorkflowState] = {
+    "ENQUEUED": "queued",
+    "DELAYED": "queued",
+    "PENDING": "running",
+    "SUCCESS": "ended",
+    "ERROR": "failed",
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
+    "CANCELLED": "cancelled",
+}
+
+
+class JsonSerializer(Serializer):
+    """Values as JSON; an exception keeps its type alone, since its text may quote a session."""
+
+    def serialize(self, data: Any) -> str:
+        """Return *data* as JSON."""
+        return msgspec.json.encode(data, enc_hook=_type_name).decode()
+
+    def deserialize(self, serialized_data: str) -> Any:
+        """Return the value in *serialized_data*."""
+        return msgspec.json.decode(serialized_data)
+
+    def name(self) -> str:
+        """Return the name of the format, which the engine stores beside each value."""
+        return "toolbus_json"
+
+
+class DbosSteps:
+    """The steps of the present task's workflow; *is_stopping* is set at a stop."""
+
+    def __init__(self, is_stopping: Event) -> None:
+        self._is_stopping = is_stopping
+        self.kinds: dict[str, Callable[..., Coroutine[Any, Any, str]]] = {}
+
+    def leave(self) -> None:
+        """Raise `CancelledError` if the worker stops; the engine records no outcome then."""
+        if self._is_stopping.is_set():
+            raise asyncio.CancelledError
+
+    async def step(self, name: str, work: Step) -> str:
+        """Do *work* and record its word; it is cancelled with the workflow."""
+
+        async def body() -> str:
+            return await work()
+
+        return await DBOS.run_step_async({"name": name, "preemptible": True}, body)
+
+    async def child(self, call: WorkflowCall) -> str:
+        """Run a workflow in this process and return its word; it is cancelled with its caller."""
+        with SetWorkflowID(call.id):
+            handle = await DBOS.start_workflow_async(self.kinds[call.kind], *call.arguments)
+        word: str = await handle.get_result()
+        return word
+
+
+class DbosEngine:
+    """DBOS with its tables in the database at *address*, the address of a store.
+
+    Beside an SQLite file it has a file of its own, `FILE.durable`, for one worker. *version* is
+    the version of the workflows. Raises `RegistrationError` where DBOS would use its hosted part.
+    """
+
+    def __init__(self, address: str | os.PathLike[str], *, version: str) -> None:
+        hosted = sorted(name for name in os.environ if name.startswith("DBOS_"))
+        if hosted:
+            reason = "it would make DBOS use its hosted part; unset it"
+            raise RegistrationError(f"variable {hosted[0]}", reason)
+        self._address, self._version, self._slot = address, version, ""
+        self._database = _Database("")
+        self._running: Counter[str] = Counter()
+        self._lost: set[str] = set()
+        self._client: DBOSClient | None = None
+        self._is_stopping, self._is_started = Event(), False
+        # Its texts may quote anything, and it advertises; a worker reports what goes wrong.
+        _log.disabled = True
+
+    async def open(self) -> None:
+        """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
+        await _bounded(self._connect)
+
+    def _connect(self) -> None:
+        self._database = _database_at(self._address)
+        DBOS.migrate(self._database.url)
+        self._client = DBOSClient(
+            system_database_url=self._database.url,
+            serializer=JsonSerializer(),
+            application_name=_NAME,
+            system_database_pool_size=2,
+        )
+
+    @property
+    def _opened(self) -> DBOSClient:
+        if self._client is None:
+            raise RegistrationError("engine", "it is not open; `await engine.open()` first")
+        return self._client
+
+    async def start(
+        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
+    ) -> None:
+        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
+        self._slot = slot
+        await _bounded(partial(self._launch, workflows, queues))
+        self._is_started = True
+
+    def _launch(self, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]) -> None:
+        config: DBOSConfig = {
+            "name": _NAME,
+            "system_database_url": self._database.url,
+            "sys_db_pool_size": _CONNECTIONS,
+            # More would only contend for the interpreter: twice the processor time for a step.
+            "max_executor_threads": _CONNECTIONS,
+            "executor_id": self._slot,
+            "application_version": self._version,
+            "serializer": JsonSerializer(),
+            "enable_otlp": False,
+        }
+        if self._database.connect is not None:
+            config["db_engine_kwargs"] = {"creator": self._database.connect}
+        DBOS(config=config)
+        steps = DbosSteps(self._is_stopping)
+        for kind, workflow in workflows.items():
+            steps.kinds[kind] = self._registered(kind, workflow, steps)
+        DBOS.listen_queues([queue.name for queue in queues])
+        DBOS.launch()
+        for queue in queues:
+            _register_queue(queue)
+
+    def _registered(
+        self, kind: str, workflow: Workflow, steps: DbosSteps
+    ) -> Callable[..., Coroutine[Any, Any, str]]:
+        @DBOS.workflow(name=kind)
+        async def run(*arguments: str) -> str:
+            workflow_id = DBOS.workflow_id or ""
+            self._running[workflow_id] += 1
+            try:
+                return await workflow(steps, arguments)
+            except Exception as error:  # noqa: BLE001 - its text may quote a session
+                raise RuntimeError(type(error).__name__) from None
+            finally:
+                self._running[workflow_id] -= 1
+
+        return run
+
+    async def enqueue(self, call: WorkflowCall) -> None:
+        """Queue a workflow; a second call with the same id does nothing."""
+        options: EnqueueOptions = {
+            "workflow_name": call.kind,
+            "queue_name": call.queue,
+            "workflow_id": call.id,
+        }
+        if call.partition:
+            options["queue_partition_key"] = call.partition
+        if call.timeout is not None:
+            options["workflow_timeout"] = call.timeout
+        await self._opened.enqueue_async(options, *call.arguments)
+
+    async def cancel(self, workflow_id: str) -> None:
+        """Cancel an open workflow and its children, on any worker."""
+        await self._opened.cancel_workflow_async(workflow_id, cancel_children=True)
+
+    async def adopt(self, slot: str) -> int:
+        """Queue the running workflows of the dead worker *slot* again; return their number.
+
+        Their timeouts begin anew. For this worker only workflows without a task are queued, as
+        after a failure of the database in the middle of a dequeue, found by two calls.
+        """
+        pending = await self._pending(slot)
+        if slot == self._slot:
+            lost = {name for name in pending if not self._running[name]}
+            pending = {name: pending[name] for name in lost & self._lost}
+            self._lost = lost
+        await self._queue_again(pending)
+        return len(pending)
+
+    async def _pending(self, slot: str) -> dict[str, str | None]:
+        """Return the queues of the running workflows of *slot*, by id."""
+        pending = await self._opened.list_workflows_async(
+            status="PENDING", executor_id=slot, limit=_LIMIT, load_input=False, load_output=False
+        )
+        return {each.workflow_id: each.queue_name for each in pending}
+
+    async def _queue_again(self, workflows: Mapping[str, str | None]) -> None:
+        for queue in set(workflows.values()):
+            ids = [name for name, its_queue in workflows.items() if its_queue == queue]
+            await self._opened.resume_workflows_async(ids, queue_name=queue)
+
+    async def workflows(
+        self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
+    ) -> tuple[WorkflowInfo, ...]:
+        """Return the latest workflows in *states* but children, the latest first."""
+        listed = await self._opened.list_workflows_async(
+            status=[name for name, state in _STATES.items() if state in states],
+            queue_name=queue or None,
+            has_parent=False,
+            limit=limit,
+            sort_desc=True,
+        )
+        return tuple([_info(each) for each in listed])
+
+    async def stop(self, seconds: float) -> None:
+        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
+        self._is_stopping.set()
+        await asyncio.to_thread(
+            DBOS.destroy, destroy_registry=True, workflow_completion_timeout_sec=round(seconds)
+        )
+        self._is_started = False
+        await self._queue_again(await self._pending(self._slot))
+
+    async def close(self) -> None:
+        """Release the connections; running workflows are left as after a kill."""
+        if self._is_started:
+            await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+            self._is_started = False
+        if self._client is not None:
+            await asyncio.to_thread(self._client.destroy)
+            self._client = None
+
+
+def _register_queue(queue: QueueLimits) -> None:
+    DBOS.register_queue(
+        queue.name,
+        global_concurrency=queue.running,
+        worker_concurrency=queue.running_per_worker,
+        partition_concurrency=queue.running_per_tenant,
+        limiter=_limiter(queue.rate),
+        partition_limiter=_limiter(queue.rate_per_tenant),
+        polling_interval_sec=queue.poll_seconds,
+    )
+
+
+def _limiter(rate: RateLimit | None) -> Any:
+    return None if rate is None else {"limit": rate.starts, "period": rate.seconds}
+
+
+def _info(status: WorkflowStatus) -> WorkflowInfo:
+    arguments = status.input["args"] if status.input else ()
+    return WorkflowInfo(
+        id=status.workflow_id,
+        kind=status.name,
+        arguments=tuple(arguments),
+        queue=status.queue_name or "",
+        state=_STATES[status.status],
+        slot=status.executor_id or "",
+        version=status.app_version or "",
+        word=status.output or "",
+        created_ns=(status.created_at or 0) * 1_000_000,
+    )
+
+
+def _type_name(value: Any) -> dict[str, str]:
+    """Return an exception as JSON; raises `TypeError` for any other value."""
+    if isinstance(value, BaseException):
+        return {"exception": type(value).__name__}
+    raise TypeError(type(value).__name__)
+
+
+class _Database(NamedTuple):
+    """The *url* of a database for SQLAlchemy, and how to *connect* to a server."""
+
+    url: str
+    connect: Callable[[], Any] | None = None
+
+
+def _database_at(address: str | os.PathLike[str]) -> _Database:
+    """Return the database for the store at *address*, created beside an SQLite file."""
+    if not is_postgres(address):
+        path = Path(f"{os.fspath(address)}.durable").absolute()
+        # Readable by its owner only; SQLite's further files have the rights of this one.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        return _Database(f"sqlite:///{path}")
+    from toolbus.store.postgres.addresses import parse_address  # noqa: PLC0415 - not for files
+    from toolbus.store.postgres.driver import psycopg  # noqa: PLC0415 - as above
+
+    place = psycopg.conninfo.make_conninfo(
+        parse_address(os.fspath(address)).conninfo, connect_timeout=10
+    )
+
+    def connect() -> Any:
+        try:
+            return psycopg.connect(place)
+        except psycopg.OperationalError as error:
+            # The engine tries again after any failed connection, by a socket as well.
+            raise psycopg.errors.SqlclientUnableToEstablishSqlconnection from error
+
+    with psycopg.connect(place) as connection:
+        name = connection.info.dbname  # A service, a variable or the user may name it.
+    words = psycopg.conninfo.conninfo_to_dict(place).items()
+    query = {key: str(value) for key, value in words if key != "dbname"}
+    url = URL.create("postgresql+psycopg", database=name, query=query)
+    return _Database(url.render_as_string(hide_password=False), connect)
+
+
+async def _bounded(work: Callable[[], None]) -> None:
+    """Do *work* in a thread; raises `StoreError` if it fails, or lasts too long."""
+    try:
+        await asyncio.wait_for(asyncio.to_thread(work), START_SECONDS)
+    except TimeoutError:
+        raise StoreError(_NAME, f"the workflow engine did not start in {START_SECONDS} s") from None
+    except Exception as error:
+        reason = f"the workflow engine cannot start: {type(error).__name__}"
+        raise StoreError(_NAME, reason) from error

@@ -1,0 +1,219 @@
+"""An engine in one process, whose journal may be a file: for development and tests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from itertools import count
+from typing import IO, TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from toolbus.durable.engine import OPEN, WorkflowCall, WorkflowInfo, WorkflowState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from toolbus.durable.engine import QueueLimits, Step, Workflow
+
+
+class RecordedWorkflow(Struct):
+    """A workflow in the journal; *steps* are the names and words of its ended steps, by number."""
+
+    call: WorkflowCall
+    created_ns: int
+    state: WorkflowState = "queued"
+    slot: str = ""
+    version: str = ""
+    word: str = ""
+    steps: dict[int, tuple[str, str]] = {}
+    is_child: bool = False
+
+
+class MemoryEngine:
+    """An engine of this process alone; with the file *journal* its workflows outlive the process.
+
+    Of a queue's limits only `running_per_worker` applies. *version* is the workflows' version.
+    """
+
+    def __init__(self, journal: Path | None = None, *, version: str) -> None:
+        self._path, self._version, self._slot = journal, version, ""
+        self._file: IO[bytes] | None = None
+        self._recorded: dict[str, RecordedWorkflow] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._workflows: Mapping[str, Workflow] = {}
+        self._queues: Mapping[str, QueueLimits] = {}
+        self.is_stopping = self._is_closed = False
+
+    async def open(self) -> None:
+        """Read the journal; the last line about a workflow is its present state."""
+        if self._path is not None and self._file is None:
+            self._path.touch(0o600)
+            for line in self._path.read_bytes().splitlines():
+                recorded = msgspec.json.decode(line, type=RecordedWorkflow)
+                self._recorded[recorded.call.id] = recorded
+            self._file = self._path.open("ab", buffering=0)
+
+    async def start(
+        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
+    ) -> None:
+        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
+        self._slot, self._workflows = slot, workflows
+        self._queues = {queue.name: queue for queue in queues}
+        await self.adopt(slot)
+
+    async def enqueue(self, call: WorkflowCall) -> None:
+        """Queue a workflow; a second call with the same id does nothing."""
+        if call.id not in self._recorded:
+            self._write(RecordedWorkflow(call, time.time_ns()))
+            self._fill()
+
+    async def cancel(self, workflow_id: str) -> None:
+        """Cancel an open workflow."""
+        self._cancel(workflow_id)
+
+    def _cancel(self, workflow_id: str) -> None:
+        recorded = self._recorded.get(workflow_id)
+        if recorded is not None and recorded.state in OPEN:
+            self._change(recorded, "cancelled")
+            if (task := self._tasks.get(workflow_id)) is not None:
+                task.cancel()
+
+    async def adopt(self, slot: str) -> int:
+        """Queue the running workflows of a dead worker again; return their number."""
+        orphaned = [
+            recorded
+            for name, recorded in self._recorded.items()
+            if (recorded.state, recorded.slot) == ("running", slot) and name not in self._tasks
+        ]
+        for recorded in orphaned:
+            self._change(recorded, "queued")
+        self._fill()
+        return len(orphaned)
+
+    async def workflows(
+        self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
+    ) -> tuple[WorkflowInfo, ...]:
+        """Return the latest workflows in *states* but children, the latest first."""
+        listed = [
+            WorkflowInfo(
+                id=each.call.id,
+                kind=each.call.kind,
+                arguments=each.call.arguments,
+                queue=each.call.queue,
+                state=each.state,
+                slot=each.slot,
+                version=each.version,
+                word=each.word,
+                created_ns=each.created_ns,
+            )
+            for each in reversed(self._recorded.values())
+            if each.state in states and queue in {"", each.call.queue} and not each.is_child
+        ]
+        return tuple(listed[:limit])
+
+    async def stop(self, seconds: float) -> None:
+        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
+        self.is_stopping = True
+        if tasks := [*self._tasks.values()]:
+            await asyncio.wait(tasks, timeout=seconds)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        await self.adopt(self._slot)
+
+    async def close(self) -> None:
+        """Close the journal; running workflows are left as after a kill."""
+        self.is_stopping = self._is_closed = True
+        if self._file is not None:
+            self._file.close()
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _change(self, recorded: RecordedWorkflow, state: WorkflowState, word: str = "") -> None:
+        recorded.state, recorded.word = state, word
+        self._write(recorded)
+
+    def _write(self, recorded: RecordedWorkflow) -> None:
+        if self._is_closed:
+            raise asyncio.CancelledError
+        self._recorded[recorded.call.id] = recorded
+        if self._file is not None:
+            self._file.write(msgspec.json.encode(recorded) + b"\n")
+
+    def _fill(self) -> None:
+        """Begin queued workflows, as far as the limits of their queues allow."""
+        for name, recorded in list(self._recorded.items()):
+            queue = self._queues.get(recorded.call.queue)
+            is_ours = recorded.state == "queued" and recorded.version in {"", self._version}
+            if queue is None or not is_ours or self.is_stopping:
+                continue
+            running = [self._recorded[each].call.queue for each in self._tasks].count(queue.name)
+            if queue.running_per_worker is None or running < queue.running_per_worker:
+                recorded.slot, recorded.version = self._slot, self._version
+                self._change(recorded, "running")
+                self._tasks[name] = asyncio.create_task(self._run(recorded))
+
+    async def _run(self, recorded: RecordedWorkflow) -> None:
+        call, loop = recorded.call, asyncio.get_running_loop()
+        seconds = call.timeout
+        timer = None if seconds is None else loop.call_later(seconds, self._cancel, call.id)
+        state: WorkflowState = "ended"
+        try:
+            word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
+        except asyncio.CancelledError:
+            return  # It was cancelled, or is left to the next worker.
+        except Exception as error:  # noqa: BLE001 - its type is its word
+            word, state = type(error).__name__, "failed"
+        finally:
+            self._tasks.pop(call.id, None)
+            if timer is not None:
+                timer.cancel()
+        if recorded.state == "running":
+            self._change(recorded, state, word)
+            self._fill()
+
+    async def child(self, call: WorkflowCall) -> str:
+        """Run a workflow below the running one; a replay goes on with its record."""
+        recorded = self._recorded.get(call.id) or RecordedWorkflow(
+            call, time.time_ns(), is_child=True
+        )
+        self._change(recorded, "running")
+        word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
+        self._change(recorded, "ended", word)
+        return word
+
+    async def step(self, recorded: RecordedWorkflow, number: int, name: str, work: Step) -> str:
+        """Return the recorded word of a step, or do *work* and record its word."""
+        if number in recorded.steps:
+            known, word = recorded.steps[number]
+            if known != name:
+                raise RuntimeError(f"step {number} was {known!r}, and is now {name!r}")
+            return word
+        word = await work()
+        recorded.steps[number] = name, word
+        self._write(recorded)
+        return word
+
+
+class MemorySteps:
+    """The steps of the workflow *recorded* by *engine*."""
+
+    def __init__(self, engine: MemoryEngine, recorded: RecordedWorkflow) -> None:
+        self._engine, self._recorded, self._numbers = engine, recorded, count(1)
+
+    def leave(self) -> None:
+        """Raise `CancelledError` if the worker stops."""
+        if self._engine.is_stopping:
+            raise asyncio.CancelledError
+
+    async def step(self, name: str, work: Step) -> str:
+        """Do *work* and record its word; it is cancelled with the workflow."""
+        return await self._engine.step(self._recorded, next(self._numbers), name, work)
+
+    async def child(self, call: WorkflowCall) -> str:
+        """Run a workflow in this process and return its word; it is cancelled with its caller."""
+        return await self.step("child", partial(self._engine.child, call))

@@ -1,0 +1,154 @@
+"""Runs: their records in the store, and the workflow ids of their segments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
+
+from toolbus.durable.engine import WorkflowCall
+from toolbus.errors import StoreError
+from toolbus.messages.codec import decoder, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias, TypeVar
+
+    from toolbus.agent.agent import Agent
+    from toolbus.store.protocol import Store
+    from toolbus.store.store_reader import StoreReader
+
+    T = TypeVar("T")
+
+    AgentFactory: TypeAlias = Callable[[str, Store], Agent[Any]]
+    """Returns the agent of a session in a store: `def agent(session_id, store): ...`."""
+
+KIND = "toolbus-run"
+VERSION = "toolbus-1"
+"""The version of the loop over steps; a workflow of another one cannot be replayed."""
+
+PREFIX = "run:"
+"""The prefix of the names of states with runs, in their sessions."""
+
+
+class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The record `run:ID` of a session; *segment* counts the workflows of the run.
+
+    *word* is "queued" until the segment has ended, then "held", or the word at the run's end: a
+    status of `RunResult`, "cancelled", "busy", "store" or "failed", with the reason in *failure*.
+    *questions* are those of the latest hold. *submitted_ns* is nanoseconds since the epoch.
+    """
+
+    id: str
+    session_id: str
+    queue: str
+    partition: str = ""
+    context: Mapping[str, Any] = {}
+    timeout: float | None = None
+    segment: int = 1
+    word: str = "queued"
+    questions: tuple[str, ...] = ()
+    failure: str = ""
+    submitted_ns: int = 0
+
+
+decode_run = decoder(DurableRun)
+
+
+async def read_run(store: Store, session_id: str, run_id: str) -> DurableRun | None:
+    """Return the run of a session; None if there is none."""
+    body = await store.read_state(session_id, PREFIX + run_id)
+    return None if body is None else decode_run(body)
+
+
+async def swap_run(store: Store, old: DurableRun | None, new: DurableRun) -> bool:
+    """Replace the record *old* by *new*; return False if the stored record differs."""
+    before = None if old is None else encode(old)
+    return await store.swap_state(new.session_id, PREFIX + new.id, before, encode(new))
+
+
+def workflow_of(run: DurableRun) -> WorkflowCall:
+    """Return the workflow of the present segment of *run*; two answers to a hold share it."""
+    names = encode((run.session_id, run.id, run.segment, run.questions))
+    return WorkflowCall(
+        id=blake2b(names, digest_size=16).hexdigest(),
+        kind=KIND,
+        arguments=(run.id, str(run.segment)),
+        queue=run.queue,
+        partition=run.partition,
+        timeout=run.timeout,
+    )
+
+
+def child_of(run_id: str, segment: int, path: str) -> WorkflowCall:
+    """Return the workflow of the sub-agent at *path* below a segment."""
+    name = blake2b(encode((run_id, segment, path)), digest_size=16).hexdigest()
+    return WorkflowCall(id=name, kind=KIND, arguments=(run_id, str(segment), path), queue="")
+
+
+class FoundState(NamedTuple):
+    """The state *name* of a session, as JSON."""
+
+    session_id: str
+    name: str
+    body: bytes
+
+
+class RunIndex:
+    """Finds runs and markers of all sessions of *store*, by its index of states.
+
+    A single reader stays open, in turn for all callers, from any event loop.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._lock = store, Lock()
+        self._reader: StoreReader | None = None
+
+    async def find(self, run_id: str) -> DurableRun | None:
+        """Return the run with this id, in any session; None if there is none."""
+        name = PREFIX + run_id
+        states = await self.states(name)
+        return next((decode_run(state.body) for state in states if state.name == name), None)
+
+    async def states(self, prefix: str, end: str = "\U0010ffff") -> list[FoundState]:
+        """Return the states whose names begin with *prefix* and are before *end*."""
+        return await asyncio.to_thread(
+            self._read, lambda reader: list(_before(reader, prefix, end))
+        )
+
+    def _read(self, read: Callable[[StoreReader], T]) -> T:
+        with self._lock:
+            for is_last in (False, True):
+                if self._reader is None:
+                    self._reader = self._store.reader()
+                try:
+                    return read(self._reader)
+                except StoreError:
+                    self._close()  # Its connection may be that of a server that was restarted.
+                    if is_last:
+                        raise
+        raise AssertionError
+
+    def close(self) -> None:
+        """Close the reader; before the store."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            with suppress(StoreError):
+                self._reader.close()
+            self._reader = None
+
+
+def _before(reader: StoreReader, prefix: str, end: str) -> Iterator[FoundState]:
+    for session_id, row in reader.states_like(prefix):
+        if row.name >= end:
+            return
+        if row.body is not None:
+            yield FoundState(session_id, row.name, row.body)

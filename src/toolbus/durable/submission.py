@@ -1,0 +1,138 @@
+"""The submission of a run, its cancellation, and another try."""
+
+from __future__ import annotations
+
+import os
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from toolbus.agent.prompts import content_of, message_of
+from toolbus.approvals.recovery import withdraw
+from toolbus.durable.holds import await_answers
+from toolbus.durable.runs import VERSION, DurableRun, read_run, swap_run, workflow_of
+from toolbus.errors import MessageDenied, RegistrationError
+from toolbus.events.catalogue import RUN_BEFORE, RunStart
+from toolbus.messages.codec import decoder, encode
+from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import EMPTY
+
+if TYPE_CHECKING:
+    from toolbus.agent.agent import Agent
+    from toolbus.agent.prompts import Prompt
+    from toolbus.durable.engine import WorkflowEngine, WorkflowInfo
+    from toolbus.durable.runs import AgentFactory, RunIndex
+    from toolbus.messages.records import JsonObject, UserMessage
+    from toolbus.store.protocol import Store
+
+_PLACE, _KEY = "worker:", "key"
+"""The session and the state with the key of the digests of tenants."""
+
+_ASKED = "a guard asks about the run, and a durable run cannot wait before it has begun"
+
+
+async def submit(
+    make_agent: AgentFactory,
+    store: Store,
+    engine: WorkflowEngine,
+    prompt: Prompt,
+    *,
+    queue: str,
+    session_id: str | None = None,
+    run_id: str | None = None,
+    tenant: str = "",
+    context: JsonObject = EMPTY,
+    timeout: float | None = None,  # noqa: ASYNC109 - that of the run, not of this call
+) -> DurableRun:
+    """Append *prompt* to the session through the agent's handlers, and queue its run.
+
+    A second submission of a *run_id* in a *session_id* appends nothing. Raises `MessageDenied` for
+    a refused prompt, and `SessionBusyError` while the session runs.
+    """
+    run = DurableRun(
+        id=run_id or new_id(),
+        session_id=session_id or new_id(),
+        queue=queue,
+        partition=await _partition(store, tenant),
+        context=dict(context),  # As it is decoded, so that its bytes stay the same.
+        timeout=timeout,
+        submitted_ns=time.time_ns(),
+    )
+    known = await read_run(store, run.session_id, run.id)
+    if known is None:
+        async with make_agent(run.session_id, store) as agent:
+            await _begin(agent, prompt, run)
+        if not await swap_run(store, None, run):
+            raise RegistrationError(f"run {run.id!r}", "it is being submitted elsewhere")
+        known = run
+    if known.word == "queued":
+        await await_answers(store, known)
+        await engine.enqueue(workflow_of(known))
+    return known
+
+
+async def _begin(agent: Agent[Any], prompt: Prompt, run: DurableRun) -> None:
+    """Append *prompt* as the first message of *run*, unless it was appended before."""
+    if agent.scope.session_id != run.session_id:
+        raise RegistrationError("agent", "its factory must pass on `session_id`")
+    if any(message.id == run.id for message in agent.messages):
+        return
+    content = content_of(prompt, run.session_id)
+    scope = replace(agent.scope, run_id=run.id, context=run.context)
+    start = RunStart(prompt=content, messages=tuple(agent.messages))
+    context = await agent.bus.apply(RUN_BEFORE, start, scope=scope)
+    if context.denied is not None or context.asked is not None:
+        reason = _ASKED if context.denied is None else context.denied.reason
+        raise MessageDenied("user", run.id, reason)
+    message: UserMessage = message_of(prompt, context.value, lambda: run.id)
+    await agent.append(replace(message, id=run.id))
+
+
+async def cancel(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun:
+    """Cancel a run, wherever it is; an ended run stays as it ended. Return its last record."""
+    while run.word in {"queued", "held"}:
+        cancelled = replace(run, word="cancelled")
+        if await swap_run(store, run, cancelled):
+            await engine.cancel(workflow_of(run).id)
+            if run.word == "held":
+                await withdraw(store, run.session_id, None, time.time_ns())
+            return cancelled
+        run = await read_run(store, run.session_id, run.id) or run
+    return run
+
+
+async def retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun | None:
+    """Queue a next segment of *run*, which goes on from its transcript; None if it has changed."""
+    queued = replace(run, segment=run.segment + 1, word="queued", failure="")
+    if not await swap_run(store, run, queued):
+        return None
+    await engine.cancel(workflow_of(run).id)
+    await engine.enqueue(workflow_of(queued))
+    return queued
+
+
+async def renew(
+    store: Store, engine: WorkflowEngine, index: RunIndex, queue: str
+) -> list[WorkflowInfo]:
+    """Queue waiting runs of other versions anew; return the workflows without a run."""
+    lost = []
+    for workflow in await engine.workflows(("queued",), queue=queue):
+        if workflow.version not in {"", VERSION}:
+            run = await index.find(workflow.arguments[0])
+            if run is None or workflow_of(run).id != workflow.id:
+                lost.append(workflow)
+            else:
+                await retry(store, engine, run)
+    return lost
+
+
+async def _partition(store: Store, tenant: str) -> str:
+    """Return a digest of *tenant*, keyed by the store."""
+    body = await store.read_state(_PLACE, _KEY)
+    if body is None:
+        await store.swap_state(_PLACE, _KEY, None, encode(os.urandom(32).hex()))
+        body = await store.read_state(_PLACE, _KEY)
+    key = bytes.fromhex(decoder(str)(body or b'""'))
+    return blake2b(tenant.encode(), key=key, digest_size=16).hexdigest()

@@ -1,0 +1,330 @@
+import asyncio
+from threading import Event
+
+import pytest
+
+from durable_engines import SLOT, until, until_ended
+from toolbus.durable.dbos_engine import DbosEngine, JsonSerializer
+from toolbus.durable.engine import QueueLimits, WorkflowCall
+from toolbus.errors import RegistrationError, StoreError
+
+
+def call(name, *arguments, **options):
+    return WorkflowCall(id=name, kind="kind", arguments=arguments, queue="q", **options)
+
+
+class Counted:
+    """A workflow of three steps, in any loop; the second waits while *may_go* is not set."""
+
+    def __init__(self):
+        self.done, self.cancelled = [], []
+        self.waits, self.may_go = Event(), Event()
+
+    async def __call__(self, steps, arguments):
+        async def work(number):
+            if number == 2 and arguments == ("wait",):
+                self.waits.set()
+                try:
+                    while not self.may_go.is_set():
+                        await asyncio.sleep(0.01)
+                except asyncio.CancelledError:
+                    self.cancelled.append(number)
+                    raise
+            self.done.append(number)
+            return f"word {number}"
+
+        async def second():
+            return await work(2)
+
+        words = [await steps.step("one", lambda: work(1))]
+        words.append(await steps.step("two", second))
+        steps.leave()
+        words.append(await steps.step("three", lambda: work(3)))
+        return ", ".join(words)
+
+
+async def has_begun(counted):
+    async def waits():
+        return counted.waits.is_set()
+
+    await until(waits)
+
+
+@pytest.fixture
+def run(engines):
+    """Give a function that runs a test in a loop, and closes all engines at its end."""
+
+    def run_in_loop(test):
+        async def whole():
+            try:
+                await test()
+            finally:
+                await engines.close()
+
+        asyncio.run(whole())
+
+    return run_in_loop
+
+
+def test_a_workflow_runs_once(engines, run):
+    async def test():
+        counted = Counted()
+        engine = await engines.open({"kind": counted})
+
+        await engine.enqueue(call("w1"))
+        await engine.enqueue(call("w1"))
+        words = await until_ended(engine)
+
+        assert words == {"w1": "word 1, word 2, word 3"}
+        assert counted.done == [1, 2, 3]
+
+    run(test)
+
+
+def test_a_replay_repeats_no_recorded_step(engines, run):
+    async def test():
+        first, second = Counted(), Counted()
+        engine = await engines.open({"kind": first})
+        await engine.enqueue(call("w1", "wait"))
+        await has_begun(first)
+
+        await engine.close()
+        second.may_go.set()
+        engine = await engines.open({"kind": second})
+        words = await until_ended(engine)
+
+        assert words == {"w1": "word 1, word 2, word 3"}
+        assert (first.done, second.done) == ([1], [2, 3])
+
+    run(test)
+
+
+def test_another_worker_adopts_a_dead_one(engines, run):
+    async def test():
+        first, second = Counted(), Counted()
+        engine = await engines.open({"kind": first})
+        await engine.enqueue(call("w1", "wait"))
+        await has_begun(first)
+        await engine.close()
+
+        second.may_go.set()
+        engine = await engines.open({"kind": second}, slot="worker:q:2")
+        (left,) = await engine.workflows()
+        adopted = await engine.adopt(left.slot)
+        words = await until_ended(engine)
+
+        assert (left.slot, left.state, adopted) == (SLOT, "running", 1)
+        assert list(words) == ["w1"]
+        assert second.done == [2, 3]
+
+    run(test)
+
+
+def test_a_running_workflow_is_not_lost(engines, run):
+    async def test():
+        counted = Counted()
+        engine = await engines.open({"kind": counted})
+        await engine.enqueue(call("w1", "wait"))
+        await has_begun(counted)
+
+        adopted = [await engine.adopt(SLOT) for _ in range(3)]
+        counted.may_go.set()
+        await until_ended(engine)
+
+        assert adopted == [0, 0, 0]
+        assert counted.done == [1, 2, 3]
+
+    run(test)
+
+
+def test_a_cancellation_reaches_the_step(engines, run):
+    async def test():
+        counted = Counted()
+        engine = await engines.open({"kind": counted})
+        await engine.enqueue(call("w1", "wait"))
+        await has_begun(counted)
+
+        await engine.cancel("w1")
+        words = await until_ended(engine)
+
+        assert words == {"w1": "cancelled"}
+
+        async def was_cancelled():
+            return counted.cancelled == [2]
+
+        await until(was_cancelled)
+        assert counted.done == [1]
+
+    run(test)
+
+
+def test_a_timeout_cancels(engines, run):
+    async def test():
+        counted = Counted()
+        engine = await engines.open({"kind": counted})
+
+        await engine.enqueue(call("w1", "wait", timeout=0.5))
+        words = await until_ended(engine)
+
+        assert words == {"w1": "cancelled"}
+        assert counted.done == [1]
+
+    run(test)
+
+
+def test_a_stop_ends_the_step_and_no_more(engines, run):
+    async def test():
+        first, second = Counted(), Counted()
+        engine = await engines.open({"kind": first})
+        await engine.enqueue(call("w1", "wait"))
+        await has_begun(first)
+
+        stop = asyncio.ensure_future(engine.stop(10))
+        await asyncio.sleep(0.1)
+        first.may_go.set()
+        await stop
+        assert [each.state for each in await engine.workflows()] == ["queued"]
+        await engine.close()
+        engine = await engines.open({"kind": second}, slot="worker:q:2")
+        await until_ended(engine)
+
+        assert (first.done, second.done) == ([1, 2], [3])
+
+    run(test)
+
+
+def test_an_error_fails_a_workflow_without_its_text(engines, run):
+    async def test():
+        async def broken(steps, arguments):
+            raise ValueError("a secret")
+
+        engine = await engines.open({"kind": broken})
+        await engine.enqueue(call("w1"))
+        await until_ended(engine)
+
+        (failed,) = await engine.workflows(("failed",))
+        assert "secret" not in str(failed)
+
+    run(test)
+
+
+def test_a_child_runs_below_its_workflow(engines, run):
+    async def test():
+        done = []
+
+        async def workflow(steps, arguments):
+            if arguments == ("child",):
+
+                async def work():
+                    done.append("child")
+                    return "from the child"
+
+                return await steps.step("one", work)
+            word = await steps.child(
+                WorkflowCall(id="c1", kind="kind", arguments=("child",), queue="")
+            )
+            return f"{word} and its parent"
+
+        engine = await engines.open({"kind": workflow})
+        await engine.enqueue(call("w1"))
+        words = await until_ended(engine)
+
+        assert words == {"w1": "from the child and its parent"}
+        assert done == ["child"]
+
+    run(test)
+
+
+def test_a_cancellation_reaches_the_child(engines, run):
+    async def test():
+        counted = Counted()
+
+        async def workflow(steps, arguments):
+            if arguments == ("wait",):
+                return await counted(steps, arguments)
+            child = WorkflowCall(id="c1", kind="kind", arguments=("wait",), queue="")
+            return await steps.child(child)
+
+        engine = await engines.open({"kind": workflow})
+        await engine.enqueue(call("w1"))
+        await has_begun(counted)
+
+        await engine.cancel("w1")
+        words = await until_ended(engine)
+
+        async def was_cancelled():
+            return counted.cancelled == [2]
+
+        await until(was_cancelled)
+        assert words == {"w1": "cancelled"}
+
+    run(test)
+
+
+def test_a_worker_keeps_its_limit(engines, run):
+    async def test():
+        running, most = set(), []
+
+        async def workflow(steps, arguments):
+            async def work():
+                running.add(arguments)
+                most.append(len(running))
+                await asyncio.sleep(0.05)
+                running.remove(arguments)
+                return ""
+
+            return await steps.step("one", work)
+
+        queue = QueueLimits(name="q", running_per_worker=2, poll_seconds=0.05)
+        engine = await engines.open({"kind": workflow}, queue=queue)
+        for number in range(6):
+            await engine.enqueue(call(f"w{number}", str(number)))
+        await until_ended(engine)
+
+        assert max(most) == 2
+
+    run(test)
+
+
+def test_the_hosted_part_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("DBOS__CLOUD", "true")
+
+    with pytest.raises(RegistrationError, match="DBOS__CLOUD"):
+        DbosEngine(tmp_path / "s.db", version="1")
+
+
+def test_a_missing_server_is_an_error_soon():
+    async def test():
+        address = "postgresql://me@localhost:1/nowhere"
+        with pytest.raises(StoreError, match="cannot start"):
+            await DbosEngine(address, version="1").open()
+
+    asyncio.run(asyncio.wait_for(test(), 10))
+
+
+def test_the_file_of_the_engine_is_private(tmp_path):
+    async def test():
+        engine = DbosEngine(tmp_path / "s.db", version="1")
+        await engine.open()
+        await engine.close()
+
+    asyncio.run(test())
+
+    assert (tmp_path / "s.db.durable").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_exception_is_written_as_its_type():
+    text = JsonSerializer().serialize({"error": ValueError("a secret")})
+
+    assert "secret" not in text
+    assert "ValueError" in text
+
+
+def test_no_other_value_is_written():
+    with pytest.raises(TypeError):
+        JsonSerializer().serialize({"value": object()})
+
+
+def test_an_unopened_engine_says_so(tmp_path):
+    with pytest.raises(RegistrationError, match="not open"):
+        asyncio.run(DbosEngine(tmp_path / "s.db", version="1").enqueue(call("w1")))

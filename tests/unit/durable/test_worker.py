@@ -1,0 +1,97 @@
+"""The worker's loop, with an engine that does nothing: what it calls, and when it ends."""
+
+import asyncio
+
+import pytest
+
+from toolbus.durable.engine import QueueLimits, WorkflowInfo
+from toolbus.durable.slots import WorkerSlot, adopt_dead, claim_slot, slot_name
+from toolbus.durable.worker import serve
+from toolbus.store.memory import MemoryStore
+
+
+class Idle:
+    """An engine that runs nothing, and keeps what it was asked for in *calls*."""
+
+    def __init__(self, running=(), started=None):
+        self.calls, self.running, self.started = [], running, started
+
+    async def open(self):
+        self.calls.append("open")
+
+    async def start(self, slot, workflows, queues):
+        self.calls.append(f"start {slot}")
+        if self.started:
+            raise self.started
+
+    async def adopt(self, slot):
+        self.calls.append(f"adopt {slot}")
+        return 1
+
+    async def workflows(self, states=(), *, queue="", limit=1000):
+        return tuple([each for each in self.running if each.queue == queue])
+
+    async def stop(self, seconds):
+        self.calls.append(f"stop {seconds}")
+
+
+def workflow(slot, queue="q"):
+    return WorkflowInfo(
+        id=f"w-{slot}", kind="k", arguments=(), queue=queue, state="running", slot=slot, version="1"
+    )
+
+
+async def test_a_worker_works_until_it_is_stopped():
+    store, engine, stop, ready = MemoryStore(), Idle(), asyncio.Event(), []
+
+    def note(slot):
+        ready.append(slot)
+        stop.set()
+
+    kept = await serve(None, store, engine, QueueLimits(name="q"), stop, grace=3, ready=note)
+
+    assert kept
+    assert ready == ["worker:q:1"]
+    assert engine.calls == ["open", "start worker:q:1", "stop 3"]
+    assert (await claim_slot(store, "q")).name == "worker:q:1"
+
+
+async def test_a_worker_that_lost_its_slot_leaves_its_runs_alone():
+    now = 1_000
+    store = MemoryStore(clock=lambda: now * 10**9)
+    engine, stop = Idle(), asyncio.Event()
+    ready = asyncio.Event()
+    limits = QueueLimits(name="q")
+    worker = asyncio.create_task(
+        serve(None, store, engine, limits, stop, lease=0.03, ready=lambda _: ready.set())
+    )
+    await ready.wait()
+
+    now += 100
+    assert await WorkerSlot(store, slot_name("q", 1), 30).take()
+
+    assert not await worker
+    assert engine.calls == ["open", "start worker:q:1"]
+
+
+async def test_a_worker_whose_engine_does_not_start_gives_its_slot_back():
+    store, engine = MemoryStore(), Idle(started=OSError("no room"))
+
+    with pytest.raises(OSError, match="no room"):
+        await serve(None, store, engine, QueueLimits(name="q"), asyncio.Event(), ready=print)
+
+    assert (await claim_slot(store, "q")).name == "worker:q:1"
+
+
+async def test_dead_workers_alone_are_adopted():
+    store = MemoryStore()
+    own, alive = [await claim_slot(store, "q") for _ in range(2)]
+    names = [own.name, alive.name, "worker:q:7", "worker:q:7", "worker:q:9"]
+    engine = Idle([*map(workflow, names), workflow("worker:other:1", "other")])
+
+    count = await adopt_dead(store, engine, "q", own.name)
+
+    assert count == 3
+    assert sorted(engine.calls) == [f"adopt worker:q:{number}" for number in (1, 7, 9)]
+    free = [await claim_slot(store, "q") for _ in range(5)]
+    assert free[-1].name == "worker:q:7"  # The dead slots were given back.
