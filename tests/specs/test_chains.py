@@ -16,7 +16,7 @@ import pytest
 from toolbus import Scope, UserMessage
 from toolbus.bus.ledger import DispatchRecord
 from toolbus.store import AppendRequest, Original
-from toolbus.store.check.chain_check import check_chains, forgotten
+from toolbus.store.check.chain_check import check_chains, questions_fit, read_heads
 from toolbus.store.copy import copy_session
 from toolbus.store.store_factory import open_reader, open_store
 
@@ -51,15 +51,18 @@ class Place:
         """Change at least one row."""
         assert self.rows(statement, *values) > 0
 
-    def check(self, seen=None):
+    def check(self, seen=lambda *_: None):
         """Return the chains of the sessions by id."""
         with open_reader(self.address, live=True) as reader:
             return {each.session_id: each for each in check_chains(reader, no_progress, seen)}
 
+    def questions_fit(self, session="s"):
+        with open_reader(self.address, live=True) as reader:
+            return questions_fit(reader, reader.session(session))
+
     def reasons(self, session="s", kind=""):
         """Return the findings in a session, in the chain of a *kind* only."""
-        breaks = self.check()[session].breaks
-        return [each.reason for each in breaks if kind in ("", each.kind)]
+        return [each for each in self.check()[session].breaks if kind in each]
 
 
 def no_progress(done, total):
@@ -123,7 +126,7 @@ async def test_each_record_has_a_link(place):
     links = []
     chains = place.check(lambda *link: links.append(link))
 
-    assert [(each.breaks, each.begins) for each in chains.values()] == [((), (1, 1, 1))] * 2
+    assert [(each.breaks, each.unchained) for each in chains.values()] == [((), 0)] * 2
     assert chains["s"].name != chains["t"].name
     for chain in chains.values():
         own = [
@@ -142,7 +145,8 @@ async def test_other_states_have_no_link(place):
 
     chains = place.check()
 
-    assert [(each.name, each.breaks) for each in chains.values()] == [(b"", ())] * 2
+    found = [(each.name, each.breaks, each.unchained) for each in chains.values()]
+    assert found == [(b"", (), 0)] * 2
 
 
 async def test_equal_records_have_different_links(place):
@@ -161,7 +165,7 @@ async def test_concurrent_stores_extend_one_chain(place):
             *[other.swap_state("s", f"question:b{at}", None, ASKED) for at in range(20)],
         )
 
-    assert (place.reasons(), place.check()["s"].begins) == ([], (1, 1, 1))
+    assert (place.reasons(), place.check()["s"].unchained) == ([], 0)
 
 
 def start(place, name, count):
@@ -209,7 +213,7 @@ async def test_a_copy_has_chains_of_its_own(place, tmp_path):
         async with copy.open() as target:
             await copy_session(reader, reader.session("s"), target, lambda _: None)
 
-    assert (copy.reasons(), copy.check()["s"].begins) == ([], (1, 1, 1))
+    assert (copy.reasons(), copy.check()["s"].unchained) == ([], 0)
     assert copy.check()["s"].name != place.check()["s"].name
 
 
@@ -259,7 +263,7 @@ async def test_a_changed_salt_is_found(place):
     place.change("UPDATE messages SET seal = ? WHERE seq = 1", seal)
 
     (reason,) = place.reasons()
-    assert reason.startswith("message 1 does not fit: it was changed, links before")
+    assert reason.startswith("message 1 does not fit: it or its link was changed")
 
 
 async def test_a_changed_link_is_found(place):
@@ -281,8 +285,8 @@ async def test_a_removed_record_is_found(place):
 
     (message,) = place.reasons(kind="message")
     question, *_ = place.reasons(kind="question")
-    assert message.startswith("message 4 is behind a gap: message 3 was removed")
-    assert question.startswith("question 3 is behind a gap: question 2 was removed")
+    assert message.startswith("message 4 does not follow message 2: others were moved or removed")
+    assert question.startswith("question 3 does not follow question 1: others")
 
 
 def insert(place, seq):
@@ -333,10 +337,10 @@ async def test_a_cut_end_is_found(place):
     place.change("DELETE FROM links WHERE n = 6")
 
     (message,) = place.reasons(kind="message")
-    question, grant = place.reasons(kind="question")
+    grant, question = place.reasons(kind="question")
     assert message.startswith("the chain does not end with message 8: later ones were removed")
     assert question.startswith("the chain does not end with question 5")
-    assert grant.startswith("'grant:1' is not as it was written last")
+    assert grant.startswith("question 'grant:1' is not as it was written last")
 
 
 async def test_a_moved_beginning_is_found(place):
@@ -346,8 +350,8 @@ async def test_a_moved_beginning_is_found(place):
     place.change(f"UPDATE messages SET seal = NULL WHERE seq < 4 AND {of}", "s")
     place.change(f"DELETE FROM messages WHERE seq < 4 AND {of}", "t")
 
-    assert place.reasons("s")[0].startswith("message 4 does not fit: it was changed, links before")
-    assert place.reasons("t")[0].startswith("message 4 is behind a gap: message 1 was removed")
+    assert place.reasons("s")[0].startswith("message 4 does not fit: it or its link was changed")
+    assert place.reasons("t")[0].startswith("message 4 does not follow message 0: others")
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -360,7 +364,7 @@ async def test_a_record_before_the_beginning_is_found(place, number):
 
     (found,) = place.reasons(kind="message")
     first = (
-        "message 0 does not have the next number, 1" if number == 0 else "message 2 does not fit"
+        "message 0 does not follow message 0: others" if number == 0 else "message 2 does not fit"
     )
     assert found.startswith(first)
 
@@ -388,10 +392,8 @@ async def test_a_removed_chain_is_found(place):
     place.change(f"UPDATE ledger SET seal = NULL WHERE session = {of}")
     place.change(f"DELETE FROM links WHERE session = {of}")
 
-    assert place.reasons("s")[0].startswith("message 1 does not fit: it was changed, links before")
-    assert place.reasons("t") == [
-        "the session has no link: it was inserted, or written by an older toolbus"
-    ]
+    assert place.reasons("s")[0].startswith("message 1 does not fit: it or its link was changed")
+    assert (place.reasons("t"), place.check()["t"].unchained) == ([], 10 + 12 + 3)
 
 
 async def test_a_question_put_back_is_found(place):
@@ -405,7 +407,8 @@ async def test_a_question_put_back_is_found(place):
     place.change(f"UPDATE states SET body = ?, salt = ? WHERE {name}", body, salt)
 
     (reason,) = place.reasons()
-    assert reason.startswith("'question:3' is not as it was written last")
+    assert reason.startswith("question 'question:3' is not as it was written last")
+    assert not place.questions_fit()
 
 
 def forge(place, name):
@@ -423,18 +426,8 @@ async def test_a_forged_grant_is_found(place):
     forge(place, "grant:2")
 
     assert place.reasons() == [
-        "'grant:2' has no link: it was inserted, or written by an older toolbus"
+        "question 'grant:2' has no link: it was inserted, or written by an older toolbus"
     ]
-
-
-async def test_rows_of_removed_sessions_are_found(place):
-    await make(place, "s", "t")
-
-    place.change("DELETE FROM sessions WHERE id = 's'")
-
-    assert place.reasons("t") == []
-    (reason,) = place.reasons("")
-    assert reason.startswith("rows of removed sessions are left, under the numbers ")
 
 
 ROWS = {
@@ -467,7 +460,7 @@ async def test_damaged_values_are_findings(file_place):
             file_place.address.write_bytes(whole)
             damage(file_place.address, table, column, value)
             with open_reader(file_place.address) as reader:
-                chains = list(check_chains(reader, no_progress))
+                chains = list(check_chains(reader, no_progress, lambda *_: None))
 
             assert any(each.breaks for each in chains), (table, column, value)
             assert [each.breaks for each in chains if each.session_id == "t"] == [()]
@@ -499,6 +492,7 @@ async def test_a_damaged_head_stops_its_session(place):
     ]
     assert place.check()["t"].breaks == ()
     assert place.reasons("s") == ["the chain in its row is damaged"]
+    assert place.rows("SELECT name FROM states WHERE name = 'question:4'") == []
 
 
 # --- what was forgotten --------------------------------------------------------------------------
@@ -525,7 +519,7 @@ async def test_a_state_after_forgetting_needs_a_link(place):
     forge(place, "question:1")
 
     (reason,) = place.reasons()
-    assert reason.startswith("'question:1' has no link")
+    assert reason.startswith("question 'question:1' has no link")
 
 
 async def test_forgotten_sessions_leave_their_heads(place):
@@ -536,9 +530,9 @@ async def test_forgotten_sessions_leave_their_heads(place):
         assert await store.forget_sessions(FUTURE_NS) == ("secret-session",)
 
     with open_reader(place.address) as reader:
-        (left,) = forgotten(reader)
-    assert (left.name, left.heads) == (chain.name, chain.heads)
-    assert abs(left.forgotten_ns - time.time_ns()) < 3600 * 10**9
+        ((name, heads, forgotten_ns),) = read_heads(reader, forgotten=True)
+    assert (name, heads) == (chain.name, chain.heads)
+    assert abs(forgotten_ns - time.time_ns()) < 3600 * 10**9
     assert place.check() == {}
     if place.is_file:
         assert b"secret-session" not in place.address.read_bytes()
@@ -587,8 +581,22 @@ async def test_an_upgraded_store_begins_later(place):
         await store.swap_state("s", "question:4", None, ASKED)
 
     chain = place.check()["s"]
-    assert (chain.breaks, chain.begins) == ((), (11, 14, 1))
-    assert chain.unchained == 10 + 12 + 2
+    assert (chain.breaks, chain.unchained) == ((), 10 + 12 + 2)
+    assert place.questions_fit()
+    assert None not in chain.heads
+
+
+async def test_younger_sessions_of_before_are_whole(place):
+    async with place.open() as store:
+        await store.append("s", request(1))
+        await store.append("t", request(1, "r"))
+    downgrade(place)
+
+    async with place.open() as store:
+        await store.append("s", AppendRequest(records=(record("first"),)))
+
+    chains = place.check()
+    assert [(each.breaks, each.unchained) for each in chains.values()] == [((), 1), ((), 2)]
 
 
 @pytest.mark.full

@@ -21,7 +21,7 @@ from toolbus.errors import ToolbusError, WrongPathError
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.check.anchors import Anchor, AnchorList, extend_file, signature_of
-from toolbus.store.check.chain_check import forgotten, read_heads
+from toolbus.store.check.chain_check import read_heads
 from toolbus.store.store_factory import is_postgres, open_reader
 
 if TYPE_CHECKING:
@@ -37,18 +37,14 @@ examples:
   toolbus anchor agent.db --to https://example.com/anchors --key anchor.key
   toolbus check agent.db --chain --anchor FILE       compare them later
 
-Each time a line is added with the chains that changed: their heads, random
-names instead of session ids, and a signature that covers the line before. Keep
-it where writers of the store cannot write. A webhook gets each line by POST
-with the signature of Standard Webhooks; each start begins a list of its own.
+A line has the heads of the chains that changed, by random names instead of
+session ids, and a signature that covers the line before. Keep it where writers
+of the store cannot write. A webhook gets each line by POST.
 
 --every N adds a line after N more messages and records, counted each second,
-and a last one at SIGTERM or Ctrl-C. A failed line is repeated.
+and a last one at SIGTERM or Ctrl-C. `toolbus guide chain` has what is proven."""
 
-The key: --key, else `key` of [store] in your toolbus.toml, else a key of your
-own, which is created. `toolbus guide chain` has what is proven."""
-
-_PAUSE, _LONGEST_PAUSE, _SECONDS = 1.0, 64.0, 20.0
+_PAUSE, _AFTER_FAILURE, _SECONDS = 1.0, 5.0, 20.0
 
 
 def command() -> Command:
@@ -86,7 +82,7 @@ def _read(address: str) -> tuple[Anchor, int]:
     # Opened each time: the file may have been replaced.
     with busy_line("reading heads"), open_reader(address, live=True) as reader, reader.snapshot():
         sessions = list(read_heads(reader))
-        gone = tuple([chain.name for chain in forgotten(reader)])
+        gone = tuple([name for name, _, _ in read_heads(reader, forgotten=True)])
     anchor = Anchor(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         store="PostgreSQL" if is_postgres(address) else Path(address).name,
@@ -96,36 +92,30 @@ def _read(address: str) -> tuple[Anchor, int]:
     return anchor, sum([count for _, _, count in sessions])
 
 
-def _ended_by_signals() -> asyncio.Event:
-    ended, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
-    return ended
-
-
 async def _anchor(address: str, send: Callable[[Anchor], Awaitable[None]], every: int) -> None:
     """Send a line, and unless *every* is 0 more of them until a signal, and a last one."""
-    ended, loop = _ended_by_signals() if every else asyncio.Event(), asyncio.get_running_loop()
-    anchored, pause, is_last = inf, _PAUSE, False
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM) if every else ():
+        loop.add_signal_handler(number, ended.set)
+    anchored, pause, is_last = inf, 0.0, False
     while not is_last:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), pause)
         started, is_last = loop.time(), not every or ended.is_set()
         try:
             now, count = await asyncio.to_thread(_read, address)
             # The reading of a large store takes at most a twentieth of the time.
-            rest = max(_PAUSE, 20 * (loop.time() - started))
+            pause = max(_PAUSE, 20 * (loop.time() - started))
             # Fewer are left after a deletion, which is anchored at once.
             if is_last or not anchored <= count < anchored + every:
                 await send(now)
                 anchored = count
-            pause = rest
         except ToolbusError as error:
             if is_last or isinstance(error, WrongPathError):
                 raise
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            pause = _AFTER_FAILURE
             text = sanitize(f"toolbus: {error}; the next attempt is in {pause:g} seconds")
             Output(sys.stderr).write(f"{text}\n")
-        with suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), 0 if is_last else pause)
 
 
 def _webhook(
@@ -143,8 +133,8 @@ def _webhook(
         is_new = False
         while not is_new:
             is_new = not waiting
-            line = waiting[0] if waiting else anchors.next_line(now)
-            waiting[:] = [line]
+            waiting[:] = waiting or [anchors.next_line(now)]
+            (line,) = waiting
             await post_signed(url, secret, f"anchor_{signature_of(line)}", line, seconds=_SECONDS)
             anchors.take(line)
             waiting.clear()
@@ -154,16 +144,12 @@ def _webhook(
 
 
 def _report(output: Output, anchors: AnchorList, *, as_json: bool) -> None:
-    changed, gone = len(anchors.newest.chains), len(anchors.newest.forgotten)
+    newest, signature = anchors.newest, anchors.signature
+    facts = {"line": anchors.lines, "time": newest.time, "signature": signature}
+    changed, gone = len(newest.chains), len(newest.forgotten)
     if as_json:
-        facts = {
-            "line": anchors.lines,
-            "time": anchors.newest.time,
-            "chains": changed,
-            "forgotten": gone,
-        }
-        print_json(output, {**facts, "signature": anchors.signature})
+        print_json(output, {**facts, "chains": changed, "forgotten": gone})
     else:
         counts = f"{count_things(changed, 'changed chain')}, {gone:,} forgotten"
-        signature = f"signature {anchors.signature}"
-        open_screen(output).whole(f"line {anchors.lines:,}: {counts}, {signature}")
+        text = f"line {anchors.lines:,}: {counts}, signature {signature}"
+        open_screen(output).whole(text)

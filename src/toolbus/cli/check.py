@@ -17,7 +17,7 @@ from toolbus.errors import WrongPathError
 from toolbus.history.descriptions import utc_time
 from toolbus.settings.spans import Span
 from toolbus.store.check.anchors import AnchorList, read_anchors
-from toolbus.store.check.chain_check import ForgottenChain, SessionChain, check_chains, forgotten
+from toolbus.store.check.chain_check import SessionChain, check_chains, read_heads
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file, check_reader
 from toolbus.store.store_factory import is_postgres, open_reader
@@ -50,28 +50,14 @@ _MAX_PROBLEMS = 20
 """The problems that a person reads; --json has all."""
 
 
-class AnchorReport(Struct, frozen=True, kw_only=True):
-    """The list of anchors *file*: its *lines*, the *time* and *signature* of the last one.
-
-    *forgotten* is the number of sessions deleted since that line.
-    """
-
-    file: str
-    lines: int
-    time: str
-    signature: str
-    forgotten: int
-
-
 class ChainReport(Struct, frozen=True, kw_only=True):
-    """The chains of a store's sessions and of deleted ones; *is_whole* without problems."""
+    """The chains of a store's sessions; *is_whole* without problems."""
 
     path: str
     is_whole: bool
+    notes: tuple[str, ...]
     problems: tuple[str, ...]
     sessions: tuple[SessionChain, ...]
-    forgotten: tuple[ForgottenChain, ...]
-    anchors: AnchorReport | None
 
 
 def command() -> Command:
@@ -125,67 +111,53 @@ def _chain_report(
     where: str, file: str | None, key: str | None, progress: ProgressCallback
 ) -> ChainReport:
     # The list is read first: a head that is anchored meanwhile would be missing.
-    anchors = AnchorList(b"") if file is None else read_anchors(Path(file), store_key(key))
+    anchors = read_anchors(Path(file), store_key(key, make=False)) if file else AnchorList(b"")
     with open_reader(where, live=True) as reader:
         chains = tuple(check_chains(reader, progress, anchors.seen))
-        gone = tuple(forgotten(reader))
-    names = {chain.name for chain in gone}
+        forgotten = {name: time_ns for name, _, time_ns in read_heads(reader, forgotten=True)}
+    problems = [
+        f"session {chain.session_id!r}: {each}" for chain in chains for each in chain.breaks
+    ]
     sessions = {chain.name: chain.session_id for chain in chains if chain.name}
-    findings = [f"{file}: {finding}" for finding in anchors.findings(sessions, names)]
-    problems = (*_breaks(chains), *findings)
-    report = AnchorReport(
-        file=file or "",
-        lines=anchors.lines,
-        time=anchors.newest.time,
-        signature=anchors.signature,
-        forgotten=len(names - anchors.forgotten.keys()),
-    )
+    problems += [f"{file}: {finding}" for finding in anchors.findings(sessions, forgotten)]
     return ChainReport(
         path=where,
         is_whole=not problems,
-        problems=problems,
+        notes=tuple(_chain_notes(chains, forgotten, anchors)),
+        problems=tuple(problems),
         sessions=chains,
-        forgotten=gone,
-        anchors=report if file else None,
     )
 
 
-def _breaks(chains: Sequence[SessionChain]) -> Iterator[str]:
-    for chain in chains:
-        session = f"session {chain.session_id!r}: " if chain.session_id else ""
-        yield from [f"{session}{each.reason}" for each in chain.breaks]
+def _chain_notes(
+    chains: Sequence[SessionChain], forgotten: dict[bytes, int], anchors: AnchorList
+) -> Iterator[str]:
+    older = [chain for chain in chains if chain.unchained]
+    if anchors.lines:
+        newest = f"the last one of {anchors.newest.time}, signature {anchors.signature}"
+        yield f"{count_things(anchors.lines, 'anchored line')}, {newest}"
+    if forgotten:
+        moment = utc_time(max(forgotten.values()))
+        yield f"{count_things(len(forgotten), 'session')} forgotten, the last one on {moment} UTC"
+    if anchors.lines and (since := forgotten.keys() - anchors.forgotten):
+        yield f"{count_things(len(since), 'session')} forgotten since the last line"
+    if older:
+        why = "an older toolbus wrote them, or their links were removed"
+        yield f"{count_things(len(older), 'session')} with records before the chain: {why}"
 
 
 def _show_chains(report: ChainReport, screen: Screen) -> None:
     sessions = count_things(len(report.sessions), "session")
     screen.line(Span(report.path, "strong"), right=[Span(sessions, "dim")])
-    if report.forgotten:
-        moment = utc_time(max([chain.forgotten_ns for chain in report.forgotten]))
-        count = count_things(len(report.forgotten), "session")
-        screen.prose(f"note: {count} forgotten, the last one on {moment} UTC", style="dim")
-    older = [chain for chain in report.sessions if not chain.breaks and _has_older(chain)]
-    if older:
-        why = "an older toolbus wrote them, or their links were removed"
-        count = count_things(len(older), "session")
-        screen.prose(f"note: {count} with records before the chain: {why}", style="dim")
-    if report.anchors is not None:
-        _show_anchors(report.anchors, screen)
+    _show_notes(report.notes, screen)
     _show_problems(report.problems, screen)
     if report.is_whole:
         screen.line(Span("✓ ", "good"), "all chains fit")
 
 
-def _show_anchors(anchors: AnchorReport, screen: Screen) -> None:
-    newest = f", the last one of {anchors.time}, signature {anchors.signature}"
-    lines = f"{count_things(anchors.lines, 'line')}{newest if anchors.lines else ''}"
-    screen.whole(f"{anchors.file}: {lines}")
-    if anchors.forgotten:
-        count = count_things(anchors.forgotten, "session")
-        screen.prose(f"note: {count} forgotten since that line", style="dim")
-
-
-def _has_older(chain: SessionChain) -> bool:
-    return not chain.name or chain.unchained > 0 or any((n or 1) > 1 for n in chain.begins)
+def _show_notes(notes: Sequence[str], screen: Screen) -> None:
+    for note in notes:
+        screen.prose(f"note: {note}", style="dim")
 
 
 def _show_problems(problems: Sequence[str], screen: Screen) -> None:
@@ -202,8 +174,7 @@ def _show(report: CheckReport, screen: Screen) -> None:
     screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
     if report.sessions:
         screen.table([_row(state) for state in report.sessions], indent=2, numbers=True)
-    for note in report.notes:
-        screen.prose(f"note: {note}", style="dim")
+    _show_notes(report.notes, screen)
     _show_problems(report.problems, screen)
     _show_verdict(report, screen)
 

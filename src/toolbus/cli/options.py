@@ -83,10 +83,11 @@ def store_address(named: str | None) -> str:
     return str(path)
 
 
-def store_key(setting: str | None) -> bytes:
+def store_key(setting: str | None, *, make: bool = True) -> bytes:
     """Return the key that *setting* names, else the `[store]` has in the user's configuration.
 
-    Without both it is the user's own key. Raises `UsageError` and `ConfigurationError`.
+    Without both it is the user's own key; *make* it if it is missing. Raises `UsageError` and
+    `ConfigurationError`.
     """
     folder = config_folder()
     try:
@@ -94,6 +95,9 @@ def store_key(setting: str | None) -> bytes:
             return named_key(setting)
         has_file = folder is not None and (folder / NAME).exists()
         key = read_store_key(read_document(folder / NAME)) if folder and has_file else None
-        return key or user_key(value_key_file())
+        file = value_key_file()
+        if key is None and not (make or file.exists()):
+            raise UsageError(f"there is no key {str(file)!r}, which `toolbus anchor` makes: --key")
+        return key or user_key(file)
     except (KeySettingError, UserKeyError, RuntimeError) as error:
         raise UsageError(f"the key cannot be used: {error}") from error

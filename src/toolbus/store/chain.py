@@ -19,8 +19,8 @@ QUESTION_NAMES = ("question:", "grant:")
 ALL_STATES = "*"
 """The name in the link of a deletion of all states, which covers all earlier names."""
 
-SALT, LINK = 16, 32
-"""The bytes of a salt and of a link; a record's *seal* is one of each."""
+SALT, LINK, COUNT = 16, 32, 8
+"""The bytes of a salt, a link, and the number of questions; a record's *seal* is salt and link."""
 
 NOTHING = bytes(LINK)
 """The commitment to a deleted state; no head in a session's column."""
@@ -28,8 +28,7 @@ NOTHING = bytes(LINK)
 ANCHOR = b'{"toolbus_anchor":'
 """The first bytes of a list of anchors, by which policies recognize it."""
 
-_COUNT = 8
-_SIZE = SALT + LINK * len(KINDS) + _COUNT
+_SIZE = SALT + LINK * len(KINDS) + COUNT
 
 
 def commitment(salt: bytes, body: bytes) -> bytes:
@@ -91,9 +90,9 @@ class Chains:
     def extend_questions(self, name: str, committed: bytes) -> tuple[int, str, bytes]:
         """Add the link of a write of the state *name*; return its number, name and seal."""
         self.column = self._opened()
-        count = int.from_bytes(self.column[-_COUNT:], "big") + 1
+        count = int.from_bytes(self.column[-COUNT:], "big") + 1
         link = self.extend(QUESTIONS, committed, f"{count}:{name}")
-        self.column = self.column[:-_COUNT] + count.to_bytes(_COUNT, "big")
+        self.column = self.column[:-COUNT] + count.to_bytes(COUNT, "big")
         return count, name, committed + link
 
     def _opened(self) -> bytes:

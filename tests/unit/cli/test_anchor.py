@@ -34,7 +34,7 @@ def play(monkeypatch):
     def play(every, *readings):
         script = Script(*readings)
         monkeypatch.setattr(anchoring, "_PAUSE", 0.0)
-        monkeypatch.setattr(anchoring, "_LONGEST_PAUSE", 0.0)
+        monkeypatch.setattr(anchoring, "_AFTER_FAILURE", 0.0)
         monkeypatch.setattr(anchoring, "_read", script.read)
         asyncio.run(asyncio.wait_for(anchoring._anchor("s.db", script.send, every), 30))
         return script.sent

@@ -158,7 +158,7 @@ def test_a_chain_without_a_session_is_found_unless_it_is_forgotten(file):
     anchors.seen(OTHER, 0, b"z" * 32)
     assert list(anchors.findings({OTHER: "s2"}, {NAME})) == []
     assert list(anchors.findings({OTHER: "s2"}, set())) == [
-        "line 1 has 1 chain without a session: it was removed"
+        "line 1 has a chain without a session: it was removed"
     ]
 
 

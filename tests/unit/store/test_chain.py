@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbus import UserMessage
 from toolbus.errors import StoreError
+from toolbus.store import AppendRequest, MemoryStore
 from toolbus.store.chain import (
     BATCHES,
     MESSAGES,
@@ -20,8 +22,10 @@ from toolbus.store.chain import (
     is_column,
     salted_state,
 )
-from toolbus.store.check import chain_rows
+from toolbus.store.check import chain_check
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.store_factory import open_reader
+from toolbus.store.store_reader import SessionRow
 
 COMMITTED = bytes(range(32))
 
@@ -91,10 +95,10 @@ def test_a_damaged_column_is_never_replaced(column):
     assert chains.column is column
 
 
-@pytest.mark.parametrize("name", ["_MESSAGES", "_BATCHES", "_LINKS", "_QUESTIONS", "_ROW"])
+@pytest.mark.parametrize("name", ["_MESSAGES", "_BATCHES", "_LINKS", "_STATES", "_ROW"])
 async def test_rows_of_a_chain_are_found_by_an_index(tmp_path, name):
     await SqliteStore(tmp_path / "store.db").close()
-    query = getattr(chain_rows, name).format_map(chain_rows._SQLITE)
+    query = getattr(chain_check, name).format_map(chain_check._SQLITE)
 
     with closing(sqlite3.connect(tmp_path / "store.db")) as file:
         plan = file.execute(f"EXPLAIN QUERY PLAN {query}", [1] * query.count("?")).fetchall()
@@ -103,3 +107,39 @@ async def test_rows_of_a_chain_are_found_by_an_index(tmp_path, name):
     assert not [step for step in steps if step.startswith(("SCAN", "USE TEMP"))]
     searches = [step for step in steps if "messages" in step or "links" in step]
     assert all("session=? AND" in step for step in searches)
+
+
+async def _ask(path):
+    async with SqliteStore(path) as store:
+        await store.append("s", AppendRequest(message=UserMessage(id="m", content="hello")))
+        await store.swap_state("s", "question:1", None, b"1")
+        await store.swap_state("s", "question:1", b"1", b"2")
+
+
+@pytest.mark.parametrize(
+    ("change", "fits"),
+    [
+        ("SELECT 1", True),
+        ("UPDATE messages SET body = '{}'", True),
+        ("UPDATE states SET body = '3'", False),
+        ("UPDATE links SET name = 'question:2'", False),
+        ("DELETE FROM links; DELETE FROM states", False),
+        ("UPDATE sessions SET chain = NULL", False),
+        ("UPDATE sessions SET chain = 'x'", False),
+        ("INSERT INTO states VALUES (9, 1, 'grant:1', 1, NULL, '1', 0)", False),
+        ("DROP TABLE links; ALTER TABLE sessions DROP COLUMN chain", True),
+    ],
+)
+async def test_questions_fit_unless_they_were_changed(tmp_path, change, fits):
+    await _ask(tmp_path / "store.db")
+    with closing(sqlite3.connect(tmp_path / "store.db")) as file:
+        file.executescript(change)
+
+    with open_reader(tmp_path / "store.db") as reader:
+        (session,) = reader.sessions()
+        assert chain_check.questions_fit(reader, session) is fits
+
+
+def test_questions_in_memory_fit():
+    session = SessionRow(1, "s", 0, 0, 0, 0, has_originals=False)
+    assert chain_check.questions_fit(MemoryStore().reader(), session)

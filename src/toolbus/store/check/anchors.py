@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import hmac
 import os
-from collections import Counter
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
@@ -54,17 +52,13 @@ class AnchorList:
         self.newest = Anchor(time="", store="", chains={})
         # The key serves other purposes, too; none of their signatures is one of a line.
         self._key = hmac.digest(key, b"toolbus anchor", sha256)
-        self._heads: dict[bytes, tuple[bytes | None, ...]] = {}
+        self.heads: dict[bytes, tuple[bytes | None, ...]] = {}
         self.forgotten: dict[bytes, int] = {}
         self._unseen: dict[tuple[bytes, int, bytes], int] = {}
 
-    def fits(self, now: Anchor) -> bool:
-        """Return whether *now* may be about the store of this list."""
-        return not self._heads or not self._heads.keys().isdisjoint({*now.chains, *now.forgotten})
-
     def next_line(self, now: Anchor) -> bytes:
         """Return the signed line about all chains of *now*: its differences from the lines."""
-        changed = {name: each for name, each in now.chains.items() if self._heads.get(name) != each}
+        changed = {name: each for name, each in now.chains.items() if self.heads.get(name) != each}
         gone = tuple([name for name in now.forgotten if name not in self.forgotten])
         fields = {"previous": self.signature, "chains": changed, "forgotten": gone}
         line = msgspec.json.encode(msgspec.structs.replace(now, **fields)).removesuffix(b"}")
@@ -99,7 +93,7 @@ class AnchorList:
         self.size += len(line)
         self.lines, self.newest = self.lines + 1, anchor
         self.signature = signature_of(line)
-        self._heads |= anchor.chains
+        self.heads |= anchor.chains
         self.forgotten |= dict.fromkeys(anchor.forgotten, self.lines)
         for name, heads in anchor.chains.items():
             for kind, head in enumerate(heads):
@@ -119,18 +113,15 @@ class AnchorList:
         """
         if self.problem or self.is_torn:
             yield self.problem or f"line {self.lines + 1} is unfinished"
-        known = {*sessions, *forgotten}
-        first: dict[bytes, tuple[int, int]] = {}
+        known = {*forgotten}
         for (name, kind, _), line in self._unseen.items():
-            first.setdefault(name, (line, kind))
-        gone = Counter(line for name, (line, _) in first.items() if name not in known)
-        for line, count in gone.items():
-            several = "" if count == 1 else "s"
-            yield f"line {line} has {count} chain{several} without a session: it was removed"
-        for name in first.keys() & sessions.keys():
-            line, kind = first[name]
-            text = f"session {sessions[name]!r} lacks the head of its {KINDS[kind]} chain in line"
-            yield f"{text} {line}: a record was changed or removed after that line"
+            if name not in known:
+                known.add(name)
+                reason = f"line {line} has a chain without a session: it was removed"
+                if name in sessions:
+                    reason = f"session {sessions[name]!r} lacks the head of its {KINDS[kind]} chain"
+                    reason = f"{reason} in line {line}: a record was changed or removed after it"
+                yield reason
         for name in self.forgotten.keys() & sessions.keys():
             text = f"session {sessions[name]!r} was forgotten by line {self.forgotten[name]}"
             yield f"{text}, and is in the store again"
@@ -149,6 +140,7 @@ def read_anchors(file: Path, key: bytes) -> AnchorList:
     """Return the list in *file*; raises `UsageError`, and `OSError`, also for a link."""
     anchors = AnchorList(key)
     with _open_file(file, os.O_RDONLY) as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)  # Another process may be adding a line.
         anchors.read(stream)
     return anchors
 
@@ -162,7 +154,11 @@ def extend_file(file: Path, anchors: AnchorList, now: Anchor) -> None:
         fcntl.flock(stream, fcntl.LOCK_EX)
         anchors.read(stream)
         reason = anchors.problem or writable_by_others(Path(os.path.realpath(file)))
-        if not (reason or anchors.fits(now)):
+        if (
+            not reason
+            and anchors.heads
+            and anchors.heads.keys().isdisjoint([*now.chains, *now.forgotten])
+        ):
             reason = "it is the list of another store: none of its chains is in this one"
         if reason:
             raise UsageError(f"list {str(file)!r}: {reason}")
@@ -174,14 +170,10 @@ def extend_file(file: Path, anchors: AnchorList, now: Anchor) -> None:
         anchors.take(line)
 
 
-@contextmanager
-def _open_file(file: Path, flags: int) -> Iterator[BinaryIO]:
+def _open_file(file: Path, flags: int) -> BinaryIO:
     # O_NONBLOCK, so that opening a pipe does not wait for its other end.
     number = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    try:
-        if not S_ISREG(os.fstat(number).st_mode):
-            raise UsageError(f"list {str(file)!r}: it is not a regular file")
-        with open(number, "r+b" if flags & os.O_RDWR else "rb", closefd=False) as stream:
-            yield stream
-    finally:
+    if not S_ISREG(os.fstat(number).st_mode):
         os.close(number)
+        raise UsageError(f"list {str(file)!r}: it is not a regular file")
+    return os.fdopen(number, "r+b" if flags & os.O_RDWR else "rb")

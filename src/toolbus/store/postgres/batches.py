@@ -245,6 +245,8 @@ class BatchRows:
         if entry is None or job.new is job.old is None:
             return True
         salt, committed = salted_state(job.name, job.new)
+        # First, since a damaged chain is an error, and then no state is written.
+        link = entry.chains.extend_questions(name, committed) if committed else ()
         if job.new is not None:
             version, body, checksum = rows.state_row(job.new)
             self._touch(entry, job.written_ns)
@@ -253,8 +255,8 @@ class BatchRows:
         else:
             del self._values[place]
             self._states[entry.key, name] = None
-        if committed:
-            self._links.append((entry.key, *entry.chains.extend_questions(name, committed)))
+        if link:
+            self._links.append((entry.key, *link))
         return True
 
     def _touch(self, entry: _Session, written_ns: int | None) -> int:
