@@ -31,7 +31,7 @@ ROOMS = {
     "approvals": (21, 3703),
     "bridges": (46, 8288),
     "bus": (21, 3686),
-    "cli": (71, 11107),
+    "cli": (71, 11068),
     "components": (13, 2011),
     "config": (17, 2464),
     "durable": (11, 1715),
@@ -51,7 +51,7 @@ ROOMS = {
     "redaction": (36, 6885),
     "replay": (11, 1876),
     "settings": (13, 925),
-    "store": (45, 6722),
+    "store": (43, 6567),
     "suggest": (9, 1226),
     "tasks": (3, 196),
     "testing": (18, 3024),
@@ -77,7 +77,7 @@ BUDGETS = {
     ("components",): (1727, 1350),
     ("tools",): (3012, 2100),
     ("agent", "transcript", "tasks"): (3592, 2900),
-    ("store",): (3116, 2700),
+    ("store",): (3115, 2700),
     ("models",): (321, 700),
     ("settings",): (515, 750),
 }
@@ -85,7 +85,7 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19133, 16800)
+CORE_LINES = (19132, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
