@@ -28,7 +28,7 @@ def test_few_blocks_are_not_run():
         *("contributing", "contributing", "contributing", "durable"),
         *("from-claude-agent-sdk", "from-fastmcp", "from-fastmcp", "from-google-adk"),
         *("from-langchain", "from-openai-agents", "from-pydantic-ai", "from-strands"),
-        *("mcp", "policy-suggest", "shutdown", "testing", "ui", "ui"),
+        *("mcp", "policy-suggest", "policy-suggest", "shutdown", "testing", "ui", "ui"),
     ]
 
 
