@@ -100,6 +100,30 @@ async def test_nothing_around_an_exact_command_counts(tmp_path):
     assert allowed == ["git push origin docs 2>/dev/null", "git push origin docs | tail -5"]
 
 
+async def test_no_other_part_connects_an_exact_command(tmp_path):
+    reading = {"name": "reading", "verdict": "allow", "effects": "read", "reads": "./**"}
+    judge = Judge(tmp_path, "mytool go", rules=[reading])
+
+    allowed = await judge.allowed(
+        "exec < notes.txt; mytool go",
+        "exec <<< 'any text'; mytool go",
+        "(exec < notes.txt; mytool go)",
+        "while true; do mytool go; exec < notes.txt; done",
+        "f() { exec < notes.txt; }; f; mytool go",
+        "command exec < notes.txt; mytool go",
+        'eval "exec < notes.txt"; mytool go',
+        "mytool go <&3",
+        "{ mytool go; } <&-",
+        "mytool go 3<<< x",
+        'mytool go <<< "$X"',
+        "mytool go >&3",
+        "mytool go 2>&1",
+        "mytool go >&2",
+    )
+
+    assert allowed == ["mytool go 2>&1", "mytool go >&2"]
+
+
 async def test_an_exact_command_has_its_folder(tmp_path):
     web, elsewhere = tmp_path / "shop" / "web", tmp_path / "elsewhere"
     web.mkdir(parents=True)

@@ -133,6 +133,7 @@ def influence_on(part: CallPart, command: Command) -> str:
         "a word is known only at run time": any(not word.known or word.pattern for word in words),
         "a variable is set": bool(command.settings),
         "it opens a file": bool(opened),
+        "an `exec` or a copied descriptor may open a file": command.rewired,
         "it has an input": has_input and not (command.piped and only_reads),
         "another program runs it": not RUNNERS.issuperset(command.inside),
         "its folder depends on an earlier `cd`": bool(command.assumed),
