@@ -1,6 +1,8 @@
 """The scenarios of `specs/policy_exact.md`."""
 
 import json
+from datetime import date, time
+from math import inf, nan
 
 import pytest
 
@@ -226,6 +228,23 @@ async def test_a_link_moves_no_exact_argument(tmp_path):
     assert (before, await judge.call("show", {"path": "notes.txt"})) == ("allow", "ask")
 
 
+async def test_an_exact_table_stays_in_its_project(tmp_path):
+    shop, elsewhere = tmp_path / "shop", tmp_path / "elsewhere"
+    for folder in (shop / "web", elsewhere):
+        folder.mkdir(parents=True)
+    rules = [{"tools": "show", "exactly": {"path": each}} for each in ("a.md", f"{shop}/b.md")]
+    judge = Judge(shop, *rules, {"tools": "send", "exactly": {"text": "hello"}})
+
+    relative = [await judge.call("show", {"path": "a.md"}, at) for at in (shop, shop / "web")]
+    relative.append(await judge.call("show", {"path": "a.md"}, elsewhere))
+    others = [
+        await judge.call("show", {"path": f"{shop}/b.md"}, elsewhere),
+        await judge.call("send", {"text": "hello"}, shop / "web"),
+    ]
+
+    assert (relative, others) == (["allow", "ask", "ask"], ["allow", "allow"])
+
+
 # --- exact rules loosen nothing else --------------------------------------------------------------
 
 
@@ -245,8 +264,8 @@ async def test_an_exact_call_lifts_no_question(tmp_path):
 
 
 def test_wrong_exact_calls_are_reported():
-    def read(**keys):
-        read_table({"rule": [{"name": "r", "verdict": "allow", **keys}]})
+    def read(project="file", **keys):
+        read_table({"project": project, "rule": [{"name": "r", "verdict": "allow", **keys}]})
 
     for keys, reason in [
         ({"verdict": "deny", "exactly": "ls"}, "only an allow rule can have it"),
@@ -257,6 +276,11 @@ def test_wrong_exact_calls_are_reported():
         ({"exactly": {"a": 1}}, "needs `tools`"),
         ({"exactly": "wc {path}"}, "needs `reads` or `writes`"),
         ({"tools": "t", "exactly": {"a": "{path}"}}, "needs `reads` or `writes`"),
+        ({"project": "session", "tools": "t", "exactly": {"a": 1}}, "hold in every project"),
+        ({"tools": "t", "exactly": {"a": [{"b": date(1979, 5, 27)}]}}, "is a date or a time"),
+        ({"tools": "t", "exactly": {"a": time(7, 32)}}, "is a date or a time"),
+        ({"tools": "t", "exactly": {"a": inf}}, "no argument is inf"),
+        ({"tools": "t", "exactly": {"a": nan}}, "no argument is nan"),
         ({"exactly": 3}, "a command, a list of commands, or a table of all arguments"),
     ]:
         with pytest.raises(MisfitError, match=reason):

@@ -10,6 +10,10 @@ one after `cd`. Nothing else may change it: no variable, no input, no file but `
 program that runs it, and no link on the paths that it names. Of its words the meaning may be
 unknown, but not of the files around it, such as the settings of a repository.
 
+A table of arguments is about the project of the policy: if a call has relative paths, it must begin
+in the project's folder. In a policy for several projects (`project = "session"`) a table would hold
+in each of them, so it is refused; `arguments` is the key for such a rule.
+
 A word or an argument `{path}` stands for one path. Such a rule also has `reads` or `writes`, which
 limit it. An argument `{text}` stands for any text, such as the words that are written.
 
@@ -19,6 +23,7 @@ rule that asks or denies.
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Mapping
@@ -53,16 +58,24 @@ _encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
 
 
 def exact_condition(
-    table: ConditionTable, project: Project, programs: Programs | None, *, allows: bool
+    table: ConditionTable,
+    project: Project,
+    programs: Programs | None,
+    *,
+    allows: bool,
+    of_session: bool = False,
 ) -> PartCondition:
-    """Return the condition that a part is one that *table* names; raises `MisfitError`."""
+    """Return the condition that a part is one that *table* names; raises `MisfitError`.
+
+    *project* may be *of_session*, one of several for which the policy is.
+    """
     if not allows:
         raise MisfitError("only an allow rule can have it; use `command` or `arguments`")
     if isinstance(table.exactly, Mapping):
-        if table.tools is None:
-            raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
+        _check_table(table.exactly, table, of_session=of_session)
         text = exact_arguments(table.exactly)
-        condition, open_texts = _on_arguments(table.exactly), [text] * (f'"{PATH}"' in text)
+        condition = _on_arguments(table.exactly, project)
+        open_texts = [text] * (f'"{PATH}"' in text)
     else:
         commands = [ExactCommand(each, project, programs) for each in texts(table.exactly)]
         condition = _on_commands(commands)
@@ -109,18 +122,10 @@ class ExactCommand:
             self._project.path_warning
             or influence_on(part, command)
             or next(iter(doubts), "")
-            or self._folder_mismatch(command, facts)
+            or _folder_mismatch(command.folder, self._folder, facts)
             or moved_path(part, facts)
         )
         return MatchResult("no" if reason else "yes", reason)
-
-    def _folder_mismatch(self, command: Command, facts: CallReading) -> str:
-        choice = facts.resolver.folders(command.folder)
-        wanted = facts.resolver.resolve(self._folder)
-        places = {facts.resolver.resolve(path).path for path in choice.paths}
-        if choice.doubt or wanted.doubt:
-            return choice.doubt or wanted.doubt
-        return "" if places == {wanted.path} else f"it runs in another folder than {self._folder!r}"
 
 
 def influence_on(part: CallPart, command: Command) -> str:
@@ -151,6 +156,15 @@ def moved_path(part: CallPart, facts: CallReading) -> str:
     return "" if is_stable else "another part of the command may change its files"
 
 
+def _folder_mismatch(folder: str | None, expected: str, facts: CallReading) -> str:
+    """Return why *folder*, as of a command, is another one than *expected*, "" if it is the same."""
+    choice, wanted = facts.resolver.folders(folder), facts.resolver.resolve(expected)
+    places = {facts.resolver.resolve(path).path for path in choice.paths}
+    if choice.doubt or wanted.doubt:
+        return choice.doubt or wanted.doubt
+    return "" if places == {wanted.path} else f"it runs in another folder than {expected!r}"
+
+
 def words_of(part: CallPart) -> tuple[str, ...]:
     """Return the texts of the program of *part* and of its words; empty for no command."""
     command = part.command
@@ -175,7 +189,34 @@ def _on_commands(commands: list[ExactCommand]) -> PartCondition:
     return PartCondition("exactly", tuple([each.text for each in commands]), test, True, look)  # noqa: FBT003 - every
 
 
-def _on_arguments(arguments: Mapping[str, Any]) -> PartCondition:
+def _check_table(arguments: Mapping[str, Any], table: ConditionTable, *, of_session: bool) -> None:
+    """Raise `MisfitError` unless *table* may name calls by all their *arguments*."""
+    if table.tools is None:
+        raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
+    if of_session:
+        way_out = "use `arguments`, or the policy of the project"
+        raise MisfitError(f"a table of arguments would hold in every project; {way_out}")
+    _check_values(arguments)
+
+
+def _check_values(value: Any) -> None:
+    """Raise `MisfitError` for a value that no call can have, as JSON has none of its type."""
+    match value:
+        case Mapping():
+            for each in value.values():
+                _check_values(each)
+        case list() | tuple():
+            for each in value:
+                _check_values(each)
+        case float() if not math.isfinite(value):
+            raise MisfitError(f"no argument is {value}")
+        case None | str() | int() | float():
+            pass
+        case _:
+            raise MisfitError(f'no argument is a date or a time; quote it as a text: "{value}"')
+
+
+def _on_arguments(arguments: Mapping[str, Any], project: Project) -> PartCondition:
     text = exact_arguments(arguments)
 
     def look(part: CallPart, facts: CallReading) -> MatchResult:
@@ -183,7 +224,9 @@ def _on_arguments(arguments: Mapping[str, Any]) -> PartCondition:
             return MatchResult("no", "it is a command: name it by its words")
         if not _is_like(facts.call.arguments, arguments, {use.word.text for use in part.paths}):
             return MatchResult("no", "its arguments are not exactly those of the rule")
-        reason = moved_path(part, facts)
+        is_relative = any(not use.word.text.startswith("/") for use in part.paths)
+        elsewhere = _folder_mismatch(part.folder, project.folder, facts) if is_relative else ""
+        reason = elsewhere or moved_path(part, facts)
         return MatchResult("no" if reason else "yes", reason)
 
     return PartCondition("exactly", (text,), lambda _: None, True, look)  # noqa: FBT003 - every
