@@ -126,6 +126,20 @@ async def test_no_other_part_connects_an_exact_command(tmp_path):
     assert allowed == ["mytool go 2>&1", "mytool go >&2"]
 
 
+async def test_no_argument_of_the_shell_is_unknown(tmp_path):
+    judge = Judge(tmp_path, "mytool go", tools='[tools.term]\nignore = ["sandbox"]')
+    call = {"command": "mytool go"}
+    known = [
+        ("shell", {"timeout": 5, "sandbox": None}),
+        ("shell", {"run_in_background": False, "shell": "bash"}),
+        ("term", {"sandbox": False}),
+    ]
+    unknown = [("shell", {"sandbox": each}) for each in (False, 0, "", True, "off")]
+
+    assert {await judge.call(name, {**call, **each}) for name, each in known} == {"allow"}
+    assert {await judge.call(name, {**call, **each}) for name, each in unknown} == {"ask"}
+
+
 async def test_an_exact_command_has_its_folder(tmp_path):
     web, elsewhere = tmp_path / "shop" / "web", tmp_path / "elsewhere"
     web.mkdir(parents=True)
@@ -285,6 +299,27 @@ def test_wrong_exact_calls_are_reported():
     ]:
         with pytest.raises(MisfitError, match=reason):
             read(**keys)
+
+
+def test_exact_texts_that_match_nothing_are_reported(tmp_path):
+    only = "matches only the word '{text}', which is any text only in a table of arguments"
+    dead = ["ls *", "ls $HOME", "A=1 ls", "ls ~", "mytool {a,b}", "ls # x", "cd ~ && ls", "! ls"]
+    words = ["frobnicate {path}", "git push origin {path}", "cat {text}"]
+    fine = ["ls '*'", "cd .. && ls 'a b'", "timeout 5 ls", "cat {path}", "cd docs && cd"]
+    rules = [{"exactly": each, "reads": "./**"} for each in (*dead, *words, *fine)]
+    Judge(tmp_path, *rules)
+
+    remarks = check_policy(PolicyFile(tmp_path / "policy.toml"))
+
+    assert [remark.text.partition(": ")[2] for remark in remarks] == [
+        *[
+            f"{each!r} never matches a call of this text, which a shell reads otherwise;"
+            " quote literal words"
+            for each in dead
+        ],
+        *[f"{each!r} never matches: '{{path}}' is no file of it" for each in words[:2]],
+        f"'cat {{text}}' {only}",
+    ]
 
 
 def test_an_exact_call_of_code_is_reported(tmp_path):

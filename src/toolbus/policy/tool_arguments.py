@@ -43,11 +43,15 @@ ignores blanks around them."""
 
 
 class ShellCall(NamedTuple):
-    """The command *line* of a shell call; None if it cannot be read, with the *reasons*."""
+    """The command *line* of a shell call; None if it cannot be read, with the *reasons*.
+
+    The *switched_off* arguments are unknown, and off: false, 0 or an empty text.
+    """
 
     line: str | None
     folder: str | None = None
     reasons: tuple[Unreadable, ...] = ()
+    switched_off: tuple[str, ...] = ()
 
 
 def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> ShellCall | None:
@@ -67,7 +71,14 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> Sh
     reasons += _unknown_arguments(arguments, known)
     if match := _OTHER_SHELL.search(call.name):
         reasons.append(Unreadable(call.name, f"commands for {match[1]} cannot be parsed"))
-    return ShellCall(line, folder if isinstance(folder, str) else None, tuple(reasons))
+    switched_off = [
+        name
+        for name, value in arguments.items()
+        if name not in known and value is not None and not value
+    ]
+    return ShellCall(
+        line, folder if isinstance(folder, str) else None, tuple(reasons), tuple(switched_off)
+    )
 
 
 def _unknown_arguments(arguments: Mapping[str, Any], known: set[str]) -> list[Unreadable]:

@@ -7,12 +7,16 @@ exactly = { channel = "#ops", text = "deployed" }   # all arguments, in a rule w
 
 A command has the same program and the same words in the same order, in the project's folder or the
 one after `cd`. Nothing else may change it: no variable, no input, no file but `/dev/null`, no other
-program that runs it, and no link on the paths that it names. Of its words the meaning may be
-unknown, but not of the files around it, such as the settings of a repository.
+program that runs it, no `exec` that opens files for the line, no descriptor but the outputs 1 and
+2, and no link on the paths that it names. Of its words the meaning may be unknown, but not of the
+files around it, such as the settings of a repository.
 
-A table of arguments is about the project of the policy: if a call has relative paths, it must begin
-in the project's folder. In a policy for several projects (`project = "session"`) a table would hold
-in each of them, so it is refused; `arguments` is the key for such a rule.
+Nor may its shell have an argument of unknown meaning, also none that is false, as `sandbox = false`
+may remove a limit; null counts as absent. `ignore` in the shell's `[tools]` makes one known.
+
+A table of arguments is about the project of the policy: a call with relative paths must begin in
+the project's folder. In a policy for several projects (`project = "session"`) a table would hold in
+each of them, so it is refused; `arguments` is the key for such a rule.
 
 A word or an argument `{path}` stands for one path. Such a rule also has `reads` or `writes`, which
 limit it. An argument `{text}` stands for any text, such as the words that are written.
@@ -91,7 +95,7 @@ class ExactCommand:
     def __init__(self, text: str, project: Project, programs: Programs | None = None) -> None:
         self.text, self._project, self._programs = text, project, programs
         folder, self.words = _folder_and_words(text)
-        self._folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
+        self.folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
 
     @cached_property
     def _effects(self) -> CommandEffects:
@@ -102,6 +106,12 @@ class ExactCommand:
     def runs_code(self) -> bool:
         """Whether it is a known program that runs code."""
         return "run-code" in self._effects.effects and not self._effects.unknown
+
+    @property
+    def takes_path(self) -> bool:
+        """Whether it reads or changes a file in the place of each `{path}`."""
+        paths = [use.word.text for use in self._effects.paths]
+        return PATH in paths or PATH not in self.words
 
     def has_words_of(self, part: CallPart) -> bool:
         """Return whether the words of *part* are the same, with a path of it for each `{path}`."""
@@ -120,9 +130,13 @@ class ExactCommand:
         doubts = [each.reason for each in part.unknown if each.reason not in known]
         reason = (
             self._project.path_warning
+            or (
+                facts.switched_off
+                and f"the argument {facts.switched_off[0]!r} of its shell is unknown"
+            )
             or influence_on(part, command)
             or next(iter(doubts), "")
-            or _folder_mismatch(command.folder, self._folder, facts)
+            or _folder_mismatch(command.folder, self.folder, facts)
             or moved_path(part, facts)
         )
         return MatchResult("no" if reason else "yes", reason)
@@ -157,7 +171,7 @@ def moved_path(part: CallPart, facts: CallReading) -> str:
 
 
 def _folder_mismatch(folder: str | None, expected: str, facts: CallReading) -> str:
-    """Return why *folder*, as of a command, is another one than *expected*, "" if it is the same."""
+    """Return why *folder*, as of a command, is not the one *expected*, "" if it is."""
     choice, wanted = facts.resolver.folders(folder), facts.resolver.resolve(expected)
     places = {facts.resolver.resolve(path).path for path in choice.paths}
     if choice.doubt or wanted.doubt:
