@@ -119,6 +119,7 @@ async def test_no_other_part_connects_an_exact_command(tmp_path):
         "mytool go 3<<< x",
         'mytool go <<< "$X"',
         "mytool go >&3",
+        "echo 'any text' | { mytool go & wait; }",
         "mytool go 2>&1",
         "mytool go >&2",
     )

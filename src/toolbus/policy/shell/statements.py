@@ -71,7 +71,8 @@ class StatementReader:
         """Interpret one statement; return the state after its failure."""
         shell, state = self._shell, self._shell.state
         if statement.background:
-            scope = replace(shell.scope, stdin=None, piped=False)
+            # Inside of a group bash leaves it the input, dash does not.
+            scope = replace(shell.scope, stdin=None, piped=False, rewired=_may_have_input(shell))
             with shell.using(state=state.copy(), scope=scope):
                 self.read(replace(statement, background=False))
             return state
@@ -284,6 +285,11 @@ def _rewires(redirect: RedirectNode, stdin: str | None, shell: Interpreter) -> b
     if redirect.op == ">&" and redirect.word is not None:
         return number not in {"", "1", "2"} or shell.source(redirect.word) not in _KNOWN_OUTPUTS
     return redirect.op == "<&" or number not in {"", "0", "1", "2"}
+
+
+def _may_have_input(shell: Interpreter) -> bool:
+    scope = shell.scope
+    return scope.rewired or scope.piped or scope.stdin is not None
 
 
 def _read_call(call: CallNode, shell: Interpreter) -> ShellState:

@@ -37,6 +37,26 @@ def test_an_exec_rewires_the_whole_text(text):
     assert rewired(f"tool; exec {text}; ls") == ["tool", "exec", "ls"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo x | { tool & wait; }",
+        "echo x | { (tool) & }",
+        "{ tool & wait; } <<< x",
+        "f() { tool; }; { f & } <<< x",
+        "bash <<E\ntool\n: x\nE",
+        "echo x | xargs -a list -I{} tool",
+    ],
+)
+def test_a_command_that_may_share_an_input_is_rewired(text):
+    assert "tool" in rewired(text)
+
+
+@pytest.mark.parametrize("text", ["tool & wait", "{ tool; } & wait", "echo x | tool &"])
+def test_a_background_command_without_an_input_is_not_rewired(text):
+    assert rewired(text) == []
+
+
 def test_an_exec_of_a_program_rewires_nothing():
     assert rewired("ls; exec tool go") == []
 
