@@ -46,13 +46,23 @@ def test_an_exec_rewires_the_whole_text(text):
         "f() { tool; }; { f & } <<< x",
         "bash <<E\ntool\n: x\nE",
         "echo x | xargs -a list -I{} tool",
+        "{ y=$(tool); } < x",
+        "f() { echo `tool`; } <> x; f",
     ],
 )
 def test_a_command_that_may_share_an_input_is_rewired(text):
     assert "tool" in rewired(text)
 
 
-@pytest.mark.parametrize("text", ["tool & wait", "{ tool; } & wait", "echo x | tool &"])
+def test_a_process_substitution_has_an_input():
+    outer, inner = read_command("tee >(tool)").commands
+
+    assert (outer.piped, inner.piped) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["tool & wait", "{ y=$(tool); } > x", "{ tool; } & wait", "echo x | tool &"]
+)
 def test_a_background_command_without_an_input_is_not_rewired(text):
     assert rewired(text) == []
 
