@@ -155,6 +155,10 @@ async def test_an_exact_command_has_its_folder(tmp_path):
     assert await judge.allowed(*lines, folder=web) == ["make docs"]
     assert await judge.allowed(*lines, folder=elsewhere) == []
     assert await judge.allowed("cd web; make docs", "cd $X && make docs") == []
+    web.rmdir()
+    web.symlink_to(elsewhere)
+    assert await judge.allowed("make notes", "cd web && make docs") == ["make notes"]
+    assert await judge.allowed("make docs", folder=elsewhere) == []
 
 
 async def test_a_link_moves_no_exact_command(tmp_path):
@@ -318,7 +322,7 @@ def test_exact_texts_that_match_nothing_are_reported(tmp_path):
             " quote literal words"
             for each in dead
         ],
-        *[f"{each!r} never matches: '{{path}}' is no file of it" for each in words[:2]],
+        *[f"{each!r} never matches: '{{path}}' names none of its files" for each in words[:2]],
         f"'cat {{text}}' {only}",
     ]
 

@@ -8,8 +8,8 @@ exactly = { channel = "#ops", text = "deployed" }   # all arguments, in a rule w
 A command has the same program and the same words in the same order, in the project's folder or the
 one after `cd`. Nothing else may change it: no variable, no input, no file but `/dev/null`, no other
 program that runs it, no `exec` that opens files for the line, no descriptor but the outputs 1 and
-2, and no link on the paths that it names. Of its words the meaning may be unknown, but not of the
-files around it, such as the settings of a repository.
+2, and no link on its folder or the paths that it names. Of its words the meaning may be unknown,
+but not of the files around it, such as the settings of a repository.
 
 Nor may its shell have an argument of unknown meaning, also none that is false, as `sandbox = false`
 may remove a limit; null counts as absent. `ignore` in the shell's `[tools]` makes one known.
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.rules.command_patterns import command_of
@@ -126,20 +127,21 @@ class ExactCommand:
         command = part.command
         if command is None:
             return MatchResult("no", "it is not a readable command")
-        known = {each.reason for each in self._effects.unknown}
-        doubts = [each.reason for each in part.unknown if each.reason not in known]
         reason = (
             self._project.path_warning
-            or (
-                facts.switched_off
-                and f"the argument {facts.switched_off[0]!r} of its shell is unknown"
-            )
             or influence_on(part, command)
-            or next(iter(doubts), "")
-            or _folder_mismatch(command.folder, self.folder, facts)
+            or self._doubt(part, facts)
+            or _folder_mismatch(command.folder, self.folder, self._project, facts)
             or moved_path(part, facts)
         )
         return MatchResult("no" if reason else "yes", reason)
+
+    def _doubt(self, part: CallPart, facts: CallReading) -> str:
+        """Return what is unknown about *part* besides the command's words, "" if nothing is."""
+        known = {each.reason for each in self._effects.unknown}
+        doubts = [each.reason for each in part.unknown if each.reason not in known]
+        doubts += [f"the shell's argument {name!r} is unknown" for name in facts.switched_off]
+        return next(iter(doubts), "")
 
 
 def influence_on(part: CallPart, command: Command) -> str:
@@ -170,13 +172,24 @@ def moved_path(part: CallPart, facts: CallReading) -> str:
     return "" if is_stable else "another part of the command may change its files"
 
 
-def _folder_mismatch(folder: str | None, expected: str, facts: CallReading) -> str:
-    """Return why *folder*, as of a command, is not the one *expected*, "" if it is."""
-    choice, wanted = facts.resolver.folders(folder), facts.resolver.resolve(expected)
-    places = {facts.resolver.resolve(path).path for path in choice.paths}
+def _folder_mismatch(
+    folder: str | None, expected: str, project: Project, facts: CallReading
+) -> str:
+    """Return why *folder*, as of a command, is not the one *expected*, "" if it is.
+
+    A link of the *project* that leads to the folder may be new, so none counts.
+    """
+    resolve = facts.resolver.resolve
+    choice, wanted, plain = facts.resolver.folders(folder), resolve(expected), expected
+    if is_in(expected, project.folder):
+        inner = os.path.relpath(expected, project.folder)
+        plain = os.path.normpath(os.path.join(resolve(project.folder).path, inner))  # noqa: PTH118 - as text
     if choice.doubt or wanted.doubt:
         return choice.doubt or wanted.doubt
-    return "" if places == {wanted.path} else f"it runs in another folder than {expected!r}"
+    if wanted.path != plain:
+        return f"{expected!r} leads through a link"
+    places = {resolve(path).path for path in choice.paths}
+    return "" if places == {plain} else f"it runs in another folder than {expected!r}"
 
 
 def words_of(part: CallPart) -> tuple[str, ...]:
@@ -239,7 +252,9 @@ def _on_arguments(arguments: Mapping[str, Any], project: Project) -> PartConditi
         if not _is_like(facts.call.arguments, arguments, {use.word.text for use in part.paths}):
             return MatchResult("no", "its arguments are not exactly those of the rule")
         is_relative = any(not use.word.text.startswith("/") for use in part.paths)
-        elsewhere = _folder_mismatch(part.folder, project.folder, facts) if is_relative else ""
+        elsewhere = (
+            _folder_mismatch(part.folder, project.folder, project, facts) if is_relative else ""
+        )
         reason = elsewhere or moved_path(part, facts)
         return MatchResult("no" if reason else "yes", reason)
 

@@ -149,7 +149,7 @@ def _exact_lines(rule: RuleTable) -> tuple[str, ...]:
 def _misreading(command: ExactCommand, programs: Programs | None) -> str:
     """Return why calls with the text of *command* are not this command, "" if they are."""
     if not command.takes_path:
-        return f"never matches: {PATH!r} is no file of it"
+        return f"never matches: {PATH!r} names none of its files"
     if TEXT in command.words:
         return f"matches only the word {TEXT!r}, which is any text only in a table of arguments"
     if _shell_problem():
