@@ -1,6 +1,8 @@
 """The scenarios of `specs/policy_exact.md`."""
 
 import json
+from datetime import date, time
+from math import inf, nan
 
 import pytest
 
@@ -100,6 +102,45 @@ async def test_nothing_around_an_exact_command_counts(tmp_path):
     assert allowed == ["git push origin docs 2>/dev/null", "git push origin docs | tail -5"]
 
 
+async def test_no_other_part_connects_an_exact_command(tmp_path):
+    reading = {"name": "reading", "verdict": "allow", "effects": "read", "reads": "./**"}
+    judge = Judge(tmp_path, "mytool go", rules=[reading])
+
+    allowed = await judge.allowed(
+        "exec < notes.txt; mytool go",
+        "exec <<< 'any text'; mytool go",
+        "(exec < notes.txt; mytool go)",
+        "while true; do mytool go; exec < notes.txt; done",
+        "f() { exec < notes.txt; }; f; mytool go",
+        "command exec < notes.txt; mytool go",
+        'eval "exec < notes.txt"; mytool go',
+        "mytool go <&3",
+        "{ mytool go; } <&-",
+        "mytool go 3<<< x",
+        'mytool go <<< "$X"',
+        "mytool go >&3",
+        "echo 'any text' | { mytool go & wait; }",
+        "mytool go 2>&1",
+        "mytool go >&2",
+    )
+
+    assert allowed == ["mytool go 2>&1", "mytool go >&2"]
+
+
+async def test_no_argument_of_the_shell_is_unknown(tmp_path):
+    judge = Judge(tmp_path, "mytool go", tools='[tools.term]\nignore = ["sandbox"]')
+    call = {"command": "mytool go"}
+    known = [
+        ("shell", {"timeout": 5, "sandbox": None}),
+        ("shell", {"run_in_background": False, "shell": "bash"}),
+        ("term", {"sandbox": False}),
+    ]
+    unknown = [("shell", {"sandbox": each}) for each in (False, 0, "", True, "off")]
+
+    assert {await judge.call(name, {**call, **each}) for name, each in known} == {"allow"}
+    assert {await judge.call(name, {**call, **each}) for name, each in unknown} == {"ask"}
+
+
 async def test_an_exact_command_has_its_folder(tmp_path):
     web, elsewhere = tmp_path / "shop" / "web", tmp_path / "elsewhere"
     web.mkdir(parents=True)
@@ -114,6 +155,10 @@ async def test_an_exact_command_has_its_folder(tmp_path):
     assert await judge.allowed(*lines, folder=web) == ["make docs"]
     assert await judge.allowed(*lines, folder=elsewhere) == []
     assert await judge.allowed("cd web; make docs", "cd $X && make docs") == []
+    web.rmdir()
+    web.symlink_to(elsewhere)
+    assert await judge.allowed("make notes", "cd web && make docs") == ["make notes"]
+    assert await judge.allowed("make docs", folder=elsewhere) == []
 
 
 async def test_a_link_moves_no_exact_command(tmp_path):
@@ -202,6 +247,23 @@ async def test_a_link_moves_no_exact_argument(tmp_path):
     assert (before, await judge.call("show", {"path": "notes.txt"})) == ("allow", "ask")
 
 
+async def test_an_exact_table_stays_in_its_project(tmp_path):
+    shop, elsewhere = tmp_path / "shop", tmp_path / "elsewhere"
+    for folder in (shop / "web", elsewhere):
+        folder.mkdir(parents=True)
+    rules = [{"tools": "show", "exactly": {"path": each}} for each in ("a.md", f"{shop}/b.md")]
+    judge = Judge(shop, *rules, {"tools": "send", "exactly": {"text": "hello"}})
+
+    relative = [await judge.call("show", {"path": "a.md"}, at) for at in (shop, shop / "web")]
+    relative.append(await judge.call("show", {"path": "a.md"}, elsewhere))
+    others = [
+        await judge.call("show", {"path": f"{shop}/b.md"}, elsewhere),
+        await judge.call("send", {"text": "hello"}, shop / "web"),
+    ]
+
+    assert (relative, others) == (["allow", "ask", "ask"], ["allow", "allow"])
+
+
 # --- exact rules loosen nothing else --------------------------------------------------------------
 
 
@@ -221,8 +283,8 @@ async def test_an_exact_call_lifts_no_question(tmp_path):
 
 
 def test_wrong_exact_calls_are_reported():
-    def read(**keys):
-        read_table({"rule": [{"name": "r", "verdict": "allow", **keys}]})
+    def read(project="file", **keys):
+        read_table({"project": project, "rule": [{"name": "r", "verdict": "allow", **keys}]})
 
     for keys, reason in [
         ({"verdict": "deny", "exactly": "ls"}, "only an allow rule can have it"),
@@ -233,10 +295,36 @@ def test_wrong_exact_calls_are_reported():
         ({"exactly": {"a": 1}}, "needs `tools`"),
         ({"exactly": "wc {path}"}, "needs `reads` or `writes`"),
         ({"tools": "t", "exactly": {"a": "{path}"}}, "needs `reads` or `writes`"),
+        ({"project": "session", "tools": "t", "exactly": {"a": 1}}, "hold in every project"),
+        ({"tools": "t", "exactly": {"a": [{"b": date(1979, 5, 27)}]}}, "is a date or a time"),
+        ({"tools": "t", "exactly": {"a": time(7, 32)}}, "is a date or a time"),
+        ({"tools": "t", "exactly": {"a": inf}}, "no argument is inf"),
+        ({"tools": "t", "exactly": {"a": nan}}, "no argument is nan"),
         ({"exactly": 3}, "a command, a list of commands, or a table of all arguments"),
     ]:
         with pytest.raises(MisfitError, match=reason):
             read(**keys)
+
+
+def test_exact_texts_that_match_nothing_are_reported(tmp_path):
+    only = "matches only the word '{text}', which is any text only in a table of arguments"
+    dead = ["ls *", "ls $HOME", "A=1 ls", "ls ~", "mytool {a,b}", "ls # x", "cd ~ && ls", "! ls"]
+    words = ["frobnicate {path}", "git push origin {path}", "cat {text}"]
+    fine = ["ls '*'", "cd .. && ls 'a b'", "timeout 5 ls", "cat {path}", "cd docs && cd"]
+    rules = [{"exactly": each, "reads": "./**"} for each in (*dead, *words, *fine)]
+    Judge(tmp_path, *rules)
+
+    remarks = check_policy(PolicyFile(tmp_path / "policy.toml"))
+
+    assert [remark.text.partition(": ")[2] for remark in remarks] == [
+        *[
+            f"{each!r} never matches a call of this text, which a shell reads otherwise;"
+            " quote literal words"
+            for each in dead
+        ],
+        *[f"{each!r} never matches: '{{path}}' names none of its files" for each in words[:2]],
+        f"'cat {{text}}' {only}",
+    ]
 
 
 def test_an_exact_call_of_code_is_reported(tmp_path):

@@ -141,7 +141,13 @@ class CallReader:
             start = shell.folder if shell.folder.startswith("/") else folder
             folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
         parts = self._shell_parts(shell)
-        facts = replace(facts, folder=folder, line=shell.line or "", parts=parts)
+        facts = replace(
+            facts,
+            folder=folder,
+            line=shell.line or "",
+            parts=parts,
+            switched_off=shell.switched_off,
+        )
         return with_repository_doubts(_with_existing_files(facts, self._rules.programs), start)
 
     def _shell_parts(self, shell: ShellCall) -> tuple[CallPart, ...]:

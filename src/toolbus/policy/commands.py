@@ -49,6 +49,9 @@ class Command(Struct, frozen=True):
     """The text of its here-document or here-string, if known."""
     piped: bool = False
     """Whether its input is the output of another command."""
+    rewired: bool = False
+    """Whether its input or an output may be a file that is opened elsewhere: by an ``exec`` of the
+    same text, as in ``exec < x; cat``, or as a copied descriptor, as in ``<&3`` (not ``2>&1``)."""
     folder: str | None = "."
     """Its working folder: absolute, or relative to the shell's starting folder (``./~`` is a folder
     named ``~``, ``~/x`` a folder in the home folder); None if unknown."""

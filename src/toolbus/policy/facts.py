@@ -68,7 +68,9 @@ class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     """The input of rules: a *call* by *scope*, in parts, of a *tool* (None: unknown).
 
     *folder* is the absolute path of its starting folder, or None; *line* the command line of a
-    shell, else "". *origins* are the facts about the origin of its words, None if unknown.
+    shell, else "". *switched_off* are the names of a shell's unknown arguments with values such as
+    false, which count as absent. *origins* are the facts about the origin of its words, None if
+    unknown.
     """
 
     call: ToolCall
@@ -77,6 +79,7 @@ class CallReading(Struct, frozen=True, kw_only=True, dict=True):
     tool: ToolSpec | None = None
     folder: str | None = None
     line: str = ""
+    switched_off: tuple[str, ...] = ()
     origins: CallFacts | None = None
 
     @cached_property

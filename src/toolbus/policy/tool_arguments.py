@@ -43,11 +43,15 @@ ignores blanks around them."""
 
 
 class ShellCall(NamedTuple):
-    """The command *line* of a shell call; None if it cannot be read, with the *reasons*."""
+    """The command *line* of a shell call; None if it cannot be read, with the *reasons*.
+
+    The *switched_off* arguments are unknown, and off: false, 0 or an empty text.
+    """
 
     line: str | None
     folder: str | None = None
     reasons: tuple[Unreadable, ...] = ()
+    switched_off: tuple[str, ...] = ()
 
 
 def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> ShellCall | None:
@@ -64,18 +68,25 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> Sh
     if folder is not None and not isinstance(folder, str):
         reasons.append(Unreadable(f"{folder_key} = {excerpt(folder)}", "expected a folder's path"))
     known = {key.split(".")[0], *names.words, folder_key, *names.harmless, *declared.ignore} - {""}
-    reasons += _unknown_arguments(arguments, known)
+    unknown, switched_off = _unknown_arguments(arguments, known)
+    reasons += unknown
     if match := _OTHER_SHELL.search(call.name):
         reasons.append(Unreadable(call.name, f"commands for {match[1]} cannot be parsed"))
-    return ShellCall(line, folder if isinstance(folder, str) else None, tuple(reasons))
+    start = folder if isinstance(folder, str) else None
+    return ShellCall(line, start, tuple(reasons), switched_off)
 
 
-def _unknown_arguments(arguments: Mapping[str, Any], known: set[str]) -> list[Unreadable]:
-    return [
+def _unknown_arguments(
+    arguments: Mapping[str, Any], known: set[str]
+) -> tuple[list[Unreadable], tuple[str, ...]]:
+    """Return the reasons of arguments that are not *known*, and the switched-off ones of these."""
+    unknown = [(name, value) for name, value in arguments.items() if name not in known]
+    reasons = [
         Unreadable(f"{name} = {excerpt(value)}", "the effect of this shell argument is unknown")
-        for name, value in arguments.items()
-        if name not in known and not _changes_nothing(name, value)
+        for name, value in unknown
+        if not _changes_nothing(name, value)
     ]
+    return reasons, tuple([name for name, value in unknown if value is not None and not value])
 
 
 def _changes_nothing(name: str, value: object) -> bool:

@@ -212,6 +212,7 @@ def _is_plain(command: Command) -> bool:
     return (
         all(word.known and not word.pattern for word in words)
         and not (command.settings or command.redirections or command.stdin or command.piped)
+        and not command.rewired
         and command.folder == "."
         and command.paths_stable
     )

@@ -7,8 +7,16 @@ exactly = { channel = "#ops", text = "deployed" }   # all arguments, in a rule w
 
 A command has the same program and the same words in the same order, in the project's folder or the
 one after `cd`. Nothing else may change it: no variable, no input, no file but `/dev/null`, no other
-program that runs it, and no link on the paths that it names. Of its words the meaning may be
-unknown, but not of the files around it, such as the settings of a repository.
+program that runs it, no `exec` that opens files for the line, no descriptor but the outputs 1 and
+2, and no link on its folder or the paths that it names. Of its words the meaning may be unknown,
+but not of the files around it, such as the settings of a repository.
+
+Nor may its shell have an argument of unknown meaning, also none that is false, as `sandbox = false`
+may remove a limit; null counts as absent. `ignore` in the shell's `[tools]` makes one known.
+
+A table of arguments is about the project of the policy: a call with relative paths must begin in
+the project's folder. In a policy for several projects (`project = "session"`) a table would hold in
+each of them, so it is refused; `arguments` is the key for such a rule.
 
 A word or an argument `{path}` stands for one path. Such a rule also has `reads` or `writes`, which
 limit it. An argument `{text}` stands for any text, such as the words that are written.
@@ -19,6 +27,7 @@ rule that asks or denies.
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Mapping
@@ -27,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.rules.command_patterns import command_of
@@ -53,16 +63,24 @@ _encode = msgspec.json.Encoder(order="sorted", enc_hook=repr).encode
 
 
 def exact_condition(
-    table: ConditionTable, project: Project, programs: Programs | None, *, allows: bool
+    table: ConditionTable,
+    project: Project,
+    programs: Programs | None,
+    *,
+    allows: bool,
+    of_session: bool = False,
 ) -> PartCondition:
-    """Return the condition that a part is one that *table* names; raises `MisfitError`."""
+    """Return the condition that a part is one that *table* names; raises `MisfitError`.
+
+    *project* may be *of_session*, one of several for which the policy is.
+    """
     if not allows:
         raise MisfitError("only an allow rule can have it; use `command` or `arguments`")
     if isinstance(table.exactly, Mapping):
-        if table.tools is None:
-            raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
+        _check_table(table.exactly, table, of_session=of_session)
         text = exact_arguments(table.exactly)
-        condition, open_texts = _on_arguments(table.exactly), [text] * (f'"{PATH}"' in text)
+        condition = _on_arguments(table.exactly, project)
+        open_texts = [text] * (f'"{PATH}"' in text)
     else:
         commands = [ExactCommand(each, project, programs) for each in texts(table.exactly)]
         condition = _on_commands(commands)
@@ -78,7 +96,7 @@ class ExactCommand:
     def __init__(self, text: str, project: Project, programs: Programs | None = None) -> None:
         self.text, self._project, self._programs = text, project, programs
         folder, self.words = _folder_and_words(text)
-        self._folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
+        self.folder = os.path.normpath(os.path.join(project.folder, folder))  # noqa: PTH118 - as text
 
     @cached_property
     def _effects(self) -> CommandEffects:
@@ -89,6 +107,12 @@ class ExactCommand:
     def runs_code(self) -> bool:
         """Whether it is a known program that runs code."""
         return "run-code" in self._effects.effects and not self._effects.unknown
+
+    @property
+    def takes_path(self) -> bool:
+        """Whether it reads or changes a file in the place of each `{path}`."""
+        paths = [use.word.text for use in self._effects.paths]
+        return PATH in paths or PATH not in self.words
 
     def has_words_of(self, part: CallPart) -> bool:
         """Return whether the words of *part* are the same, with a path of it for each `{path}`."""
@@ -103,24 +127,21 @@ class ExactCommand:
         command = part.command
         if command is None:
             return MatchResult("no", "it is not a readable command")
-        known = {each.reason for each in self._effects.unknown}
-        doubts = [each.reason for each in part.unknown if each.reason not in known]
         reason = (
             self._project.path_warning
             or influence_on(part, command)
-            or next(iter(doubts), "")
-            or self._folder_mismatch(command, facts)
+            or self._doubt(part, facts)
+            or _folder_mismatch(command.folder, self.folder, self._project, facts)
             or moved_path(part, facts)
         )
         return MatchResult("no" if reason else "yes", reason)
 
-    def _folder_mismatch(self, command: Command, facts: CallReading) -> str:
-        choice = facts.resolver.folders(command.folder)
-        wanted = facts.resolver.resolve(self._folder)
-        places = {facts.resolver.resolve(path).path for path in choice.paths}
-        if choice.doubt or wanted.doubt:
-            return choice.doubt or wanted.doubt
-        return "" if places == {wanted.path} else f"it runs in another folder than {self._folder!r}"
+    def _doubt(self, part: CallPart, facts: CallReading) -> str:
+        """Return what is unknown about *part* besides the command's words, "" if nothing is."""
+        known = {each.reason for each in self._effects.unknown}
+        doubts = [each.reason for each in part.unknown if each.reason not in known]
+        doubts += [f"the shell's argument {name!r} is unknown" for name in facts.switched_off]
+        return next(iter(doubts), "")
 
 
 def influence_on(part: CallPart, command: Command) -> str:
@@ -133,6 +154,7 @@ def influence_on(part: CallPart, command: Command) -> str:
         "a word is known only at run time": any(not word.known or word.pattern for word in words),
         "a variable is set": bool(command.settings),
         "it opens a file": bool(opened),
+        "an `exec` or a copied descriptor may open a file": command.rewired,
         "it has an input": has_input and not (command.piped and only_reads),
         "another program runs it": not RUNNERS.issuperset(command.inside),
         "its folder depends on an earlier `cd`": bool(command.assumed),
@@ -148,6 +170,26 @@ def moved_path(part: CallPart, facts: CallReading) -> str:
             return targets.doubt or f"{use.word.text!r} leads through a link"
     is_stable = part.paths_stable or not part.paths
     return "" if is_stable else "another part of the command may change its files"
+
+
+def _folder_mismatch(
+    folder: str | None, expected: str, project: Project, facts: CallReading
+) -> str:
+    """Return why *folder*, as of a command, is not the one *expected*, "" if it is.
+
+    A link of the *project* that leads to the folder may be new, so none counts.
+    """
+    resolve = facts.resolver.resolve
+    choice, wanted, plain = facts.resolver.folders(folder), resolve(expected), expected
+    if is_in(expected, project.folder):
+        inner = os.path.relpath(expected, project.folder)
+        plain = os.path.normpath(os.path.join(resolve(project.folder).path, inner))  # noqa: PTH118 - as text
+    if choice.doubt or wanted.doubt:
+        return choice.doubt or wanted.doubt
+    if wanted.path != plain:
+        return f"{expected!r} leads through a link"
+    places = {resolve(path).path for path in choice.paths}
+    return "" if places == {plain} else f"it runs in another folder than {expected!r}"
 
 
 def words_of(part: CallPart) -> tuple[str, ...]:
@@ -174,7 +216,34 @@ def _on_commands(commands: list[ExactCommand]) -> PartCondition:
     return PartCondition("exactly", tuple([each.text for each in commands]), test, True, look)  # noqa: FBT003 - every
 
 
-def _on_arguments(arguments: Mapping[str, Any]) -> PartCondition:
+def _check_table(arguments: Mapping[str, Any], table: ConditionTable, *, of_session: bool) -> None:
+    """Raise `MisfitError` unless *table* may name calls by all their *arguments*."""
+    if table.tools is None:
+        raise MisfitError("a table of arguments needs `tools`, the tool that gets them")
+    if of_session:
+        way_out = "use `arguments`, or the policy of the project"
+        raise MisfitError(f"a table of arguments would hold in every project; {way_out}")
+    _check_values(arguments)
+
+
+def _check_values(value: Any) -> None:
+    """Raise `MisfitError` for a value that no call can have, as JSON has none of its type."""
+    match value:
+        case Mapping():
+            for each in value.values():
+                _check_values(each)
+        case list() | tuple():
+            for each in value:
+                _check_values(each)
+        case float() if not math.isfinite(value):
+            raise MisfitError(f"no argument is {value}")
+        case None | str() | int() | float():
+            pass
+        case _:
+            raise MisfitError(f'no argument is a date or a time; quote it as a text: "{value}"')
+
+
+def _on_arguments(arguments: Mapping[str, Any], project: Project) -> PartCondition:
     text = exact_arguments(arguments)
 
     def look(part: CallPart, facts: CallReading) -> MatchResult:
@@ -182,7 +251,11 @@ def _on_arguments(arguments: Mapping[str, Any]) -> PartCondition:
             return MatchResult("no", "it is a command: name it by its words")
         if not _is_like(facts.call.arguments, arguments, {use.word.text for use in part.paths}):
             return MatchResult("no", "its arguments are not exactly those of the rule")
-        reason = moved_path(part, facts)
+        is_relative = any(not use.word.text.startswith("/") for use in part.paths)
+        elsewhere = (
+            _folder_mismatch(part.folder, project.folder, project, facts) if is_relative else ""
+        )
+        reason = elsewhere or moved_path(part, facts)
         return MatchResult("no" if reason else "yes", reason)
 
     return PartCondition("exactly", (text,), lambda _: None, True, look)  # noqa: FBT003 - every

@@ -320,7 +320,10 @@ class RuleBuilder:
 
     def _further_condition(self, key: str, table: ConditionTable, *, allows: bool) -> PartCondition:
         if key == "exactly":
-            return exact_condition(table, self._project, self._programs, allows=allows)
+            of_session = self._tables.project == FROM_SESSION
+            return exact_condition(
+                table, self._project, self._programs, allows=allows, of_session=of_session
+            )
         return build_flow_condition(key, table.value(key), allows=allows)
 
     def _part_condition(self, key: str, table: ConditionTable, *, every: bool) -> PartCondition:

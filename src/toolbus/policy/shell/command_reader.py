@@ -53,7 +53,7 @@ def _read(text: str, folder: str | None, programs: Programs | None = None) -> Co
     except ValidationError:
         shell.unreadable.append(Unreadable(text, "its syntax tree has an unknown form"))
     final = state.folder if not state.assumed and not shell.unreadable else None
-    return CommandReading(tuple(shell.commands), tuple(shell.unreadable), final)
+    return CommandReading(shell.all_commands(), tuple(shell.unreadable), final)
 
 
 _remembered = lru_cache(maxsize=512)(_read)

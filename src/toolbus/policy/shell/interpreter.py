@@ -76,6 +76,8 @@ class Interpreter:
         self.unreadable: list[Unreadable] = []
         self.uncalled: dict[int, FunctionDefinition] = {}
         """The functions that have not been called, by the identity of their node."""
+        self.is_rewired = False
+        """Whether an `exec` may have opened files for the commands of the shell itself."""
         self._changing: list[bool] = []
         """For each command, whether it may change the targets of paths."""
         self._depth = 0
@@ -138,6 +140,7 @@ class Interpreter:
             redirections=(*scope.redirections, *run.redirections),
             stdin=run.stdin if run.has_stdin else scope.stdin,
             piped=scope.piped and not run.has_stdin,
+            rewired=scope.rewired or run.rewired,
         )
 
     def source(self, node: Node) -> str:
@@ -194,6 +197,12 @@ class Interpreter:
             ):
                 self.statements.read_list((definition.node.body,))
 
+    def all_commands(self) -> tuple[Command, ...]:
+        """Return the commands; an `exec` that opens files counts for all, as loops run again."""
+        if self.is_rewired:
+            return tuple([replace(each, rewired=True) for each in self.commands])
+        return tuple(self.commands)
+
     def run_words(self, words: tuple[Word, ...]) -> ShellState:
         """Interpret a command of *words*: a function, a builtin, a wrapper or a program."""
         program = words[0]
@@ -232,12 +241,14 @@ class Interpreter:
             redirections=scope.redirections,
             stdin=scope.stdin,
             piped=scope.piped,
+            rewired=scope.rewired,
             folder=state.folder,
             assumed=state.assumed,
             paths_stable=not any(self._changing),
             inside=scope.inside,
             source=self.run.source,
         )
+        self.is_rewired |= words[0].text == "exec" and self.run.redirected
         self.commands.insert(self.run.place, command)
         self._changing.insert(self.run.place, _may_move_paths(command))
 

@@ -54,6 +54,7 @@ class ShellScope(Struct, frozen=True):
     redirections: tuple[Redirection, ...] = ()
     stdin: str | None = None
     piped: bool = False
+    rewired: bool = False
     calls: tuple[str, ...] = ()
     """Functions that are running."""
     settings: tuple[tuple[str, Word], ...] = ()
@@ -74,6 +75,10 @@ class ProgramStart(Struct, frozen=True):
     stdin: str | None = None
     has_stdin: bool = False
     """Whether its standard input is redirected, to a known text or not."""
+    redirected: bool = False
+    """Whether it has any redirection, also of a descriptor."""
+    rewired: bool = False
+    """As `Command.rewired`, by its own redirections."""
     settings: tuple[tuple[str, Word], ...] = ()
     functions: bool = True
     """Whether the name may be a function."""

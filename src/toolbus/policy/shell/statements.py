@@ -42,6 +42,7 @@ _MAX_ITEMS = 12
 _COMPUTED = re.compile(r"(?:\b\w+=\$)?\(\(.*?\)\)")
 _MOVES = re.compile(r"\b(?:cd|pushd|popd|eval)\b")
 _NOWHERE = Word("/dev/null")
+_KNOWN_OUTPUTS = frozenset({"1", "2", _NOWHERE.text})
 _COMPOUND = (Block, Subshell, If, While, For, Case, ArithmeticCommand, TestCommand)
 
 
@@ -70,17 +71,21 @@ class StatementReader:
         """Interpret one statement; return the state after its failure."""
         shell, state = self._shell, self._shell.state
         if statement.background:
-            scope = replace(shell.scope, stdin=None, piped=False)
+            # Inside of a group bash leaves it the input, dash does not.
+            scope = replace(shell.scope, stdin=None, piped=False, rewired=_may_have_input(shell))
             with shell.using(state=state.copy(), scope=scope):
                 self.read(replace(statement, background=False))
             return state
         place = len(shell.commands)
         redirections = self._redirections(statement.redirs)
+        stdin = _stdin_of(statement, shell)
         run = ProgramStart(
             source=shell.source(statement),
             redirections=redirections,
-            stdin=_stdin_of(statement, shell),
+            stdin=stdin,
             has_stdin=any(_is_stdin(redirect) for redirect in statement.redirs),
+            redirected=bool(statement.redirs),
+            rewired=any(_rewires(each, stdin, shell) for each in statement.redirs),
             place=place,
         )
         # If a file cannot be opened, the command does not run.
@@ -267,6 +272,24 @@ def _given_text(redirect: RedirectNode, shell: Interpreter) -> str | None:
 def _is_stdin(redirect: RedirectNode) -> bool:
     number = redirect.n.value if redirect.n else "0"
     return redirect.op.startswith("<") and redirect.op != "<>" and number == "0"
+
+
+def _rewires(redirect: RedirectNode, stdin: str | None, shell: Interpreter) -> bool:
+    """Return whether *redirect* may connect the command with a file that it does not name.
+
+    *stdin* is the input of the statement, None if its text is unknown.
+    """
+    number = redirect.n.value if redirect.n else ""
+    if redirect.op.startswith("<<"):
+        return number not in {"", "0"} or stdin is None
+    if redirect.op == ">&" and redirect.word is not None:
+        return number not in {"", "1", "2"} or shell.source(redirect.word) not in _KNOWN_OUTPUTS
+    return redirect.op == "<&" or number not in {"", "0", "1", "2"}
+
+
+def _may_have_input(shell: Interpreter) -> bool:
+    scope = shell.scope
+    return scope.rewired or scope.piped or scope.stdin is not None
 
 
 def _read_call(call: CallNode, shell: Interpreter) -> ShellState:

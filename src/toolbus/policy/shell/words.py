@@ -255,7 +255,9 @@ class WordReader:
             self._substitution(part, quoted=quoted)
         elif isinstance(part, ProcessSubstitution):
             start = len(shell.commands)
-            with shell.subshell(f"{part.op}…)"):
+            is_fed = part.op == ">("
+            scope = replace(shell.scope, piped=True, stdin=None) if is_fed else shell.scope
+            with shell.using(scope=scope), shell.subshell(f"{part.op}…)"):
                 shell.statements.read_list(part.stmts)
             shell.mark_unstable(start)
             self._fields.unknown(several=not part.stmts)
@@ -267,7 +269,10 @@ class WordReader:
         shell = self._shell
         if part.backquotes and re.search(r'\\[\\`"$\n]', shell.source(part)):
             shell.refuse("shfmt misreads backslashes in backquotes", part)
-        scope = replace(shell.scope, redirections=()).through("$(…)")
+        # Its output is a word, and its input that of the enclosing command.
+        outer = shell.scope
+        has_file = any(each.operator.startswith("<") for each in outer.redirections)
+        scope = replace(outer, redirections=(), rewired=outer.rewired or has_file).through("$(…)")
         with shell.using(state=shell.state.copy(), scope=scope):
             shell.statements.read_list(part.stmts)
         self._fields.unknown(several=not quoted)

@@ -115,7 +115,8 @@ def _read_input(name: str, words: Words, shell: Interpreter) -> None:
     if not run.has_stdin and not scope.piped:
         shell.refuse(f"{name} shares its input with other commands")
     _refuse_unlike(name, text, shell)
-    with shell.using(run=replace(run, stdin=None, has_stdin=True)):
+    # Its commands may read the rest of the text.
+    with shell.using(run=replace(run, stdin=None, has_stdin=True, rewired=True)):
         read_string(Word(text), name, shell, *words)
 
 
@@ -175,7 +176,8 @@ def _read_inside(parsed: ParsedCommand, shell: Interpreter) -> None:
     if name in _BUILTINS_TOO:
         changes["shell"] = run.shell
     elif data.appends:
-        changes.update(stdin=None, has_stdin=True)
+        # `xargs -a` leaves it the input.
+        changes.update(stdin=None, has_stdin=True, rewired=True)
     with shell.using(state=there, run=run):
         for text in parsed.shell_texts:
             read_string(_filled(text, places), label, shell)

@@ -16,11 +16,12 @@ from toolbus.events.subjects import matches
 from toolbus.policy.projects import Project
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.conditions import RESOURCES
-from toolbus.policy.rules.exact_calls import ExactCommand
+from toolbus.policy.rules.exact_calls import PATH, TEXT, ExactCommand
 from toolbus.policy.rules.judge import RANKS
 from toolbus.policy.rules.policy_file import find_base_warning
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, texts
 from toolbus.policy.rules.values import EVERY, build_tests, read_path
+from toolbus.policy.shell.command_reader import read_command
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.settings.hints import hint
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.events.catalogue import ToolSpec
+    from toolbus.policy.commands import Command
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.rules.policy_file import PolicyFile
     from toolbus.policy.rules.records import CallCondition, PartCondition, PolicyRule
@@ -132,11 +134,39 @@ def _command_problems(rule: RuleTable, keys: set[str], programs: Programs | None
 
 
 def _exact_problems(rule: RuleTable, programs: Programs | None) -> Iterator[str]:
-    """Yield the exact commands of *rule* whose effect files may change."""
-    lines = () if isinstance(rule.exactly, Mapping) else texts(rule.exactly)
-    for command in [ExactCommand(line, Project("/"), programs) for line in lines]:
+    """Yield the exact commands of *rule* that match nothing, or whose effect files may change."""
+    for command in [ExactCommand(each, Project("/"), programs) for each in _exact_lines(rule)]:
         if command.runs_code:
             yield f"rule {rule.name!r}: {command.text!r} runs code, which may change meanwhile"
+        if text := _misreading(command, programs):
+            yield f"rule {rule.name!r}: {command.text!r} {text}"
+
+
+def _exact_lines(rule: RuleTable) -> tuple[str, ...]:
+    return () if isinstance(rule.exactly, Mapping) else texts(rule.exactly)
+
+
+def _misreading(command: ExactCommand, programs: Programs | None) -> str:
+    """Return why calls with the text of *command* are not this command, "" if they are."""
+    if not command.takes_path:
+        return f"never matches: {PATH!r} names none of its files"
+    if TEXT in command.words:
+        return f"matches only the word {TEXT!r}, which is any text only in a table of arguments"
+    if _shell_problem():
+        return ""
+    commands = read_command(command.text, "/", programs).commands
+    if any(
+        each.folder == command.folder and _is_literally(each, command.words) for each in commands
+    ):
+        return ""
+    return "never matches a call of this text, which a shell reads otherwise; quote literal words"
+
+
+def _is_literally(command: Command, texts: tuple[str, ...]) -> bool:
+    """Return whether *command* has the words *texts*, whatever variables and files exist."""
+    words = (command.program, *command.words)
+    are_literal = all(word.known and not word.pattern for word in words)
+    return are_literal and tuple([word.text for word in words]) == texts
 
 
 def _command_problem(rule: RuleTable, keys: set[str], pattern: CommandPattern) -> str:
@@ -168,11 +198,18 @@ def _tool_problems(file: PolicyFile, rule: RuleTable) -> Iterator[str]:
 
 def _shell_problems(file: PolicyFile) -> Iterator[Diagnostic]:
     """Warn of rules with commands if shfmt is not installed."""
-    if any(rule.command is not None for rule in file.tables.rule):
-        try:
-            find_shfmt()
-        except SyntaxRefusedError as error:
-            yield Diagnostic(None, "warning", f"{error}; until then most commands need approval")
+    has_commands = any(rule.command or _exact_lines(rule) for rule in file.tables.rule)
+    if has_commands and (problem := _shell_problem()):
+        yield Diagnostic(None, "warning", f"{problem}; until then most commands need approval")
+
+
+def _shell_problem() -> str:
+    """Return why shell lines cannot be parsed, "" if they can be."""
+    try:
+        find_shfmt()
+    except SyntaxRefusedError as error:
+        return str(error)
+    return ""
 
 
 def _project_problems(file: PolicyFile) -> Iterator[Diagnostic]:
