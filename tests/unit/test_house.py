@@ -19,7 +19,7 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
     "functions over complexity 10": 95,
-    "files under 60 lines with one importer": 3,
+    "files under 60 lines with one importer": 2,
     "pronouns without a noun in 1,000 words of docstrings": 24,
     "modules that begin with What, Who, Where or How": 0,
     '"is no" in texts': 0,
@@ -45,7 +45,7 @@ ROOMS = {
     "messages": (13, 1841),
     "models": (5, 321),
     "otel": (4, 400),
-    "policy": (76, 15773),
+    "policy": (76, 15956),
     "presence": (4, 426),
     "providers": (11, 1053),
     "redaction": (36, 6885),
