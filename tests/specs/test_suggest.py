@@ -467,7 +467,7 @@ def test_paths_of_a_kind_become_one_rule(project):
             "verdict": "allow",
             "exactly": "wc -l {path}",
             "effects": ["read"],
-            "reads": ["./data/orders-*.csv"],
+            "reads": ["./data/orders-[0-9]*.csv"],
         },
         {
             "name": "edit_file in docs",
@@ -526,13 +526,26 @@ def test_written_files_are_texts(project):
     paths = [f"docs/order-{number}.json" for number in (1, 2, 3)]
     project.asked = project.asked[:0]
     project.habit(*[{"path": path, "text": path} for path in paths], tool="edit_file")
-    assert [rule["writes"] for rule in project.rules()] == [["./docs/order-*.json"]]
+    assert [rule["writes"] for rule in project.rules()] == [["./docs/order-[0-9]*.json"]]
+    head = {"path": "docs/order-form.json", "text": "x"}
+    assert project.verdict(head, tool="edit_file") == "ask"
     paths = ["docs/ab.md", "docs/x/b.md", "docs/c.md", "docs/de.md"]
     project.habit(*[{"path": path, "text": path} for path in paths], tool="edit_file")
     tried = ["docs/new.md", "docs/x/new.md", "docs/AGENTS.md", "docs/.a.md", "docs/.x/a.md", "a.md"]
     calls = [{"path": path, "text": "x"} for path in tried]
     verdicts = [project.verdict(call, tool="edit_file") for call in calls]
     assert verdicts == ["allow", "ask", "ask", "ask", "ask", "ask"]
+
+
+def test_unnumbered_settings_may_hold_a_secret(project):
+    for ending in ("json", "yaml", "toml", "ini", "txt", "py", "crt"):
+        project.habit(*[f"head data/{name}.{ending}" for name in "abc"])
+        project.habit(*[f"wc -l data/part{number}.{ending}" for number in (1, 2, 3)])
+
+    assert {rule["exactly"] for rule in project.rules()} == {"wc -l {path}"}
+    assert project.verdict("wc -l data/part4.json") == "allow"
+    for name in ("credentials.json", "secrets.yaml", "passwords.txt", "partner.json"):
+        assert {project.verdict(f"{each} data/{name}") for each in ("head", "wc -l")} == {"ask"}
 
 
 def test_closed_files_get_no_rule(project):
@@ -629,7 +642,7 @@ def test_a_policy_of_several_projects_names_folders(tmp_path):
 
     assert exact["exactly"] == f"cd {project.folder} && git push origin main"
     assert family["exactly"] == f"cd {project.folder} && wc -l {{path}}"
-    assert family["reads"] == [f"{project.folder}/data/a-*.csv"]
+    assert family["reads"] == [f"{project.folder}/data/a-[0-9]*.csv"]
     for line in ("git push origin main", "wc -l data/a-9.csv"):
         assert project.verdict(line) == "allow"
         assert project.verdict(line, folder=other, project=other) == "ask"
