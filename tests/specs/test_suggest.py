@@ -36,10 +36,11 @@ class Session:
         folders = {"folder": "/work/shop/web", "project": "/work/shop"}
         self.scope = Scope(session_id="s", run_id=run_id, **folders)
 
-    def ask(self, command="git fetch", *, stored=True, ran=None, status=None, **answer):
+    def ask(self, command="git fetch", *, stored=True, ran=None, status=None, used="", **answer):
         """Add a call with a question, and the yes of ann unless *answer* says otherwise."""
         self._number += 1
-        call = ToolCall(id=f"c{self._number}", name="shell", arguments={"command": command})
+        call_id = used or f"c{self._number}"
+        call = ToolCall(id=call_id, name="shell", arguments={"command": command})
         self._append(AssistantMessage(id=f"a{self._number}", tool_calls=(call,)))
         record = self._record(TOOL_CALL_BEFORE.name, call.id, "asked")
         response = ToolResponse("done", parameters=ran, error_type=status, is_error=bool(status))
@@ -53,7 +54,7 @@ class Session:
 
     def question(self, call, **answer):
         facts = {
-            "id": f"q{call.id}",
+            "id": f"q{self._number}-{call.id}",
             "session_id": "s",
             "call_id": call.id,
             "tool": call.name,
@@ -61,12 +62,12 @@ class Session:
             "digest": digest_of(call.name, call.arguments),
             "prompt": "may it?",
             "rule": "the default",
-            "asked_ns": START,
+            "asked_ns": START + self._number,
             "expires_ns": START + HOUR,
             "state": "done",
             "answered_by": "ann",
             "answered_from": "terminal",
-            "answered_ns": START + 5,
+            "answered_ns": START + HOUR // 2,
         }
         return Question(**{**facts, **answer})
 
@@ -90,7 +91,7 @@ class Session:
             event=event,
             scope=self.scope,
             call_id=call_id,
-            started_ns=START,
+            started_ns=START + self._number,
             duration_ns=1,
             outcome=outcome,
             original="x",
@@ -188,8 +189,8 @@ def test_a_proved_person_is_evidence(session):
     first, second = session.read().values()
 
     assert (first.call.arguments, first.answer, first.unfit) == ({"command": "git push"}, "yes", "")
-    assert (first.by, first.channel, first.rule) == ("ann", "terminal", "the default")
-    assert (first.asked_ns, first.answered_ns) == (START, START + 5)
+    assert (first.by, first.channel) == ("ann", "terminal")
+    assert (first.asked_ns, first.answered_ns) == (START + 1, START + HOUR // 2)
     assert (first.project, first.folder) == ("/work/shop", "/work/shop/web")
     assert (second.by, second.channel, second.answer, second.unfit) == ("bob", "page", "yes", "")
 
@@ -280,7 +281,7 @@ def test_a_host_s_own_texts_spoil_nothing(tmp_path):
 def test_a_refusal_without_a_question_counts(session):
     refused = session.ask("rm x", stored=False, status="denied")
     allowed = session.ask("rm y", stored=False)
-    session.ask("rm z")
+    session.ask("rm z", status="pending")
     session.ask("rm z", stored=False)
 
     asked = session.read()
@@ -292,6 +293,33 @@ def test_a_refusal_without_a_question_counts(session):
         "unknown",
         "its answer was not stored",
     )
+
+
+def test_a_used_id_borrows_no_evidence(session):
+    def ask(line, **facts):
+        session.ask(line, used="x", **facts)
+
+    ask("git fetch")
+    session.scope = replace(session.scope, folder="/work/shop/docs")
+    session.label(None, Label(speaker="tool", name="shell"))
+    ask("gh pr checks")
+    ask("gh pr merge 7", stored=False, status="denied")
+    session.ask("git fetch", stored=False, status="denied")
+    session.ask("git fetch", stored=False)
+    session.put(session.question(ToolCall(id="x", name="shell", arguments={"command": "ls"})))
+
+    with session.store.reader() as reader:
+        asked = list(read_asked_calls(reader))
+
+    assert [(each.call.arguments["command"], each.answer, each.unfit) for each in asked] == [
+        ("git fetch", "yes", ""),
+        ("gh pr checks", "yes", "a stranger's text was in view"),
+        ("ls", "yes", "another call ran than the approved one"),
+        ("gh pr merge 7", "no", ""),
+        ("git fetch", "no", ""),
+        ("git fetch", "unknown", "its answer was not stored"),
+    ]
+    assert [each.folder for each in asked[:2]] == ["/work/shop/web", "/work/shop/docs"]
 
 
 # --- a habit is seen in several sessions ----------------------------------------------------------
