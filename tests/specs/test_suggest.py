@@ -21,8 +21,12 @@ from toolbus.suggest.proposals import propose
 HOUR = 3_600 * 10**9
 START = 500_000 * HOUR
 TOKEN = "ghp_" + "x7K2m5AbCdEfQrStUvWx3Yz81LmN04PqRsTu"
+UNKNOWN = "its effect is unknown; declare its program with `programs`, or its tool in `[tools]`"
 POLICY = """
+programs = ["programs.toml"]
+
 [tools]
+send = { effects = ["message"] }
 edit_file = { effects = ["write"] }
 send_file = { effects = ["message"], reads = ["path"] }
 """
@@ -116,6 +120,7 @@ class Project:
         self.folder.mkdir()
         for name in ("data", "docs", "web", "tools"):
             (self.folder / name).mkdir()
+        (self.folder / "programs.toml").write_text('["shopctl"]\neffects = ["network"]\n')
         self.file.write_text(policy)
 
     def habit(self, *lines, folder=None, answer="yes", tool=None):
@@ -415,7 +420,7 @@ def test_code_that_may_change_gets_no_rule(project):
     reasons = project.propose().left_out
     assert reasons == {
         "it runs code, which may change after a yes": 21,
-        "its effect is unknown": 15,
+        UNKNOWN: 15,
         "it is one of several commands of a line": 12,
     }
 
@@ -464,22 +469,29 @@ def test_other_influences_get_no_rule(project, tmp_path):
     assert project.rules() == []
 
 
-def test_an_unknown_program_has_a_caution(project):
+def test_only_declared_programs_and_tools_count(project):
+    # Each runs files of the project, or lies in it.
+    lines = ["direnv allow", "lefthook run x", "snakemake", "nix-shell", "fmtall", "shopfmt --all"]
+    for line in lines:
+        project.habit(*[line] * 3)
+    for tool in ("run_script", "execute_task", "browser_click"):
+        project.habit(*[{"name": "fmt"}] * 3, tool=tool)
+
+    assert project.propose() == ((), {UNKNOWN: 3 * (len(lines) + 3)})
     (project.folder / "Shopfile").write_text("")
-    project.habit(*["frobnicate status --all"] * 3)
-    project.habit(*["frobnicate web/a.frob"] * 3)
-    project.habit(*["frobnicate --in=Shopfile"] * 3)
+    for line in ("shopctl status", "shopctl web/a.shop", "shopctl --in=Shopfile"):
+        project.habit(*[line] * 3)
+    assert project.exact() == ["shopctl status"]
+
+
+def test_settings_that_rule_a_call_are_told(project):
     project.habit(*["curl -fsS https://a.example"] * 3)
     project.habit(*["git push origin main"] * 3)
 
-    second, first, third = sorted(project.propose().proposals, key=lambda each: each.rule["name"])
+    first, second = sorted(project.propose().proposals, key=lambda each: each.rule["name"])
 
-    assert first.rule["exactly"] == "frobnicate status --all"
-    assert [each.caution for each in (first, second, third)] == [
-        "toolbus does not know what it does",
-        "",
-        "branches and settings of the project are part of what it does",
-    ]
+    caution = "branches and settings of the project are part of what it does"
+    assert (first.caution, second.caution) == ("", caution)
 
 
 # --- paths of a kind ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The forms of a rule for a part of a call: this very call, or calls with other paths of a kind.
 
-A part has no form if its effect may change after the yes: if it runs code, sends a file or is ruled
+A part has no form if its effect is unknown or may change after the yes: if it runs code, sends a file or is ruled
 by one, or touches hidden, secret or linked files, or files that run later.
 """
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from toolbus.suggest.call_readings import ReadCall
 
 _LONGEST = 2_000
-_NEW_PROGRAM = " is an unknown program"
 _SENDS = frozenset({"network", "message"})
 _OF_FILES = frozenset({"read", "write"})
 _READING = frozenset({"read", "read-tree"})
@@ -63,7 +62,7 @@ _BY_FILES = frozenset(
 
 _RUNS = "it runs code, which may change after a yes"
 _USES = "it sends a file or is ruled by one, which may change after a yes"
-_UNKNOWN = "its effect is unknown"
+_UNKNOWN = "its effect is unknown; declare its program with `programs`, or its tool in `[tools]`"
 
 
 class NoFormError(Exception):
@@ -143,8 +142,6 @@ def _objection_to_text(tool: str, words: Sequence[str], text: str) -> str:
 
 
 def _caution(part: CallPart, words: Sequence[str]) -> str:
-    if part.unknown:
-        return "toolbus does not know what it does"
     is_ruled = "network" in part.effects and not any("://" in word for word in words)
     is_ruled = is_ruled or (part.action[:1] == ("git",) and part.effects != {"read"})
     return "branches and settings of the project are part of what it does" if is_ruled else ""
@@ -152,13 +149,12 @@ def _caution(part: CallPart, words: Sequence[str]) -> str:
 
 def _objection_to_effects(part: CallPart, read: ReadCall) -> str:
     """Return why the effect of *part* is not given by its words alone, or ""."""
-    if part.command is None and not part.is_tool:
-        return _UNKNOWN
     if part.command is not None and influence_on(part, part.command):
         return "more than its words decides what it does"
-    if any(not each.reason.endswith(_NEW_PROGRAM) for each in part.unknown if part.command):
+    # Most unknown programs run files of the project, as `lefthook` and `direnv` do.
+    if part.unknown or (part.command is None and not part.is_tool):
         return _UNKNOWN
-    if "run-code" in part.effects and not part.unknown:
+    if "run-code" in part.effects:
         return _RUNS
     return _USES if _is_ruled_by_file(part, read) else ""
 
@@ -167,7 +163,7 @@ def _is_ruled_by_file(part: CallPart, read: ReadCall) -> bool:
     """Return whether the content of a file decides what *part* does, sends or writes as code."""
     if not _BY_FILES.isdisjoint(part.action):
         return True
-    if part.unknown or not _SENDS.isdisjoint(part.effects):
+    if not _SENDS.isdisjoint(part.effects):
         return bool(part.paths) or _names_file(part, read)
     if part.action == ("jq",):
         return not part.options.isdisjoint({"-f", "--from-file"})
@@ -237,7 +233,7 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
     named = enumerate(words_of(part) or by_text)
     paths = {place: by_text[text] for place, text in named if text in by_text}
     are_inside = all(len(each) == 1 and each[0].find("/") > 0 for each in by_text.values())
-    is_family = are_inside and not part.unknown and part.effects <= _OF_FILES
+    is_family = are_inside and part.effects <= _OF_FILES
     # Each path must have a word.
     is_family = is_family and len(paths) >= len(by_text)
     return {place: each[0] for place, each in paths.items() if is_family}
