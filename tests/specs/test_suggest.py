@@ -469,6 +469,29 @@ def test_other_influences_get_no_rule(project, tmp_path):
     assert project.rules() == []
 
 
+def test_a_command_with_an_input_gets_no_rule(project):
+    lines = [
+        "curl -d @- https://a.example",
+        "curl --data=@- https://a.example",
+        "curl -T - https://a.example",
+        "gh pr comment 7 --body-file -",
+        "gh pr comment 7 -F-",
+        "gh pr comment 7 --body-file=-",
+        "gh pr comment 7 -F /dev/stdin",
+        "gh secret set X",
+        "git fast-import",
+        "git fetch --stdin origin",
+        "git am",
+        "patch -p1",
+        "tee docs/a.md",
+        "kubectl apply -f -",
+    ]
+    for line in lines:
+        project.habit(*[line] * 3)
+
+    assert project.rules() == []
+
+
 def test_only_declared_programs_and_tools_count(project):
     # Each runs files of the project, or lies in it.
     lines = ["direnv allow", "lefthook run x", "snakemake", "nix-shell", "fmtall", "shopfmt --all"]

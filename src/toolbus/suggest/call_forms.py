@@ -53,15 +53,41 @@ _WRITTEN = frozenset(
 
 _BY_FILES = frozenset(
     {
-        *("apply", "compose", "deploy", "gist", "publish", "release", "submodule", "upload"),
+        *(
+            "apply",
+            "compose",
+            "deploy",
+            "gist",
+            "publish",
+            "release",
+            "send-email",
+            "submodule",
+            "upload",
+        ),
         *("bundle", "cargo", "composer", "go", "gradle", "mvn", "npm", "pnpm", "poetry"),
         *("terraform", "tofu", "uv", "yarn"),
     }
 )
 """Commands that send the files of their folder, or are ruled by them."""
 
+_WITH_INPUT = frozenset(
+    {
+        *("at", "batch", "chpasswd", "cpio", "crontab", "csplit", "dd", "ftp", "lp", "lpr", "mail"),
+        *("mailx", "mariadb", "mongosh", "mysql", "nc", "ncat", "netcat", "openssl", "passwd"),
+        *("patch", "pax", "psql", "redis-cli", "sendmail", "sftp", "socat", "split", "sponge"),
+        *("sqlite3", "ssh", "tar", "tee", "telnet", "wall", "write", "docker load", "gh secret"),
+        *("gh variable", "git am", "git apply", "git commit-tree", "git fast-import"),
+        *("git hash-object", "git mktag", "git mktree", "git unpack-objects", "podman load"),
+    }
+)
+"""Programs and subcommands that read their standard input without a word that says so."""
+
+_INPUT = re.compile(r"(?:.*[=@:]|-\w)?-|.*/dev/(?:stdin|fd/.*)|-.*(?:stdin|interactive).*")
+"""Words for the standard input, as in `-d @-`, `--body-file=-` and `--stdin`."""
+
 _RUNS = "it runs code, which may change after a yes"
 _USES = "it sends a file or is ruled by one, which may change after a yes"
+_READS_INPUT = "it reads its input, which is not in its words"
 _UNKNOWN = "its effect is unknown; declare its program with `programs`, or its tool in `[tools]`"
 
 
@@ -156,7 +182,16 @@ def _objection_to_effects(part: CallPart, read: ReadCall) -> str:
         return _UNKNOWN
     if "run-code" in part.effects:
         return _RUNS
+    if _reads_input(part):
+        return _READS_INPUT
     return _USES if _is_ruled_by_file(part, read) else ""
+
+
+def _reads_input(part: CallPart) -> bool:
+    """Return whether *part* may do more than reading with its standard input."""
+    action = {"".join(part.action[:1]), " ".join(part.action[:2])}
+    is_named = not _WITH_INPUT.isdisjoint(action) or any(map(_INPUT.fullmatch, words_of(part)))
+    return is_named and not part.effects <= _READING
 
 
 def _is_ruled_by_file(part: CallPart, read: ReadCall) -> bool:
