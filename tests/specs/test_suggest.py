@@ -580,6 +580,18 @@ def test_a_family_covers_nothing_beside_it(project):
     assert [call for call in others if project.verdict(call, tool="edit_file") == "allow"] == []
 
 
+def test_a_family_keeps_the_order_of_its_places(project):
+    (project.folder / "out").mkdir()
+    project.habit(*[f"mv docs/{name}.md out/{name}.md" for name in "abc"])
+    project.habit(*[f"head docs/{name}.md data/{name}.csv" for name in "abc"])
+    calls = [{"path": f"docs/{name}.md", "source": f"out/{name}.md"} for name in "abc"]
+    project.habit(*calls, tool="edit_file")
+
+    assert project.rules() == []
+    project.habit(*[f"diff docs/{name}.md docs/{name * 2}.md" for name in "abc"])
+    assert [rule["reads"] for rule in project.rules()] == [["./docs/[!.]*.md"]]
+
+
 def test_written_files_are_texts(project):
     for name in ("{}.py", "test_{}.py", "{}.json", "{}.txt", "{}.sh", "AGENTS{}.md", "Make{}"):
         paths = [f"docs/{name.format(each)}" for each in "abc"]
@@ -701,11 +713,23 @@ def test_a_policy_of_several_projects_names_folders(tmp_path):
     project.habit(*["git push origin main"] * 3)
     project.habit(*[f"wc -l data/a-{number}.csv" for number in range(3)])
 
-    exact, family = project.rules()
+    usual, texts = {"channel": "#ops"}, [{"path": f"docs/{name}.md"} for name in "abc"]
+    project.habit(*[usual] * 3, tool="send")
+    project.habit(*texts, *[texts[0]] * 2, tool="edit_file")
+    project.habit(*["gh pr checks"] * 3, folder="")
+    project.asked[-3:] = [replace(each, folder="", project="") for each in project.asked[-3:]]
+
+    exact, family, edits = project.rules()
 
     assert exact["exactly"] == f"cd {project.folder} && git push origin main"
     assert family["exactly"] == f"cd {project.folder} && wc -l {{path}}"
     assert family["reads"] == [f"{project.folder}/data/a-[0-9]*.csv"]
-    for line in ("git push origin main", "wc -l data/a-9.csv"):
-        assert project.verdict(line) == "allow"
-        assert project.verdict(line, folder=other, project=other) == "ask"
+    assert edits["writes"] == [f"{project.folder}/docs/[!.A-Z]*.md"]
+    for line, tool in (
+        ("git push origin main", None),
+        ("wc -l data/a-9.csv", None),
+        ({"path": "docs/d.md"}, "edit_file"),
+    ):
+        assert project.verdict(line, tool=tool) == "allow"
+        assert project.verdict(line, tool=tool, folder=other, project=other) == "ask"
+    assert project.verdict(usual, tool="send") == "ask"

@@ -119,6 +119,7 @@ class RuleForms(NamedTuple):
     """The forms of a part: the *exact* one, and its *family*, None without one.
 
     The exact form is a tool with the text of its arguments, or "" with a command after its folder.
+    The text is "" if the arguments would hold in other projects, too; then there is no such rule.
     *paths* are those in the words of the family, relative to the project; with odd signs in one
     there are none. The *caution* warns a person of the exact form.
     """
@@ -143,6 +144,11 @@ def forms_of(part: CallPart, read: ReadCall) -> RuleForms:
     paths = _paths(part, read)
     family = _family(part, read, folder, base, paths) if paths else None
     plain = tuple(paths.values()) if all(map(_PLAIN.fullmatch, paths.values())) else ()
+    if tool and read.is_of_session:
+        # Arguments name no folder, as a command does after `cd`.
+        text = ""
+        if family is None:
+            raise NoFormError("a rule for it would hold in every project of the policy")
     return RuleForms((tool, text), family, plain, part.effects, _caution(part, words))
 
 
@@ -276,18 +282,25 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
 
 def _family(
     part: CallPart, read: ReadCall, folder: str, base: str, paths: dict[int, str]
-) -> Family:
-    """Return the family of *part*, whose *paths* are in *folder* of the project."""
+) -> Family | None:
+    """Return the family of *part*, which works in *folder* and has *paths*.
+
+    None if a rule that limits them would allow them in another order, such as `mv` back.
+    """
     words = words_of(part)
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
     texts = words or tuple(dict.fromkeys([use.word.text for use in part.paths]))
     template = tuple([PATH if place in paths else word for place, word in enumerate(words)])
+    kinds = tuple(map(kind_of_path, paths.values()))
+    verbs = tuple(["writes" if texts[place] in written else "reads" for place in paths])
+    if len(set(zip(verbs, kinds, strict=True))) > len(set(verbs)):
+        return None
     return Family(
         tool="" if words else read.reading.call.name,
         folder=folder,
         words=template or (exact_arguments(_template(_arguments(read), set(texts))),),
-        kinds=tuple(map(kind_of_path, paths.values())),
-        verbs=tuple(["writes" if texts[place] in written else "reads" for place in paths]),
+        kinds=kinds,
+        verbs=verbs,
         base=base,
     )
 

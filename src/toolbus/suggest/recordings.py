@@ -45,8 +45,9 @@ class Recordings:
 
     @property
     def older(self) -> list[AskedCall]:
-        """The asked calls of the sessions behind the rules."""
-        return [call for call in self.asked if call.session_id not in self.newer]
+        """The asked calls of the sessions behind the rules, and the refused ones of all."""
+        newer = self.newer
+        return [each for each in self.asked if each.session_id not in newer or each.answer == "no"]
 
     @property
     def steps(self) -> int:
