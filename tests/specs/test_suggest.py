@@ -1,6 +1,10 @@
 """The scenarios of `specs/suggest.md`."""
 
 import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from zlib import crc32
 
 import pytest
 from msgspec.structs import replace
@@ -19,7 +23,7 @@ from toolbus.suggest.evidence import AskedCall, read_asked_calls
 from toolbus.suggest.proposals import propose
 
 HOUR = 3_600 * 10**9
-START = 500_000 * HOUR
+START = 490_000 * HOUR
 TOKEN = "ghp_" + "x7K2m5AbCdEfQrStUvWx3Yz81LmN04PqRsTu"
 UNKNOWN = "its effect is unknown; declare its program with `programs`, or its tool in `[tools]`"
 POLICY = """
@@ -36,7 +40,8 @@ class Session:
     """The session "s" of a store, with calls that were asked about."""
 
     def __init__(self, folder, run_id="r"):
-        self.store, self._number = SqliteStore(folder / f"s{run_id}.db"), 0
+        self.file, self._number = folder / f"s{run_id}.db", 0
+        self.store = SqliteStore(self.file)
         folders = {"folder": "/work/shop/web", "project": "/work/shop"}
         self.scope = Scope(session_id="s", run_id=run_id, **folders)
 
@@ -234,6 +239,35 @@ def test_a_changed_record_is_not_evidence(session):
     ]
 
 
+def test_an_answer_from_the_future_is_not_evidence(session):
+    later = time.time_ns() + HOUR
+    session.ask(asked_ns=later, answered_ns=later + 5, expires_ns=later + HOUR)
+    session.ask(asked_ns=-(10**30), answered_ns=-5)
+    session.ask(asked_ns=10**30, answered_ns=10**30 + 5, expires_ns=10**31)
+    session.ask()
+
+    reasons = [call.unfit for call in session.read().values()]
+
+    assert sorted(reasons) == ["", *["its answer came at an impossible time"] * 3]
+
+
+def test_an_answer_by_sql_is_not_evidence(session):
+    unanswered = {"answered_by": "", "answered_from": "", "answered_ns": 0}
+    session.ask()
+    call = session.ask(state="pending", **unanswered)
+    refused = session.ask(state="denied")
+    forged = encode(session.question(call, id=f"q2-{call.id}"))
+    with closing(sqlite3.connect(session.file)) as file, file:
+        row = (forged.decode(), crc32(forged), f"{PREFIX}q2-{call.id}")
+        file.execute("UPDATE states SET body = ?, checksum = ? WHERE name = ?", row)
+
+    asked = session.read()
+
+    changed = "the log of its questions was changed; see `toolbus check --chain`"
+    assert [each.answer for each in asked.values()] == ["yes", "yes", "no"]
+    assert {each.unfit for each in asked.values() if each.call.id != refused.id} == {changed}
+
+
 def test_a_grant_is_one_yes(session):
     session.ask()
     session.ask(grant="g")
@@ -375,15 +409,17 @@ def test_a_command_is_named_by_its_words(project):
 def test_a_tool_is_named_by_its_arguments(project):
     project.habit(*[{"channel": "#ops", "ids": [1, 2], "text": "ok"}] * 3, tool="send")
     project.habit(*[{"channel": "#ops", "text": None}] * 3, tool="send")
+    project.habit(*[{"channel": "#ops", "text": 'a "nullable" one'}] * 3, tool="send")
 
-    assert project.rules() == [
-        {
-            "name": 'send {"channel":"#ops","ids":[1,2],"text":"ok"}',
-            "verdict": "allow",
-            "tools": "send",
-            "exactly": {"channel": "#ops", "ids": [1, 2], "text": "ok"},
-        }
-    ]
+    second, first = project.rules()
+
+    assert first["exactly"] == {"channel": "#ops", "text": 'a "nullable" one'}
+    assert second == {
+        "name": 'send {"channel":"#ops","ids":[1,2],"text":"ok"}',
+        "verdict": "allow",
+        "tools": "send",
+        "exactly": {"channel": "#ops", "ids": [1, 2], "text": "ok"},
+    }
 
 
 def test_operands_of_the_network_stay(project):

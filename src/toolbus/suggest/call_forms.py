@@ -1,7 +1,8 @@
 """The forms of a rule for a part of a call: this very call, or calls with other paths of a kind.
 
-A part has no form if its effect is unknown or may change after the yes: if it runs code, sends a file or is ruled
-by one, or touches hidden, secret or linked files, or files that run later.
+A part has no form if its effect is unknown or may change after the yes: if it runs code, reads its
+input, sends a file or is ruled by one, or touches hidden, secret or linked files, or files that run
+later.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _READING = frozenset({"read", "read-tree"})
 _FILE = re.compile(r"@?(?:\.{0,2}/|~)\S*|\S*\.[A-Za-z]\w{0,4}")
 _HIDDEN = re.compile(r"\..")
 _PLAIN = re.compile(r"[\w@%+=:,. /-]+")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _GLOB = re.compile(r"[*?[]")
 _WRITTEN = frozenset(
     {"content", "contents", "file_text", "new_str", "new_string", "old_str", "old_string", "text"}
@@ -65,7 +67,7 @@ _BY_FILES = frozenset(
             "upload",
         ),
         *("bundle", "cargo", "composer", "go", "gradle", "mvn", "npm", "pnpm", "poetry"),
-        *("terraform", "tofu", "uv", "yarn"),
+        *("helm", "hugo", "kustomize", "systemctl", "terraform", "tofu", "tsc", "uv", "yarn"),
     }
 )
 """Commands that send the files of their folder, or are ruled by them."""
@@ -166,7 +168,8 @@ def _arguments(read: ReadCall) -> JsonObject:
 def _objection_to_text(tool: str, words: Sequence[str], text: str) -> str:
     """Return why a rule cannot have the *text* of *words* or of arguments of *tool*, or ""."""
     # TOML has no null.
-    odd = {PATH} & {*words} if words else {word for word in (PATH, TEXT, "null") if word in text}
+    has_null = "null" in _STRING.sub("", text)
+    odd = PATH in words if words else has_null or PATH in text or TEXT in text
     is_named = bool(words or tool) and not _GLOB.search(tool)
     if odd or not (is_named and len(text) <= _LONGEST and text.isprintable()):
         return "its words cannot be written in a rule"

@@ -9,7 +9,7 @@ from the ledger and the messages: their refusals count, and nothing else of them
 from __future__ import annotations
 
 import itertools
-from functools import lru_cache
+import time
 from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from msgspec import Struct
 from toolbus.approvals.questions import PREFIX, is_delegated
 from toolbus.approvals.records import digest_of, matches_digest, question_at
 from toolbus.approvals.steps import PAGE, TERMINAL
-from toolbus.errors import DecodeError
+from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.flow.carried_values import secrets_in
 from toolbus.flow.labels import UNKNOWN, UNTRUSTED, read_label
@@ -27,6 +27,7 @@ from toolbus.messages.codec import changed
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, ToolResponse
 from toolbus.policy.tool_arguments import argument_texts
 from toolbus.redaction.placeholders import placeholders_in
+from toolbus.store.check.chain_check import questions_fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,7 @@ Answer: TypeAlias = Literal["yes", "no", "open", "unknown"]
 PERSONAL = frozenset({PAGE, TERMINAL})
 """The channels whose answers prove a person."""
 
+_CHANGED = "the log of its questions was changed; see `toolbus check --chain`"
 _DOUBTS = frozenset({UNTRUSTED, UNKNOWN})
 
 
@@ -99,8 +101,9 @@ def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
             _note(row, asks)
         # A coding agent makes a call again to learn the answer to its question.
         known = {digest for ask in _all(asks) if _waits(ask) for digest, _ in ask.digests}
+        misfit = "" if not questions or _fit(reader, session) else _CHANGED
         for question in questions:
-            yield _of_question(question, _take_ask(question, asks[question.call_id]))
+            yield _of_question(question, _take_ask(question, asks[question.call_id]), misfit)
         refused = {each.digest for each in questions if _answer_to(each) == "no"}
         for ask in _all(asks):
             stored = refused if ask.is_refused else known
@@ -174,6 +177,13 @@ def _take_ask(question: Question, asks: list[_Ask]) -> _Ask | None:
     return ask
 
 
+def _fit(reader: StoreReader, session: SessionRow) -> bool:
+    try:
+        return questions_fit(reader, session)
+    except (StoreError, TypeError, ValueError):
+        return False  # The file is damaged.
+
+
 def _all(asks: _Asks) -> Iterator[_Ask]:
     return itertools.chain.from_iterable(asks.values())
 
@@ -183,7 +193,7 @@ def _waits(ask: _Ask) -> bool:
     return ask.response is not None and ask.response.error_type == "pending"
 
 
-def _of_question(question: Question, ask: _Ask | None) -> AskedCall:
+def _of_question(question: Question, ask: _Ask | None, misfit: str) -> AskedCall:
     answer, scope = _answer_to(question), Scope() if ask is None else ask.scope
     return AskedCall(
         session_id=question.session_id,
@@ -196,7 +206,7 @@ def _of_question(question: Question, ask: _Ask | None) -> AskedCall:
         answer=answer,
         by=question.answered_by,
         channel=question.answered_from,
-        unfit="" if answer == "no" else _objection(question) or _doubt(question, ask),
+        unfit="" if answer == "no" else misfit or _objection(question) or _doubt(question, ask),
     )
 
 
@@ -236,7 +246,8 @@ def _objection(question: Question) -> str:
         return "a grant answered, and not a person"
     if question.answered_from not in PERSONAL:
         return "its channel does not prove a person"
-    if not question.asked_ns <= question.answered_ns < question.expires_ns:
+    end = min(question.expires_ns, time.time_ns())
+    if not 0 < question.asked_ns <= question.answered_ns < end:
         return "its answer came at an impossible time"
     return "" if matches_digest(question) else "its digest is not that of its call"
 
@@ -256,7 +267,6 @@ def _doubt(question: Question, ask: _Ask | None) -> str:
     return "a stranger's text was in view" if ask.is_doubtful else ""
 
 
-@lru_cache(maxsize=10_000)
 def carries_secret(text: str) -> bool:
     """Return whether *text* has a secret, or the placeholder of a hidden value."""
     return any(placeholders_in(text)) or any(secrets_in(text))

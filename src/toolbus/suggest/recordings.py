@@ -51,9 +51,9 @@ class Recordings:
 
     @property
     def steps(self) -> int:
-        """The number of steps of `read`."""
+        """The number of steps of `read`, at least one."""
         messages = [each.messages for reader in self._readers for each in reader.sessions()]
-        return len(self.asked) + sum(messages)
+        return max(1, len(self.asked) + sum(messages))
 
     def read(self) -> Iterator[list[AskedCall]]:
         """Yield each asked call, as the person saw it, then the other calls of each message."""
