@@ -66,7 +66,7 @@ class AskedCall(Struct, frozen=True, kw_only=True):
     unfit: str = ""
 
 
-class _Ask(Struct):
+class _NotedAsk(Struct):
     """An ask in the ledger at *ns*, before message number *seq*; *ns* is 0 for a missing one.
 
     Message number *request* has the *calls* with its id; several are alike to the ledger. The call
@@ -88,7 +88,7 @@ class _Ask(Struct):
         return [(digest_of(call.name, call.arguments), call) for call in self.calls]
 
 
-_Asks: TypeAlias = dict[str, list[_Ask]]
+_NotedAsks: TypeAlias = dict[str, list[_NotedAsk]]
 """Asks by the ids of calls, which a model may use again."""
 
 
@@ -106,9 +106,7 @@ def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
             yield _of_question(question, _take_ask(question, asks[question.call_id]), misfit)
         refused = {each.digest for each in questions if _answer_to(each) == "no"}
         for ask in _all(asks):
-            stored = refused if ask.is_refused else known
-            calls = [call for digest, call in ask.digests if digest not in stored and ask.ns]
-            yield from [_of_ledger(session.id, call, ask) for call in calls]
+            yield from _of_ledger(session.id, ask, refused if ask.is_refused else known)
 
 
 def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
@@ -123,18 +121,18 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
                 yield question
 
 
-def _asks(reader: StoreReader, session: SessionRow, ids: set[str]) -> _Asks:
+def _asks(reader: StoreReader, session: SessionRow, ids: set[str]) -> _NotedAsks:
     """Return the asks of *session*, and a missing one for those of *ids* without any."""
-    scope, asks, doubtful_from = Scope(), _Asks(), inf
+    scope, asks, doubtful_from = Scope(), _NotedAsks(), inf
     for batch in reader.record_batches(session.key):
         for record in batch.records:
             scope = scope if scope.session_id else record.scope
             if record.event == TOOL_CALL_BEFORE.name and record.outcome == "asked":
-                ask = _Ask(record.scope, batch.message_seq, record.started_ns)
+                ask = _NotedAsk(record.scope, batch.message_seq, record.started_ns)
                 asks.setdefault(record.call_id, []).append(ask)
             elif _has_doubt(record):
                 doubtful_from = min(doubtful_from, batch.message_seq)
-    asks = {**{call_id: [_Ask(scope)] for call_id in ids}, **asks}
+    asks = {**{call_id: [_NotedAsk(scope)] for call_id in ids}, **asks}
     for ask in _all(asks):
         ask.is_doubtful = doubtful_from < ask.seq
     return asks
@@ -148,7 +146,7 @@ def _has_doubt(record: DispatchRecord) -> bool:
     return any(not _DOUBTS.isdisjoint(each.names) for each in texts)
 
 
-def _note(row: MessageRow, asks: _Asks) -> None:
+def _note(row: MessageRow, asks: _NotedAsks) -> None:
     """Note the calls and the result in *row* at their *asks*."""
     match row.message:
         case AssistantMessage(tool_calls=calls):
@@ -159,13 +157,13 @@ def _note(row: MessageRow, asks: _Asks) -> None:
                     ask.response, ask.is_refused = None, False
         case ToolMessage(tool_call_id=call_id, tool_response=response) if response:
             # An ask without a request before it fits no result.
-            last = max([each.request for each in asks.get(call_id, ())], default=0)
-            for ask in [each for each in asks.get(call_id, ()) if each.request == last]:
+            latest = max([each.request for each in asks.get(call_id, ())], default=0)
+            for ask in [each for each in asks.get(call_id, ()) if each.request == latest]:
                 ask.response = response
                 ask.is_refused = ask.is_refused or response.error_type == "denied"
 
 
-def _take_ask(question: Question, asks: list[_Ask]) -> _Ask | None:
+def _take_ask(question: Question, asks: list[_NotedAsk]) -> _NotedAsk | None:
     """Return the ask of *question*, the nearest before it; remove it from *asks* unless refused."""
     if asks and not asks[0].ns:
         return asks[0]
@@ -184,16 +182,16 @@ def _fit(reader: StoreReader, session: SessionRow) -> bool:
         return False  # The file is damaged.
 
 
-def _all(asks: _Asks) -> Iterator[_Ask]:
+def _all(asks: _NotedAsks) -> Iterator[_NotedAsk]:
     return itertools.chain.from_iterable(asks.values())
 
 
-def _waits(ask: _Ask) -> bool:
+def _waits(ask: _NotedAsk) -> bool:
     """Return whether an agent must make the call of *ask* again to learn the answer."""
     return ask.response is not None and ask.response.error_type == "pending"
 
 
-def _of_question(question: Question, ask: _Ask | None, misfit: str) -> AskedCall:
+def _of_question(question: Question, ask: _NotedAsk | None, misfit: str) -> AskedCall:
     answer, scope = _answer_to(question), Scope() if ask is None else ask.scope
     return AskedCall(
         session_id=question.session_id,
@@ -210,18 +208,20 @@ def _of_question(question: Question, ask: _Ask | None, misfit: str) -> AskedCall
     )
 
 
-def _of_ledger(session_id: str, call: ToolCall, ask: _Ask) -> AskedCall:
-    """Return a *call* without a stored question; only its refusal counts."""
-    return AskedCall(
-        session_id=session_id,
-        root=ask.scope.root_session_id or session_id,
-        call=call,
-        folder=ask.scope.folder,
-        project=ask.scope.project or ask.scope.folder,
-        asked_ns=ask.ns,
-        answer="no" if ask.is_refused else "unknown",
-        unfit="" if ask.is_refused else "its answer was not stored",
-    )
+def _of_ledger(session_id: str, ask: _NotedAsk, known: set[str]) -> Iterator[AskedCall]:
+    """Yield the calls of *ask* that are not *known* from a question; only refusals count."""
+    for digest, call in ask.digests:
+        if digest not in known and ask.ns:
+            yield AskedCall(
+                session_id=session_id,
+                root=ask.scope.root_session_id or session_id,
+                call=call,
+                folder=ask.scope.folder,
+                project=ask.scope.project or ask.scope.folder,
+                asked_ns=ask.ns,
+                answer="no" if ask.is_refused else "unknown",
+                unfit="" if ask.is_refused else "its answer was not stored",
+            )
 
 
 def _answer_to(question: Question) -> Answer:
@@ -252,19 +252,24 @@ def _objection(question: Question) -> str:
     return "" if matches_digest(question) else "its digest is not that of its call"
 
 
-def _doubt(question: Question, ask: _Ask | None) -> str:
+def _doubt(question: Question, ask: _NotedAsk | None) -> str:
     """Return why the call of *question* is not what a rule should allow, or ""."""
     if ask is None or not (ask.ns or ask.calls):
         return "its session has no such call"
-    ran = None if ask.response is None else ask.response.parameters
-    seen = [call.arguments for call in ask.calls] if ran is None else [ran]
-    if seen and all(changed(each, question.arguments) for each in seen):
+    if not _is_about(question, ask):
         return "another call ran than the approved one"
     if question.hidden or question.filled:
         return "it carried hidden values"
     if carries_secret("\n".join(argument_texts(question.arguments).values())):
         return "it carried a secret"
     return "a stranger's text was in view" if ask.is_doubtful else ""
+
+
+def _is_about(question: Question, ask: _NotedAsk) -> bool:
+    """Return whether the call that ran, or was requested, is that of *question*."""
+    ran = None if ask.response is None else ask.response.parameters
+    seen = [call.arguments for call in ask.calls] if ran is None else [ran]
+    return not seen or not all(changed(each, question.arguments) for each in seen)
 
 
 def carries_secret(text: str) -> bool:

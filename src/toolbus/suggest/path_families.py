@@ -51,12 +51,12 @@ def family_patterns(
         return [*paths] if is_open or ending in _NUMBERED else []
     names = [posixpath.basename(path) for path in paths]
     head = _head_of(names)
-    if head and not ending:
-        patterns = _numbered(names, head) if is_open else []
-    elif head:
-        patterns = [f"{head}[0-9]*{ending}"] if is_open or ending in _NUMBERED else []
-    else:
+    if not head:
         patterns = _texts(first, ending, "[!.]" if is_open else "[!.A-Z]")
+    elif is_open or ending in _NUMBERED:
+        patterns = [f"{head}[0-9]*{ending}"] if ending else _numbered(names, head)
+    else:
+        patterns = []
     return [f"{folder}/{each}" for each in patterns]
 
 
