@@ -755,17 +755,13 @@ def test_a_policy_of_several_projects_names_folders(tmp_path):
     project.habit(*["gh pr checks"] * 3, folder="")
     project.asked[-3:] = [replace(each, folder="", project="") for each in project.asked[-3:]]
 
-    exact, family, edits = project.rules()
+    exact, family = project.rules()
 
     assert exact["exactly"] == f"cd {project.folder} && git push origin main"
     assert family["exactly"] == f"cd {project.folder} && wc -l {{path}}"
     assert family["reads"] == [f"{project.folder}/data/a-[0-9]*.csv"]
-    assert edits["writes"] == [f"{project.folder}/docs/[!.A-Z]*.md"]
-    for line, tool in (
-        ("git push origin main", None),
-        ("wc -l data/a-9.csv", None),
-        ({"path": "docs/d.md"}, "edit_file"),
-    ):
-        assert project.verdict(line, tool=tool) == "allow"
-        assert project.verdict(line, tool=tool, folder=other, project=other) == "ask"
-    assert project.verdict(usual, tool="send") == "ask"
+    for line in ("git push origin main", "wc -l data/a-9.csv"):
+        assert project.verdict(line) == "allow"
+        assert project.verdict(line, folder=other, project=other) == "ask"
+    everywhere = "a rule for it would hold in every project of the policy"
+    assert project.propose().left_out[everywhere] == 3 + 5

@@ -121,7 +121,6 @@ class RuleForms(NamedTuple):
     """The forms of a part: the *exact* one, and its *family*, None without one.
 
     The exact form is a tool with the text of its arguments, or "" with a command after its folder.
-    The text is "" if the arguments would hold in other projects, too; then there is no such rule.
     *paths* are those in the words of the family, relative to the project; with odd signs in one
     there are none. The *caution* warns a person of the exact form.
     """
@@ -139,6 +138,8 @@ def forms_of(part: CallPart, read: ReadCall) -> RuleForms:
         raise NoFormError(objection)
     words, base = words_of(part), read.base if read.is_of_session else ""
     tool = "" if words else read.reading.call.name
+    if tool and read.is_of_session:
+        raise NoFormError("a rule for it would hold in every project of the policy")
     folder = _folder(part, read) if words else ""
     text = command_text(folder, words, base) if words else exact_arguments(_arguments(read))
     if objection := _objection_to_text(tool, words, text):
@@ -146,11 +147,6 @@ def forms_of(part: CallPart, read: ReadCall) -> RuleForms:
     paths = _paths(part, read)
     family = _family(part, read, folder, base, paths) if paths else None
     plain = tuple(paths.values()) if all(map(_PLAIN.fullmatch, paths.values())) else ()
-    if tool and read.is_of_session:
-        # Arguments name no folder, as a command does after `cd`.
-        text = ""
-        if family is None:
-            raise NoFormError("a rule for it would hold in every project of the policy")
     return RuleForms((tool, text), family, plain, part.effects, _caution(part, words))
 
 
@@ -294,6 +290,7 @@ def _family(
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
     texts = words or tuple(dict.fromkeys([use.word.text for use in part.paths]))
     template = tuple([PATH if place in paths else word for place, word in enumerate(words)])
+    # Keys of a rule limit all paths of a verb, whatever their places.
     kinds = tuple(map(kind_of_path, paths.values()))
     verbs = tuple(["writes" if texts[place] in written else "reads" for place in paths])
     if len(set(zip(verbs, kinds, strict=True))) > len(set(verbs)):

@@ -151,16 +151,21 @@ def _note(row: MessageRow, asks: _NotedAsks) -> None:
     match row.message:
         case AssistantMessage(tool_calls=calls):
             for call in calls:
-                for ask in [each for each in asks.get(call.id, ()) if row.seq <= each.seq]:
-                    others = ask.calls if ask.request == row.seq else ()
-                    ask.request, ask.calls = row.seq, (*others, call)
-                    ask.response, ask.is_refused = None, False
+                _note_request(row.seq, call, asks.get(call.id, []))
         case ToolMessage(tool_call_id=call_id, tool_response=response) if response:
-            # An ask without a request before it fits no result.
             latest = max([each.request for each in asks.get(call_id, ())], default=0)
             for ask in [each for each in asks.get(call_id, ()) if each.request == latest]:
                 ask.response = response
                 ask.is_refused = ask.is_refused or response.error_type == "denied"
+
+
+def _note_request(seq: int, call: ToolCall, asks: list[_NotedAsk]) -> None:
+    """Note that message number *seq* requests *call*, at those of *asks* that follow it."""
+    for ask in asks:
+        if seq <= ask.seq:
+            others = ask.calls if ask.request == seq else ()
+            ask.request, ask.calls = seq, (*others, call)
+            ask.response, ask.is_refused = None, False
 
 
 def _take_ask(question: Question, asks: list[_NotedAsk]) -> _NotedAsk | None:

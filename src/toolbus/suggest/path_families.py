@@ -49,6 +49,7 @@ def family_patterns(
     ending, is_open = posixpath.splitext(first)[1], makes_folders or not is_written
     if len(paths) == 1:
         return [*paths] if is_open or ending in _NUMBERED else []
+    # Four kinds of names, of which the written ones are fewer.
     names = [posixpath.basename(path) for path in paths]
     head = _head_of(names)
     if not head:

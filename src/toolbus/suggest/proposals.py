@@ -206,8 +206,6 @@ def _are_evidence(parts: list[_OpenPart]) -> bool:
 
 def _exact_rule(parts: list[_OpenPart]) -> dict[str, Any]:
     tool, text = parts[0].forms.exact
-    if tool and not text:
-        return {}
     if tool:
         arguments = thaw(parts[0].asked.call.arguments)
         return {"name": f"{tool} {text}", "verdict": "allow", "tools": tool, "exactly": arguments}
