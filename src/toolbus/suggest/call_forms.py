@@ -138,14 +138,13 @@ def forms_of(part: CallPart, read: ReadCall) -> RuleForms:
         raise NoFormError(objection)
     words, base = words_of(part), read.base if read.is_of_session else ""
     tool = "" if words else read.reading.call.name
-    if tool and read.is_of_session:
-        raise NoFormError("a rule for it would hold in every project of the policy")
     folder = _folder(part, read) if words else ""
     text = command_text(folder, words, base) if words else exact_arguments(_arguments(read))
     if objection := _objection_to_text(tool, words, text):
         raise NoFormError(objection)
     paths = _paths(part, read)
     family = _family(part, read, folder, base, paths) if paths else None
+    # Odd signs would be patterns in a rule.
     plain = tuple(paths.values()) if all(map(_PLAIN.fullmatch, paths.values())) else ()
     return RuleForms((tool, text), family, plain, part.effects, _caution(part, words))
 
@@ -189,6 +188,8 @@ def _objection_to_effects(part: CallPart, read: ReadCall) -> str:
         return _RUNS
     if _reads_input(part):
         return _READS_INPUT
+    if part.is_tool and read.is_of_session:
+        return "a rule for it would hold in every project of the policy"
     return _USES if _is_ruled_by_file(part, read) else ""
 
 
