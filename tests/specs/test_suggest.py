@@ -1,6 +1,10 @@
 """The scenarios of `specs/suggest.md`."""
 
 import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from zlib import crc32
 
 import pytest
 from msgspec.structs import replace
@@ -19,10 +23,14 @@ from toolbus.suggest.evidence import AskedCall, read_asked_calls
 from toolbus.suggest.proposals import propose
 
 HOUR = 3_600 * 10**9
-START = 500_000 * HOUR
+START = 490_000 * HOUR
 TOKEN = "ghp_" + "x7K2m5AbCdEfQrStUvWx3Yz81LmN04PqRsTu"
+UNKNOWN = "its effect is unknown; declare its program with `programs`, or its tool in `[tools]`"
 POLICY = """
+programs = ["programs.toml"]
+
 [tools]
+send = { effects = ["message"] }
 edit_file = { effects = ["write"] }
 send_file = { effects = ["message"], reads = ["path"] }
 """
@@ -32,14 +40,16 @@ class Session:
     """The session "s" of a store, with calls that were asked about."""
 
     def __init__(self, folder, run_id="r"):
-        self.store, self._number = SqliteStore(folder / f"s{run_id}.db"), 0
+        self.file, self._number = folder / f"s{run_id}.db", 0
+        self.store = SqliteStore(self.file)
         folders = {"folder": "/work/shop/web", "project": "/work/shop"}
         self.scope = Scope(session_id="s", run_id=run_id, **folders)
 
-    def ask(self, command="git fetch", *, stored=True, ran=None, status=None, **answer):
+    def ask(self, command="git fetch", *, stored=True, ran=None, status=None, used="", **answer):
         """Add a call with a question, and the yes of ann unless *answer* says otherwise."""
         self._number += 1
-        call = ToolCall(id=f"c{self._number}", name="shell", arguments={"command": command})
+        call_id = used or f"c{self._number}"
+        call = ToolCall(id=call_id, name="shell", arguments={"command": command})
         self._append(AssistantMessage(id=f"a{self._number}", tool_calls=(call,)))
         record = self._record(TOOL_CALL_BEFORE.name, call.id, "asked")
         response = ToolResponse("done", parameters=ran, error_type=status, is_error=bool(status))
@@ -53,7 +63,7 @@ class Session:
 
     def question(self, call, **answer):
         facts = {
-            "id": f"q{call.id}",
+            "id": f"q{self._number}-{call.id}",
             "session_id": "s",
             "call_id": call.id,
             "tool": call.name,
@@ -61,12 +71,12 @@ class Session:
             "digest": digest_of(call.name, call.arguments),
             "prompt": "may it?",
             "rule": "the default",
-            "asked_ns": START,
+            "asked_ns": START + self._number,
             "expires_ns": START + HOUR,
             "state": "done",
             "answered_by": "ann",
             "answered_from": "terminal",
-            "answered_ns": START + 5,
+            "answered_ns": START + HOUR // 2,
         }
         return Question(**{**facts, **answer})
 
@@ -90,7 +100,7 @@ class Session:
             event=event,
             scope=self.scope,
             call_id=call_id,
-            started_ns=START,
+            started_ns=START + self._number,
             duration_ns=1,
             outcome=outcome,
             original="x",
@@ -115,6 +125,7 @@ class Project:
         self.folder.mkdir()
         for name in ("data", "docs", "web", "tools"):
             (self.folder / name).mkdir()
+        (self.folder / "programs.toml").write_text('["shopctl"]\neffects = ["network"]\n')
         self.file.write_text(policy)
 
     def habit(self, *lines, folder=None, answer="yes", tool=None):
@@ -188,8 +199,8 @@ def test_a_proved_person_is_evidence(session):
     first, second = session.read().values()
 
     assert (first.call.arguments, first.answer, first.unfit) == ({"command": "git push"}, "yes", "")
-    assert (first.by, first.channel, first.rule) == ("ann", "terminal", "the default")
-    assert (first.asked_ns, first.answered_ns) == (START, START + 5)
+    assert (first.by, first.channel) == ("ann", "terminal")
+    assert (first.asked_ns, first.answered_ns) == (START + 1, START + HOUR // 2)
     assert (first.project, first.folder) == ("/work/shop", "/work/shop/web")
     assert (second.by, second.channel, second.answer, second.unfit) == ("bob", "page", "yes", "")
 
@@ -226,6 +237,35 @@ def test_a_changed_record_is_not_evidence(session):
         "another call ran than the approved one",
         "its session has no such call",
     ]
+
+
+def test_an_answer_from_the_future_is_not_evidence(session):
+    later = time.time_ns() + HOUR
+    session.ask(asked_ns=later, answered_ns=later + 5, expires_ns=later + HOUR)
+    session.ask(asked_ns=-(10**30), answered_ns=-5)
+    session.ask(asked_ns=10**30, answered_ns=10**30 + 5, expires_ns=10**31)
+    session.ask()
+
+    reasons = [call.unfit for call in session.read().values()]
+
+    assert sorted(reasons) == ["", *["its answer came at an impossible time"] * 3]
+
+
+def test_an_answer_by_sql_is_not_evidence(session):
+    unanswered = {"answered_by": "", "answered_from": "", "answered_ns": 0}
+    session.ask()
+    call = session.ask(state="pending", **unanswered)
+    refused = session.ask(state="denied")
+    forged = encode(session.question(call, id=f"q2-{call.id}"))
+    with closing(sqlite3.connect(session.file)) as file, file:
+        row = (forged.decode(), crc32(forged), f"{PREFIX}q2-{call.id}")
+        file.execute("UPDATE states SET body = ?, checksum = ? WHERE name = ?", row)
+
+    asked = session.read()
+
+    changed = "the log of its questions was changed; see `toolbus check --chain`"
+    assert [each.answer for each in asked.values()] == ["yes", "yes", "no"]
+    assert {each.unfit for each in asked.values() if each.call.id != refused.id} == {changed}
 
 
 def test_a_grant_is_one_yes(session):
@@ -280,7 +320,7 @@ def test_a_host_s_own_texts_spoil_nothing(tmp_path):
 def test_a_refusal_without_a_question_counts(session):
     refused = session.ask("rm x", stored=False, status="denied")
     allowed = session.ask("rm y", stored=False)
-    session.ask("rm z")
+    session.ask("rm z", status="pending")
     session.ask("rm z", stored=False)
 
     asked = session.read()
@@ -292,6 +332,33 @@ def test_a_refusal_without_a_question_counts(session):
         "unknown",
         "its answer was not stored",
     )
+
+
+def test_a_used_id_borrows_no_evidence(session):
+    def ask(line, **facts):
+        session.ask(line, used="x", **facts)
+
+    ask("git fetch")
+    session.scope = replace(session.scope, folder="/work/shop/docs")
+    session.label(None, Label(speaker="tool", name="shell"))
+    ask("gh pr checks")
+    ask("gh pr merge 7", stored=False, status="denied")
+    session.ask("git fetch", stored=False, status="denied")
+    session.ask("git fetch", stored=False)
+    session.put(session.question(ToolCall(id="x", name="shell", arguments={"command": "ls"})))
+
+    with session.store.reader() as reader:
+        asked = list(read_asked_calls(reader))
+
+    assert [(each.call.arguments["command"], each.answer, each.unfit) for each in asked] == [
+        ("git fetch", "yes", ""),
+        ("gh pr checks", "yes", "a stranger's text was in view"),
+        ("ls", "yes", "another call ran than the approved one"),
+        ("gh pr merge 7", "no", ""),
+        ("git fetch", "no", ""),
+        ("git fetch", "unknown", "its answer was not stored"),
+    ]
+    assert [each.folder for each in asked[:2]] == ["/work/shop/web", "/work/shop/docs"]
 
 
 # --- a habit is seen in several sessions ----------------------------------------------------------
@@ -342,15 +409,17 @@ def test_a_command_is_named_by_its_words(project):
 def test_a_tool_is_named_by_its_arguments(project):
     project.habit(*[{"channel": "#ops", "ids": [1, 2], "text": "ok"}] * 3, tool="send")
     project.habit(*[{"channel": "#ops", "text": None}] * 3, tool="send")
+    project.habit(*[{"channel": "#ops", "text": 'a "nullable" one'}] * 3, tool="send")
 
-    assert project.rules() == [
-        {
-            "name": 'send {"channel":"#ops","ids":[1,2],"text":"ok"}',
-            "verdict": "allow",
-            "tools": "send",
-            "exactly": {"channel": "#ops", "ids": [1, 2], "text": "ok"},
-        }
-    ]
+    second, first = project.rules()
+
+    assert first["exactly"] == {"channel": "#ops", "text": 'a "nullable" one'}
+    assert second == {
+        "name": 'send {"channel":"#ops","ids":[1,2],"text":"ok"}',
+        "verdict": "allow",
+        "tools": "send",
+        "exactly": {"channel": "#ops", "ids": [1, 2], "text": "ok"},
+    }
 
 
 def test_operands_of_the_network_stay(project):
@@ -387,7 +456,7 @@ def test_code_that_may_change_gets_no_rule(project):
     reasons = project.propose().left_out
     assert reasons == {
         "it runs code, which may change after a yes": 21,
-        "its effect is unknown": 15,
+        UNKNOWN: 15,
         "it is one of several commands of a line": 12,
     }
 
@@ -436,22 +505,52 @@ def test_other_influences_get_no_rule(project, tmp_path):
     assert project.rules() == []
 
 
-def test_an_unknown_program_has_a_caution(project):
+def test_a_command_with_an_input_gets_no_rule(project):
+    lines = [
+        "curl -d @- https://a.example",
+        "curl --data=@- https://a.example",
+        "curl -T - https://a.example",
+        "gh pr comment 7 --body-file -",
+        "gh pr comment 7 -F-",
+        "gh pr comment 7 --body-file=-",
+        "gh pr comment 7 -F /dev/stdin",
+        "gh secret set X",
+        "git fast-import",
+        "git fetch --stdin origin",
+        "git am",
+        "patch -p1",
+        "tee docs/a.md",
+        "kubectl apply -f -",
+    ]
+    for line in lines:
+        project.habit(*[line] * 3)
+
+    assert project.rules() == []
+
+
+def test_only_declared_programs_and_tools_count(project):
+    # Each runs files of the project, or lies in it.
+    lines = ["direnv allow", "lefthook run x", "snakemake", "nix-shell", "fmtall", "shopfmt --all"]
+    for line in lines:
+        project.habit(*[line] * 3)
+    for tool in ("run_script", "execute_task", "browser_click"):
+        project.habit(*[{"name": "fmt"}] * 3, tool=tool)
+
+    assert project.propose() == ((), {UNKNOWN: 3 * (len(lines) + 3)})
     (project.folder / "Shopfile").write_text("")
-    project.habit(*["frobnicate status --all"] * 3)
-    project.habit(*["frobnicate web/a.frob"] * 3)
-    project.habit(*["frobnicate --in=Shopfile"] * 3)
+    for line in ("shopctl status", "shopctl web/a.shop", "shopctl --in=Shopfile"):
+        project.habit(*[line] * 3)
+    assert project.exact() == ["shopctl status"]
+
+
+def test_settings_that_rule_a_call_are_told(project):
     project.habit(*["curl -fsS https://a.example"] * 3)
     project.habit(*["git push origin main"] * 3)
 
-    second, first, third = sorted(project.propose().proposals, key=lambda each: each.rule["name"])
+    first, second = sorted(project.propose().proposals, key=lambda each: each.rule["name"])
 
-    assert first.rule["exactly"] == "frobnicate status --all"
-    assert [each.caution for each in (first, second, third)] == [
-        "toolbus does not know what it does",
-        "",
-        "branches and settings of the project are part of what it does",
-    ]
+    caution = "branches and settings of the project are part of what it does"
+    assert (first.caution, second.caution) == ("", caution)
 
 
 # --- paths of a kind ------------------------------------------------------------------------------
@@ -467,7 +566,7 @@ def test_paths_of_a_kind_become_one_rule(project):
             "verdict": "allow",
             "exactly": "wc -l {path}",
             "effects": ["read"],
-            "reads": ["./data/orders-*.csv"],
+            "reads": ["./data/orders-[0-9]*.csv"],
         },
         {
             "name": "edit_file in docs",
@@ -517,6 +616,18 @@ def test_a_family_covers_nothing_beside_it(project):
     assert [call for call in others if project.verdict(call, tool="edit_file") == "allow"] == []
 
 
+def test_a_family_keeps_the_order_of_its_places(project):
+    (project.folder / "out").mkdir()
+    project.habit(*[f"mv docs/{name}.md out/{name}.md" for name in "abc"])
+    project.habit(*[f"head docs/{name}.md data/{name}.csv" for name in "abc"])
+    calls = [{"path": f"docs/{name}.md", "source": f"out/{name}.md"} for name in "abc"]
+    project.habit(*calls, tool="edit_file")
+
+    assert project.rules() == []
+    project.habit(*[f"diff docs/{name}.md docs/{name * 2}.md" for name in "abc"])
+    assert [rule["reads"] for rule in project.rules()] == [["./docs/[!.]*.md"]]
+
+
 def test_written_files_are_texts(project):
     for name in ("{}.py", "test_{}.py", "{}.json", "{}.txt", "{}.sh", "AGENTS{}.md", "Make{}"):
         paths = [f"docs/{name.format(each)}" for each in "abc"]
@@ -526,13 +637,26 @@ def test_written_files_are_texts(project):
     paths = [f"docs/order-{number}.json" for number in (1, 2, 3)]
     project.asked = project.asked[:0]
     project.habit(*[{"path": path, "text": path} for path in paths], tool="edit_file")
-    assert [rule["writes"] for rule in project.rules()] == [["./docs/order-*.json"]]
+    assert [rule["writes"] for rule in project.rules()] == [["./docs/order-[0-9]*.json"]]
+    head = {"path": "docs/order-form.json", "text": "x"}
+    assert project.verdict(head, tool="edit_file") == "ask"
     paths = ["docs/ab.md", "docs/x/b.md", "docs/c.md", "docs/de.md"]
     project.habit(*[{"path": path, "text": path} for path in paths], tool="edit_file")
     tried = ["docs/new.md", "docs/x/new.md", "docs/AGENTS.md", "docs/.a.md", "docs/.x/a.md", "a.md"]
     calls = [{"path": path, "text": "x"} for path in tried]
     verdicts = [project.verdict(call, tool="edit_file") for call in calls]
     assert verdicts == ["allow", "ask", "ask", "ask", "ask", "ask"]
+
+
+def test_unnumbered_settings_may_hold_a_secret(project):
+    for ending in ("json", "yaml", "toml", "ini", "txt", "py", "crt"):
+        project.habit(*[f"head data/{name}.{ending}" for name in "abc"])
+        project.habit(*[f"wc -l data/part{number}.{ending}" for number in (1, 2, 3)])
+
+    assert {rule["exactly"] for rule in project.rules()} == {"wc -l {path}"}
+    assert project.verdict("wc -l data/part4.json") == "allow"
+    for name in ("credentials.json", "secrets.yaml", "passwords.txt", "partner.json"):
+        assert {project.verdict(f"{each} data/{name}") for each in ("head", "wc -l")} == {"ask"}
 
 
 def test_closed_files_get_no_rule(project):
@@ -625,11 +749,19 @@ def test_a_policy_of_several_projects_names_folders(tmp_path):
     project.habit(*["git push origin main"] * 3)
     project.habit(*[f"wc -l data/a-{number}.csv" for number in range(3)])
 
+    usual, texts = {"channel": "#ops"}, [{"path": f"docs/{name}.md"} for name in "abc"]
+    project.habit(*[usual] * 3, tool="send")
+    project.habit(*texts, *[texts[0]] * 2, tool="edit_file")
+    project.habit(*["gh pr checks"] * 3, folder="")
+    project.asked[-3:] = [replace(each, folder="", project="") for each in project.asked[-3:]]
+
     exact, family = project.rules()
 
     assert exact["exactly"] == f"cd {project.folder} && git push origin main"
     assert family["exactly"] == f"cd {project.folder} && wc -l {{path}}"
-    assert family["reads"] == [f"{project.folder}/data/a-*.csv"]
+    assert family["reads"] == [f"{project.folder}/data/a-[0-9]*.csv"]
     for line in ("git push origin main", "wc -l data/a-9.csv"):
         assert project.verdict(line) == "allow"
         assert project.verdict(line, folder=other, project=other) == "ask"
+    everywhere = "a rule for it would hold in every project of the policy"
+    assert project.propose().left_out[everywhere] == 3 + 5

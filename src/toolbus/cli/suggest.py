@@ -18,6 +18,7 @@ from toolbus.cli.questions.confirmation import DeclinedError, show_whole
 from toolbus.cli.questions.typed_answers import YES
 from toolbus.config.entries import read_entries
 from toolbus.config.trust import effective_config, read_trusted
+from toolbus.errors import ConfigurationError
 from toolbus.hosts.install.settings_files import read_settings, replace_settings
 from toolbus.policy.rules.policy_file import PolicyFile
 from toolbus.presence.person import person_terminal, require_person
@@ -124,10 +125,14 @@ def _write(
     if not (taken := _ask(proven, today)):
         return proven
     edited = edit_policy(file, taken, today)
+    if (proof := judged.prove(edited)).blamed:
+        raise ConfigurationError(
+            f"{_REFUSED}, as files are now; nothing is written", str(file.file)
+        )
     ends = "\r\n" if b"\r\n" in (settings.data or b"") else "\n"
     replace_settings(settings, edited.text.replace("\n", ends).encode())
     names = tuple([each.rule["name"] for each in taken])
-    return proven._replace(proof=judged.prove(edited), taken=names)
+    return proven._replace(proof=proof, taken=names)
 
 
 def _ask(proven: _ProvenRules, today: date) -> list[Proposal]:
@@ -138,7 +143,7 @@ def _ask(proven: _ProvenRules, today: date) -> list[Proposal]:
             page = StringIO()
             _show_rule(proven, proposal, today, open_screen(Output(page, is_terminal=True)))
             if not show_whole(terminal, page.getvalue()):
-                break
+                raise DeclinedError
             place = f"{number} of {len(proven.proposals)}"
             word = terminal.ask(f"{place}: add this rule? [y/N, q ends] ")
             if word is None:

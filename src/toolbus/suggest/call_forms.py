@@ -1,7 +1,8 @@
 """The forms of a rule for a part of a call: this very call, or calls with other paths of a kind.
 
-A part has no form if its effect may change after the yes: if it runs code, sends a file or is ruled
-by one, or touches hidden, secret or linked files, or files that run later.
+A part has no form if its effect is unknown or may change after the yes: if it runs code, reads its
+input, sends a file or is ruled by one, or touches hidden, secret or linked files, or files that run
+later.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
     from toolbus.suggest.call_readings import ReadCall
 
 _LONGEST = 2_000
-_NEW_PROGRAM = " is an unknown program"
 _SENDS = frozenset({"network", "message"})
 _OF_FILES = frozenset({"read", "write"})
 _READING = frozenset({"read", "read-tree"})
 _FILE = re.compile(r"@?(?:\.{0,2}/|~)\S*|\S*\.[A-Za-z]\w{0,4}")
 _HIDDEN = re.compile(r"\..")
 _PLAIN = re.compile(r"[\w@%+=:,. /-]+")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _GLOB = re.compile(r"[*?[]")
 _WRITTEN = frozenset(
     {"content", "contents", "file_text", "new_str", "new_string", "old_str", "old_string", "text"}
@@ -54,16 +55,42 @@ _WRITTEN = frozenset(
 
 _BY_FILES = frozenset(
     {
-        *("apply", "compose", "deploy", "gist", "publish", "release", "submodule", "upload"),
+        *(
+            "apply",
+            "compose",
+            "deploy",
+            "gist",
+            "publish",
+            "release",
+            "send-email",
+            "submodule",
+            "upload",
+        ),
         *("bundle", "cargo", "composer", "go", "gradle", "mvn", "npm", "pnpm", "poetry"),
-        *("terraform", "tofu", "uv", "yarn"),
+        *("helm", "hugo", "kustomize", "systemctl", "terraform", "tofu", "tsc", "uv", "yarn"),
     }
 )
 """Commands that send the files of their folder, or are ruled by them."""
 
+_WITH_INPUT = frozenset(
+    {
+        *("at", "batch", "chpasswd", "cpio", "crontab", "csplit", "dd", "ftp", "lp", "lpr", "mail"),
+        *("mailx", "mariadb", "mongosh", "mysql", "nc", "ncat", "netcat", "openssl", "passwd"),
+        *("patch", "pax", "psql", "redis-cli", "sendmail", "sftp", "socat", "split", "sponge"),
+        *("sqlite3", "ssh", "tar", "tee", "telnet", "wall", "write", "docker load", "gh secret"),
+        *("gh variable", "git am", "git apply", "git commit-tree", "git fast-import"),
+        *("git hash-object", "git mktag", "git mktree", "git unpack-objects", "podman load"),
+    }
+)
+"""Programs and subcommands that read their standard input without a word that says so."""
+
+_INPUT = re.compile(r"(?:.*[=@:]|-\w)?-|.*/dev/(?:stdin|fd/.*)|-.*(?:stdin|interactive).*")
+"""Words for the standard input, as in `-d @-`, `--body-file=-` and `--stdin`."""
+
 _RUNS = "it runs code, which may change after a yes"
 _USES = "it sends a file or is ruled by one, which may change after a yes"
-_UNKNOWN = "its effect is unknown"
+_READS_INPUT = "it reads its input, which is not in its words"
+_UNKNOWN = "its effect is unknown; declare its program with `programs`, or its tool in `[tools]`"
 
 
 class NoFormError(Exception):
@@ -117,6 +144,7 @@ def forms_of(part: CallPart, read: ReadCall) -> RuleForms:
         raise NoFormError(objection)
     paths = _paths(part, read)
     family = _family(part, read, folder, base, paths) if paths else None
+    # Odd signs would be patterns in a rule.
     plain = tuple(paths.values()) if all(map(_PLAIN.fullmatch, paths.values())) else ()
     return RuleForms((tool, text), family, plain, part.effects, _caution(part, words))
 
@@ -135,7 +163,8 @@ def _arguments(read: ReadCall) -> JsonObject:
 def _objection_to_text(tool: str, words: Sequence[str], text: str) -> str:
     """Return why a rule cannot have the *text* of *words* or of arguments of *tool*, or ""."""
     # TOML has no null.
-    odd = {PATH} & {*words} if words else {word for word in (PATH, TEXT, "null") if word in text}
+    has_null = "null" in _STRING.sub("", text)
+    odd = PATH in words if words else has_null or PATH in text or TEXT in text
     is_named = bool(words or tool) and not _GLOB.search(tool)
     if odd or not (is_named and len(text) <= _LONGEST and text.isprintable()):
         return "its words cannot be written in a rule"
@@ -143,8 +172,6 @@ def _objection_to_text(tool: str, words: Sequence[str], text: str) -> str:
 
 
 def _caution(part: CallPart, words: Sequence[str]) -> str:
-    if part.unknown:
-        return "toolbus does not know what it does"
     is_ruled = "network" in part.effects and not any("://" in word for word in words)
     is_ruled = is_ruled or (part.action[:1] == ("git",) and part.effects != {"read"})
     return "branches and settings of the project are part of what it does" if is_ruled else ""
@@ -152,22 +179,32 @@ def _caution(part: CallPart, words: Sequence[str]) -> str:
 
 def _objection_to_effects(part: CallPart, read: ReadCall) -> str:
     """Return why the effect of *part* is not given by its words alone, or ""."""
-    if part.command is None and not part.is_tool:
-        return _UNKNOWN
     if part.command is not None and influence_on(part, part.command):
         return "more than its words decides what it does"
-    if any(not each.reason.endswith(_NEW_PROGRAM) for each in part.unknown if part.command):
+    # Most unknown programs run files of the project, as `lefthook` and `direnv` do.
+    if part.unknown or (part.command is None and not part.is_tool):
         return _UNKNOWN
-    if "run-code" in part.effects and not part.unknown:
+    if "run-code" in part.effects:
         return _RUNS
+    if _reads_input(part):
+        return _READS_INPUT
+    if part.is_tool and read.is_of_session:
+        return "a rule for it would hold in every project of the policy"
     return _USES if _is_ruled_by_file(part, read) else ""
+
+
+def _reads_input(part: CallPart) -> bool:
+    """Return whether *part* may do more than reading with its standard input."""
+    action = {"".join(part.action[:1]), " ".join(part.action[:2])}
+    is_named = not _WITH_INPUT.isdisjoint(action) or any(map(_INPUT.fullmatch, words_of(part)))
+    return is_named and not part.effects <= _READING
 
 
 def _is_ruled_by_file(part: CallPart, read: ReadCall) -> bool:
     """Return whether the content of a file decides what *part* does, sends or writes as code."""
     if not _BY_FILES.isdisjoint(part.action):
         return True
-    if part.unknown or not _SENDS.isdisjoint(part.effects):
+    if not _SENDS.isdisjoint(part.effects):
         return bool(part.paths) or _names_file(part, read)
     if part.action == ("jq",):
         return not part.options.isdisjoint({"-f", "--from-file"})
@@ -237,7 +274,7 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
     named = enumerate(words_of(part) or by_text)
     paths = {place: by_text[text] for place, text in named if text in by_text}
     are_inside = all(len(each) == 1 and each[0].find("/") > 0 for each in by_text.values())
-    is_family = are_inside and not part.unknown and part.effects <= _OF_FILES
+    is_family = are_inside and part.effects <= _OF_FILES
     # Each path must have a word.
     is_family = is_family and len(paths) >= len(by_text)
     return {place: each[0] for place, each in paths.items() if is_family}
@@ -245,18 +282,26 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
 
 def _family(
     part: CallPart, read: ReadCall, folder: str, base: str, paths: dict[int, str]
-) -> Family:
-    """Return the family of *part*, whose *paths* are in *folder* of the project."""
+) -> Family | None:
+    """Return the family of *part*, which works in *folder* and has *paths*.
+
+    None if a rule that limits them would allow them in another order, such as `mv` back.
+    """
     words = words_of(part)
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
     texts = words or tuple(dict.fromkeys([use.word.text for use in part.paths]))
     template = tuple([PATH if place in paths else word for place, word in enumerate(words)])
+    # Keys of a rule limit all paths of a verb, whatever their places.
+    kinds = tuple(map(kind_of_path, paths.values()))
+    verbs = tuple(["writes" if texts[place] in written else "reads" for place in paths])
+    if len(set(zip(verbs, kinds, strict=True))) > len(set(verbs)):
+        return None
     return Family(
         tool="" if words else read.reading.call.name,
         folder=folder,
         words=template or (exact_arguments(_template(_arguments(read), set(texts))),),
-        kinds=tuple(map(kind_of_path, paths.values())),
-        verbs=tuple(["writes" if texts[place] in written else "reads" for place in paths]),
+        kinds=kinds,
+        verbs=verbs,
         base=base,
     )
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.events.catalogue import Scope
 from toolbus.policy.call_reader import CallReader, LineCache
-from toolbus.policy.projects import process_folder
 from toolbus.policy.rules.judge import ProjectJudges
 from toolbus.policy.shared_facts import StatedFacts
 
@@ -41,9 +40,8 @@ class CallReadings:
         """Return the reading of *asked*."""
         scope = Scope(session_id=asked.session_id, folder=asked.folder, project=asked.project)
         judge = self._judges.of(scope)
-        folder = asked.folder or (process_folder() if judge.rules.works_here else None)
         reader, origins = CallReader(judge.rules, self._memory), StatedFacts()
-        reading = reader.facts(asked.call, None, scope, folder, origins=origins)
+        reading = reader.facts(asked.call, None, scope, asked.folder or None, origins=origins)
         project = judge.rules.project
         base = self._folder if project is None else project.folder
         return ReadCall(reading, judge, base, is_of_session=project is not None)

@@ -8,7 +8,8 @@ from the ledger and the messages: their refusals count, and nothing else of them
 
 from __future__ import annotations
 
-from functools import lru_cache
+import itertools
+import time
 from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -17,8 +18,7 @@ from msgspec import Struct
 from toolbus.approvals.questions import PREFIX, is_delegated
 from toolbus.approvals.records import digest_of, matches_digest, question_at
 from toolbus.approvals.steps import PAGE, TERMINAL
-from toolbus.bus.ledger.records import DispatchRecord
-from toolbus.errors import DecodeError
+from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.flow.carried_values import secrets_in
 from toolbus.flow.labels import UNKNOWN, UNTRUSTED, read_label
@@ -27,18 +27,20 @@ from toolbus.messages.codec import changed
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, ToolResponse
 from toolbus.policy.tool_arguments import argument_texts
 from toolbus.redaction.placeholders import placeholders_in
+from toolbus.store.check.chain_check import questions_fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.approvals.questions import Question
-    from toolbus.messages.records import Message
-    from toolbus.store.store_reader import SessionRow, StoreReader
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.store.store_reader import MessageRow, SessionRow, StoreReader
 
 Answer: TypeAlias = Literal["yes", "no", "open", "unknown"]
 PERSONAL = frozenset({PAGE, TERMINAL})
 """The channels whose answers prove a person."""
 
+_CHANGED = "the log of its questions was changed; see `toolbus check --chain`"
 _DOUBTS = frozenset({UNTRUSTED, UNKNOWN})
 
 
@@ -47,8 +49,8 @@ class AskedCall(Struct, frozen=True, kw_only=True):
 
     The session began in the folder *project*, and the call in *folder*, both absolute or "" if
     unknown. Its agent works below the session *root*, which is its own without one above. *by* and
-    *channel* are the person and the channel of the answer, *rule* names the rules that asked, one
-    per line. *unfit* is the reason why the call is not evidence, or "".
+    *channel* are the person and the channel of the answer. *unfit* is the reason why the call is
+    not evidence, or "".
     """
 
     session_id: str
@@ -61,39 +63,50 @@ class AskedCall(Struct, frozen=True, kw_only=True):
     answer: Answer = "unknown"
     by: str = ""
     channel: str = ""
-    rule: str = ""
     unfit: str = ""
 
 
-class _CallTrace(Struct):
-    """The trace of a call: its first *ask* in the ledger, as *requested*, and its *response*.
+class _NotedAsk(Struct):
+    """An ask in the ledger at *ns*, before message number *seq*; *ns* is 0 for a missing one.
 
-    The ask was noted before message number *seq*. The call *is_doubtful* if a text that a stranger
-    may have written was in view then.
+    Message number *request* has the *calls* with its id; several are alike to the ledger. The call
+    *is_doubtful* if a text that a stranger may have written was in view at the ask.
     """
 
     scope: Scope
-    ask: DispatchRecord | None = None
     seq: float = inf
-    requested: ToolCall | None = None
+    ns: int = 0
+    request: int = 0
+    calls: tuple[ToolCall, ...] = ()
     response: ToolResponse | None = None
+    is_refused: bool = False
     is_doubtful: bool = False
+
+    @property
+    def digests(self) -> list[tuple[str, ToolCall]]:
+        """The calls, each after its digest."""
+        return [(digest_of(call.name, call.arguments), call) for call in self.calls]
+
+
+_NotedAsks: TypeAlias = dict[str, list[_NotedAsk]]
+"""Asks by the ids of calls, which a model may use again."""
 
 
 def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
     """Yield the asked calls of all sessions of *reader*, the oldest session first."""
     for session in reader.sessions():
         questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
-        traces = _traces(reader, session, {each.call_id for each in questions})
-        for row in reader.messages(session.key) if traces else ():
-            _note(row.message, traces)
-        yield from [_of_question(each, traces[each.call_id]) for each in questions]
+        asks = _asks(reader, session, {each.call_id for each in questions})
+        for row in reader.messages(session.key) if asks else ():
+            _note(row, asks)
+        # A coding agent makes a call again to learn the answer to its question.
+        known = {digest for ask in _all(asks) if _waits(ask) for digest, _ in ask.digests}
+        misfit = "" if not questions or _fit(reader, session) else _CHANGED
         for question in questions:
-            traces.pop(question.call_id, None)
-        # A call that is made again attaches to its question.
-        known = {question.digest for question in questions}
-        for trace in traces.values():
-            yield from _of_ledger(session.id, trace, known)
+            yield _of_question(question, _take_ask(question, asks[question.call_id]), misfit)
+        refused = {each.digest for each in questions if _answer_to(each) == "no"}
+        for ask in _all(asks):
+            yield from _of_ledger(session.id, ask, refused if ask.is_refused else known)
 
 
 def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
@@ -108,21 +121,21 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
                 yield question
 
 
-def _traces(reader: StoreReader, session: SessionRow, ids: set[str]) -> dict[str, _CallTrace]:
-    """Return the traces of the calls in *ids*, and of all that guards asked about."""
-    scope, traces, doubtful_from = Scope(), dict[str, _CallTrace](), inf
+def _asks(reader: StoreReader, session: SessionRow, ids: set[str]) -> _NotedAsks:
+    """Return the asks of *session*, and a missing one for those of *ids* without any."""
+    scope, asks, doubtful_from = Scope(), _NotedAsks(), inf
     for batch in reader.record_batches(session.key):
         for record in batch.records:
             scope = scope if scope.session_id else record.scope
             if record.event == TOOL_CALL_BEFORE.name and record.outcome == "asked":
-                trace = _CallTrace(record.scope, record, batch.message_seq)
-                traces.setdefault(record.call_id, trace)
+                ask = _NotedAsk(record.scope, batch.message_seq, record.started_ns)
+                asks.setdefault(record.call_id, []).append(ask)
             elif _has_doubt(record):
                 doubtful_from = min(doubtful_from, batch.message_seq)
-    traces = {**{call_id: _CallTrace(scope) for call_id in ids}, **traces}
-    for trace in traces.values():
-        trace.is_doubtful = doubtful_from < trace.seq
-    return traces
+    asks = {**{call_id: [_NotedAsk(scope)] for call_id in ids}, **asks}
+    for ask in _all(asks):
+        ask.is_doubtful = doubtful_from < ask.seq
+    return asks
 
 
 def _has_doubt(record: DispatchRecord) -> bool:
@@ -133,51 +146,87 @@ def _has_doubt(record: DispatchRecord) -> bool:
     return any(not _DOUBTS.isdisjoint(each.names) for each in texts)
 
 
-def _note(message: Message | None, traces: dict[str, _CallTrace]) -> None:
-    """Note the calls and the result in *message*."""
-    match message:
+def _note(row: MessageRow, asks: _NotedAsks) -> None:
+    """Note the calls and the result in *row* at their *asks*."""
+    match row.message:
         case AssistantMessage(tool_calls=calls):
             for call in calls:
-                if call.id in traces:
-                    traces[call.id].requested = call
-        case ToolMessage(tool_call_id=call_id, tool_response=response) if call_id in traces:
-            traces[call_id].response = response
+                _note_request(row.seq, call, asks.get(call.id, []))
+        case ToolMessage(tool_call_id=call_id, tool_response=response) if response:
+            latest = max([each.request for each in asks.get(call_id, ())], default=0)
+            for ask in [each for each in asks.get(call_id, ()) if each.request == latest]:
+                ask.response = response
+                ask.is_refused = ask.is_refused or response.error_type == "denied"
 
 
-def _of_question(question: Question, trace: _CallTrace) -> AskedCall:
-    answer = _answer_to(question)
+def _note_request(seq: int, call: ToolCall, asks: list[_NotedAsk]) -> None:
+    """Note that message number *seq* requests *call*, at those of *asks* that follow it."""
+    for ask in asks:
+        if seq <= ask.seq:
+            others = ask.calls if ask.request == seq else ()
+            ask.request, ask.calls = seq, (*others, call)
+            ask.response, ask.is_refused = None, False
+
+
+def _take_ask(question: Question, asks: list[_NotedAsk]) -> _NotedAsk | None:
+    """Return the ask of *question*, the nearest before it; remove it from *asks* unless refused."""
+    if asks and not asks[0].ns:
+        return asks[0]
+    before = [each for each in asks if each.ns <= question.asked_ns]
+    # A call that was made again, to learn the answer, came later.
+    ask = max(before, key=lambda each: each.ns) if before else next(iter(asks), None)
+    if ask is not None and not ask.is_refused:
+        asks.remove(ask)
+    return ask
+
+
+def _fit(reader: StoreReader, session: SessionRow) -> bool:
+    try:
+        return questions_fit(reader, session)
+    except (StoreError, TypeError, ValueError):
+        return False  # The file is damaged.
+
+
+def _all(asks: _NotedAsks) -> Iterator[_NotedAsk]:
+    return itertools.chain.from_iterable(asks.values())
+
+
+def _waits(ask: _NotedAsk) -> bool:
+    """Return whether an agent must make the call of *ask* again to learn the answer."""
+    return ask.response is not None and ask.response.error_type == "pending"
+
+
+def _of_question(question: Question, ask: _NotedAsk | None, misfit: str) -> AskedCall:
+    answer, scope = _answer_to(question), Scope() if ask is None else ask.scope
     return AskedCall(
         session_id=question.session_id,
         root=question.root_session_id or question.session_id,
         call=ToolCall(id=question.call_id, name=question.tool, arguments=question.arguments),
-        folder=trace.scope.folder,
-        project=trace.scope.project or trace.scope.folder,
+        folder=scope.folder,
+        project=scope.project or scope.folder,
         asked_ns=question.asked_ns,
         answered_ns=question.answered_ns,
         answer=answer,
         by=question.answered_by,
         channel=question.answered_from,
-        rule=question.rule,
-        unfit="" if answer == "no" else _objection(question) or _doubt(question, trace),
+        unfit="" if answer == "no" else misfit or _objection(question) or _doubt(question, ask),
     )
 
 
-def _of_ledger(session_id: str, trace: _CallTrace, known: set[str]) -> Iterator[AskedCall]:
-    """Yield the call of *trace* unless its question is *known*; only its refusal counts."""
-    call, ask = trace.requested, trace.ask
-    if call is None or ask is None or digest_of(call.name, call.arguments) in known:
-        return
-    is_refused = trace.response is not None and trace.response.error_type == "denied"
-    yield AskedCall(
-        session_id=session_id,
-        root=trace.scope.root_session_id or session_id,
-        call=call,
-        folder=trace.scope.folder,
-        project=trace.scope.project or trace.scope.folder,
-        asked_ns=ask.started_ns,
-        answer="no" if is_refused else "unknown",
-        unfit="" if is_refused else "its answer was not stored",
-    )
+def _of_ledger(session_id: str, ask: _NotedAsk, known: set[str]) -> Iterator[AskedCall]:
+    """Yield the calls of *ask* that are not *known* from a question; only refusals count."""
+    for digest, call in ask.digests:
+        if digest not in known and ask.ns:
+            yield AskedCall(
+                session_id=session_id,
+                root=ask.scope.root_session_id or session_id,
+                call=call,
+                folder=ask.scope.folder,
+                project=ask.scope.project or ask.scope.folder,
+                asked_ns=ask.ns,
+                answer="no" if ask.is_refused else "unknown",
+                unfit="" if ask.is_refused else "its answer was not stored",
+            )
 
 
 def _answer_to(question: Question) -> Answer:
@@ -202,26 +251,32 @@ def _objection(question: Question) -> str:
         return "a grant answered, and not a person"
     if question.answered_from not in PERSONAL:
         return "its channel does not prove a person"
-    if not question.asked_ns <= question.answered_ns < question.expires_ns:
+    end = min(question.expires_ns, time.time_ns())
+    if not 0 < question.asked_ns <= question.answered_ns < end:
         return "its answer came at an impossible time"
     return "" if matches_digest(question) else "its digest is not that of its call"
 
 
-def _doubt(question: Question, trace: _CallTrace) -> str:
+def _doubt(question: Question, ask: _NotedAsk | None) -> str:
     """Return why the call of *question* is not what a rule should allow, or ""."""
-    if trace.ask is None and trace.requested is None:
+    if ask is None or not (ask.ns or ask.calls):
         return "its session has no such call"
-    ran = None if trace.response is None else trace.response.parameters
-    if ran is not None and changed(ran, question.arguments):
+    if not _is_about(question, ask):
         return "another call ran than the approved one"
     if question.hidden or question.filled:
         return "it carried hidden values"
     if carries_secret("\n".join(argument_texts(question.arguments).values())):
         return "it carried a secret"
-    return "a stranger's text was in view" if trace.is_doubtful else ""
+    return "a stranger's text was in view" if ask.is_doubtful else ""
 
 
-@lru_cache(maxsize=10_000)
+def _is_about(question: Question, ask: _NotedAsk) -> bool:
+    """Return whether the call that ran, or was requested, is that of *question*."""
+    ran = None if ask.response is None else ask.response.parameters
+    seen = [call.arguments for call in ask.calls] if ran is None else [ran]
+    return not seen or not all(changed(each, question.arguments) for each in seen)
+
+
 def carries_secret(text: str) -> bool:
     """Return whether *text* has a secret, or the placeholder of a hidden value."""
     return any(placeholders_in(text)) or any(secrets_in(text))

@@ -1,8 +1,9 @@
 """The pattern of a family of paths: names of one kind in one folder.
 
-A folder is never opened as a whole: `docs/chapter-*.md` or `docs/[!.]*.md` covers no hidden file,
-no file of another kind and no deeper folder. What a call writes is generalised only for texts and
-data, which no program runs, and for numbered folders.
+A folder is never opened as a whole: `docs/chapter-[0-9]*.md` or `docs/[!.]*.md` covers no hidden
+file, no file of another kind and no deeper folder. A name without a number is generalised only for
+texts: settings, data and code of other names may hold a secret. What a call writes is generalised
+only for texts and data, which no program runs, and for numbered folders.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _TEXTS = frozenset({".adoc", ".css", ".csv", ".log", ".md", ".po", ".rst", ".svg", ".tex", ".tsv"})
-"""Endings of written files, whatever their names are."""
+"""Endings of files whose names need no number."""
 
 _NUMBERED = _TEXTS | {".html", ".json", ".jsonl", ".txt", ".xml", ".yaml", ".yml"}
 """Endings of written files whose names begin alike and have a number, such as `order-12.json`."""
@@ -48,19 +49,22 @@ def family_patterns(
     ending, is_open = posixpath.splitext(first)[1], makes_folders or not is_written
     if len(paths) == 1:
         return [*paths] if is_open or ending in _NUMBERED else []
+    # Four kinds of names, of which the written ones are fewer.
     names = [posixpath.basename(path) for path in paths]
     head = _head_of(names)
-    patterns = [f"{head or '[!.]'}*{ending}"] if ending else _numbered(names, head)
-    if not is_open:
-        patterns = _written(first, head, ending)
+    if not head:
+        patterns = _texts(first, ending, "[!.]" if is_open else "[!.A-Z]")
+    elif is_open or ending in _NUMBERED:
+        patterns = [f"{head}[0-9]*{ending}"] if ending else _numbered(names, head)
+    else:
+        patterns = []
     return [f"{folder}/{each}" for each in patterns]
 
 
-def _written(name: str, head: str, ending: str) -> list[str]:
-    """Return the pattern for written files of the kind of *name*, none for code and settings."""
-    if head:
-        return [f"{head}*{ending}"] if ending in _NUMBERED else []
-    return [f"[!.A-Z]*{ending}"] if ending in _TEXTS and not name[0].isupper() else []
+def _texts(name: str, ending: str, start: str) -> list[str]:
+    """Return the pattern for texts of the kind of *name*, none for other files."""
+    is_fit = ending in _TEXTS and not ("A-Z" in start and name[0].isupper())
+    return [f"{start}*{ending}"] if is_fit else []
 
 
 def _numbered(names: Collection[str], head: str) -> list[str]:

@@ -36,6 +36,7 @@ LEAST_CALLS, LEAST_SESSIONS, LEAST_NS = 3, 2, 3_600 * 10**9
 
 _LONGEST_NAME = 60
 _FETCHING = frozenset({"network", "read"})
+_OTHERS = "other files of these names are covered, too: see that none holds a secret"
 _RARE = "it was refused once, or not approved often enough in several sessions"
 
 
@@ -257,5 +258,5 @@ def _proposals(choices: list[_Choice], unanswered: set[int], names: set[str]) ->
                 name = f"{short} ({len(names)})"
             names.add(name)
             evidence = tuple([part.asked for part in parts])
-            caution = parts[0].forms.caution
+            caution = _OTHERS if form == "family" else parts[0].forms.caution
             yield Proposal({**rule, "name": name}, form, evidence, len(calls), caution)

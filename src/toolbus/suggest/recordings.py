@@ -45,14 +45,15 @@ class Recordings:
 
     @property
     def older(self) -> list[AskedCall]:
-        """The asked calls of the sessions behind the rules."""
-        return [call for call in self.asked if call.session_id not in self.newer]
+        """The asked calls of the sessions behind the rules, and the refused ones of all."""
+        newer = self.newer
+        return [each for each in self.asked if each.session_id not in newer or each.answer == "no"]
 
     @property
     def steps(self) -> int:
-        """The number of steps of `read`."""
+        """The number of steps of `read`, at least one."""
         messages = [each.messages for reader in self._readers for each in reader.sessions()]
-        return len(self.asked) + sum(messages)
+        return max(1, len(self.asked) + sum(messages))
 
     def read(self) -> Iterator[list[AskedCall]]:
         """Yield each asked call, as the person saw it, then the other calls of each message."""

@@ -8,13 +8,17 @@ from toolbus.suggest.path_families import family_patterns, is_data, kind_of_path
 @pytest.mark.parametrize(
     ("names", "read", "written", "made"),
     [
-        (["order-1.csv", "order-12.csv"], ["order-*.csv"], ["order-*.csv"], ["order-*.csv"]),
+        (["order-1.csv", "order-12.csv"], *[["order-[0-9]*.csv"]] * 3),
         (["a.md", "b.md"], ["[!.]*.md"], ["[!.A-Z]*.md"], ["[!.]*.md"]),
         (["A.md", "B.md"], ["[!.]*.md"], [], ["[!.]*.md"]),
-        (["Order-1.md", "Order-2.md"], ["Order-*.md"], ["Order-*.md"], ["Order-*.md"]),
-        (["a.json", "b.json"], ["[!.]*.json"], [], ["[!.]*.json"]),
-        (["a1.json", "a2.json"], ["a*.json"], ["a*.json"], ["a*.json"]),
-        (["a1.py", "a2.py"], ["a*.py"], [], ["a*.py"]),
+        (["C1.md", "C2.md"], *[["C[0-9]*.md"]] * 3),
+        (["p1.json", "p2.json"], *[["p[0-9]*.json"]] * 3),
+        (["a1.py", "a2.py"], ["a[0-9]*.py"], [], ["a[0-9]*.py"]),
+        (["a.json", "b.json"], [], [], []),
+        (["a.yaml", "b.yaml"], [], [], []),
+        (["a.txt", "b.txt"], [], [], []),
+        (["a.py", "b.py"], [], [], []),
+        (["a.crt", "b.crt"], [], [], []),
         (
             ["week-1", "week-22"],
             ["week-[0-9]", "week-[0-9][0-9]"],
