@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from memory_engine import MemoryEngine
 from toolbus.durable.dbos_engine import DbosEngine
 from toolbus.durable.engine import QueueLimits
-from toolbus.durable.memory_engine import MemoryEngine
 from toolbus.durable.runs import VERSION
 
 QUEUE = QueueLimits(name="q", poll_seconds=0.05)

@@ -24,12 +24,12 @@ from kill_steps import (
     store_class,
     value_of,
 )
+from memory_engine import MemoryEngine
 from toolbus import Agent, Ask, AssistantMessage, ToolCall, tool
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.durable.engine import QueueLimits
 from toolbus.durable.holds import wake
-from toolbus.durable.memory_engine import MemoryEngine
 from toolbus.durable.runs import KIND, VERSION, RunIndex, read_run
 from toolbus.durable.segment import durable
 from toolbus.durable.submission import submit

@@ -21,10 +21,10 @@ from durable_world import (
     words_of,
 )
 from kill_steps import runs_in
+from memory_engine import MemoryEngine
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
 from toolbus.cli.command_line import main
-from toolbus.durable.memory_engine import MemoryEngine
 from toolbus.durable.runs import PREFIX, VERSION, decode_run, swap_run
 from toolbus.store.store_factory import open_reader, open_store
 
@@ -59,6 +59,7 @@ def in_file(tmp_path):
     world.close()
 
 
+@pytest.mark.full
 def test_a_submitted_run_ends(in_file):
     in_file.start()
 

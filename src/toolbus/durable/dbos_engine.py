@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 START_SECONDS = 30.0
 """The most seconds until the engine has opened its database."""
 
-_NAME = "toolbus"
+_NAME, _SCHEMA = "toolbus", "toolbus_durable"
+"""The name of the application, and a schema apart from those of others that use DBOS."""
+
 _CONNECTIONS = 8
 _LIMIT = 100_000
 _STATES: dict[str, WorkflowState] = {
@@ -129,11 +131,12 @@ class DbosEngine:
 
     def _connect(self) -> None:
         self._database = _database_at(self._address)
-        DBOS.migrate(self._database.url)
+        DBOS.migrate(self._database.url, schema=_SCHEMA)
         self._client = DBOSClient(
             system_database_url=self._database.url,
             serializer=JsonSerializer(),
             application_name=_NAME,
+            dbos_system_schema=_SCHEMA,
             system_database_pool_size=2,
         )
 
@@ -155,6 +158,7 @@ class DbosEngine:
         config: DBOSConfig = {
             "name": _NAME,
             "system_database_url": self._database.url,
+            "dbos_system_schema": _SCHEMA,
             "sys_db_pool_size": _CONNECTIONS,
             # More would only contend for the interpreter: twice the processor time for a step.
             "max_executor_threads": _CONNECTIONS,
@@ -199,8 +203,6 @@ class DbosEngine:
         }
         if call.partition:
             options["queue_partition_key"] = call.partition
-        if call.timeout is not None:
-            options["workflow_timeout"] = call.timeout
         await self._opened.enqueue_async(options, *call.arguments)
 
     async def cancel(self, workflow_id: str) -> None:
@@ -210,7 +212,7 @@ class DbosEngine:
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of the dead worker *slot* again; return their number.
 
-        Their timeouts begin anew. For this worker only workflows without a task are queued, as
+        For this worker only workflows without a task are queued, as
         after a failure of the database in the middle of a dequeue, found by two calls.
         """
         pending = await self._pending(slot)
@@ -236,13 +238,12 @@ class DbosEngine:
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states* but children, the latest first."""
+        """Return the oldest workflows in *states* but children, the oldest first."""
         listed = await self._opened.list_workflows_async(
             status=[name for name, state in _STATES.items() if state in states],
             queue_name=queue or None,
             has_parent=False,
             limit=limit,
-            sort_desc=True,
         )
         return tuple([_info(each) for each in listed])
 

@@ -38,7 +38,7 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
 class WorkflowCall(Struct, frozen=True, kw_only=True):
     """A workflow to start: its *id*, *kind* and *arguments*, which are ids and numbers alone.
 
-    *partition* names a tenant without its name; after *timeout* seconds the engine cancels it.
+    *partition* names a tenant without its name.
     """
 
     id: str
@@ -46,7 +46,6 @@ class WorkflowCall(Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...]
     queue: str
     partition: str = ""
-    timeout: float | None = None
 
 
 class WorkflowInfo(Struct, frozen=True, kw_only=True):
@@ -120,7 +119,7 @@ class WorkflowEngine(Protocol):
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states* but children, the latest first."""
+        """Return the oldest workflows in *states* but children, the oldest first."""
         ...
 
     async def stop(self, seconds: float) -> None:

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from toolbus.durable.gates import AGENT, TOOL, Gates, Pulse
 from toolbus.durable.holds import hold
-from toolbus.durable.runs import RunIndex, child_of, read_run, swap_run
-from toolbus.errors import RegistrationError, SessionBusyError, StoreError
+from toolbus.durable.runs import RunIndex, child_of, make_agent_of, read_run, swap_run
+from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_BEFORE, TOOL_CALL_BEFORE
 
 if TYPE_CHECKING:
@@ -173,12 +173,16 @@ class RunSegment:
 
     async def _attempt(self, run: DurableRun) -> str:
         """Run the agent to its end, and record it; an error may leave room for another attempt."""
-        agent = self._make_agent(run.session_id, self._store)
-        if agent.scope.session_id != run.session_id:
-            raise RegistrationError("agent", "its factory must pass on `session_id`")
-        async with agent:
+        seconds = (run.ends_ns - time.time_ns()) / 1e9 if run.ends_ns else None
+        async with make_agent_of(self._make_agent, run.session_id, self._store) as agent:
             self._attach(agent)
-            result = await agent.resume(context=run.context)
+            try:
+                async with asyncio.timeout(seconds) as limit:
+                    result = await agent.resume(context=run.context)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                return await self._record(replace(run, word="timeout"), run)
         if result.status == "pending":
             held = replace(run, word="held", questions=tuple(sorted(result.pending)))
             word = await self._record(held, run)

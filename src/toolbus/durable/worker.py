@@ -37,16 +37,17 @@ async def serve(
     *,
     grace: float = GRACE,
     lease: float = LEASE_SECONDS,
+    workers: int | None = None,
     ready: Callable[[str], object],
 ) -> bool:
     """Run the queue of *limits* as a further worker until *stop* is set; return True.
 
     Running steps then have *grace* seconds, and other workers take the runs over. Returns False
     if the *lease* of the slot was lost: its runs already belong to another worker. *ready* is
-    called with the slot's name.
+    called with the slot's name. *workers* are the most of the queue.
     """
     await engine.open()
-    slot = await claim_slot(store, limits.name, lease)
+    slot = await claim_slot(store, limits.name, lease, workers=workers)
     try:
         await engine.start(slot.name, {KIND: durable(make_agent, store)}, [limits])
         ready(slot.name)
@@ -87,9 +88,7 @@ async def _sweep(store: Store, engine: WorkflowEngine, queue: str, slot: WorkerS
                 adopted = monotonic()
                 await adopt_dead(store, engine, queue, slot.name)
                 for each in await renew(store, engine, index, queue):
-                    logger.warning(
-                        "workflow %s of version %s has no run here", each.id, each.version
-                    )
+                    logger.warning("workflow %s of %s has no open run", each.id, each.version)
         except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
             logger.warning("the queue %s: %s; trying again", queue, type(error).__name__)
         await asyncio.sleep(1)

@@ -158,20 +158,6 @@ def test_a_cancellation_reaches_the_step(engines, run):
     run(test)
 
 
-def test_a_timeout_cancels(engines, run):
-    async def test():
-        counted = Counted()
-        engine = await engines.open({"kind": counted})
-
-        await engine.enqueue(call("w1", "wait", timeout=0.5))
-        words = await until_ended(engine)
-
-        assert words == {"w1": "cancelled"}
-        assert counted.done == [1]
-
-    run(test)
-
-
 def test_a_stop_ends_the_step_and_no_more(engines, run):
     async def test():
         first, second = Counted(), Counted()

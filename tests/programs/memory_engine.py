@@ -73,9 +73,6 @@ class MemoryEngine:
 
     async def cancel(self, workflow_id: str) -> None:
         """Cancel an open workflow."""
-        self._cancel(workflow_id)
-
-    def _cancel(self, workflow_id: str) -> None:
         recorded = self._recorded.get(workflow_id)
         if recorded is not None and recorded.state in OPEN:
             self._change(recorded, "cancelled")
@@ -97,7 +94,7 @@ class MemoryEngine:
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states* but children, the latest first."""
+        """Return the oldest workflows in *states* but children, the oldest first."""
         listed = [
             WorkflowInfo(
                 id=each.call.id,
@@ -110,7 +107,7 @@ class MemoryEngine:
                 word=each.word,
                 created_ns=each.created_ns,
             )
-            for each in reversed(self._recorded.values())
+            for each in self._recorded.values()
             if each.state in states and queue in {"", each.call.queue} and not each.is_child
         ]
         return tuple(listed[:limit])
@@ -158,9 +155,7 @@ class MemoryEngine:
                 self._tasks[name] = asyncio.create_task(self._run(recorded))
 
     async def _run(self, recorded: RecordedWorkflow) -> None:
-        call, loop = recorded.call, asyncio.get_running_loop()
-        seconds = call.timeout
-        timer = None if seconds is None else loop.call_later(seconds, self._cancel, call.id)
+        call = recorded.call
         state: WorkflowState = "ended"
         try:
             word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
@@ -170,8 +165,6 @@ class MemoryEngine:
             word, state = type(error).__name__, "failed"
         finally:
             self._tasks.pop(call.id, None)
-            if timer is not None:
-                timer.cancel()
         if recorded.state == "running":
             self._change(recorded, state, word)
             self._fill()
