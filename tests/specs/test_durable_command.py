@@ -218,6 +218,9 @@ from toolbus import Agent
 from toolbus.models import ScriptedModel
 one = Agent(ScriptedModel([]))
 def bare(): return one
+async def later(session_id, store): return one
+def ends(session_id, store): raise SystemExit(3)
+def none(session_id, store): pass
 """
 
 
@@ -229,10 +232,39 @@ def test_wrong_targets_are_refused(tmp_path, capsys):
         ("one", "is not a function, but 'Agent'; give a function of `session_id` and `store`"),
         ("bare", "too many positional arguments; give a function of `session_id` and `store`"),
         ("missing", "has no 'missing'"),
+        ("later", "is async; give a sync function"),
     ):
         assert main(["submit", f"{file}:{name}", "go", *where]) == 2
         assert reason in capsys.readouterr().err
     assert [*tmp_path.glob("s.db*")] == []
+
+
+def test_functions_that_fail_are_named(tmp_path, capsys):
+    file, where = tmp_path / "targets.py", ["--store", str(tmp_path / "s.db")]
+    file.write_text(TARGETS, "utf-8")
+
+    for name, reason in (
+        ("ends", f"{file}:ends raised SystemExit: 3"),
+        ("none", "it must return an agent, not 'NoneType'"),
+    ):
+        assert main(["submit", f"{file}:{name}", "go", *where]) == 2
+        assert reason in capsys.readouterr().err
+
+
+def test_a_queue_needs_a_name(capsys):
+    assert main(["submit", "app.py:agent", "go", "--store", "s.db", "--queue", " "]) == 2
+    assert "expected the name of a queue" in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_a_file_has_one_worker(in_file):
+    in_file.start()
+    until(lambda: "worker:q:1" in in_file.logs(), 30, in_file.logs)
+
+    second = in_file.start()
+
+    assert second.wait(30) == 2
+    assert "it has 1 worker, and its store allows no more" in in_file.logs()
 
 
 WITHOUT = "import sys; sys.modules['dbos'] = None; from toolbus.cli import main; sys.exit(main())"
