@@ -30,8 +30,8 @@ class Engines:
         """Give the next engine in memory a record of its own."""
         self._journals += 1
 
-    async def open(self, workflows=None, *, slot=SLOT, queue=QUEUE, version=VERSION):
-        """Return an open engine; with *workflows* it runs them."""
+    async def open(self, workflow=None, *, slot=SLOT, queue=QUEUE, version=VERSION):
+        """Return an open engine; with *workflow* it runs its calls."""
         if self.kind == "memory":
             engine = MemoryEngine(self.journal, version=version)
         else:
@@ -39,8 +39,8 @@ class Engines:
             engine = DbosEngine(address, version=version)
         await engine.open()
         self.opened.append(engine)
-        if workflows is not None:
-            await engine.start(slot, workflows, [queue])
+        if workflow is not None:
+            await engine.start(slot, workflow, queue)
         return engine
 
     async def close(self):

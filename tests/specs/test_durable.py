@@ -20,7 +20,6 @@ from toolbus.approvals.records import ANSWERED, questions_of
 from toolbus.durable.engine import WorkflowCall
 from toolbus.durable.holds import EXPIRES, wake
 from toolbus.durable.runs import (
-    KIND,
     PREFIX,
     DurableRun,
     RunIndex,
@@ -90,7 +89,7 @@ class World:
     async def worker(self, slot=SLOT, patience=60):
         """Return the engine of a new worker."""
         workflow = durable(self.agent, self.store, patience=patience)
-        return await self.engines.open({KIND: workflow}, slot=slot)
+        return await self.engines.open(workflow, slot=slot)
 
     async def submit(self, engine, session_id="s", **options):
         return await submit(
@@ -621,12 +620,12 @@ async def test_runs_of_another_version_are_renewed(world):
     async def other_version(steps, arguments):
         await asyncio.Event().wait()
 
-    old = await world.engines.open({KIND: other_version}, version="toolbus-0")
+    old = await world.engines.open(other_version, version="toolbus-0")
     run = await world.submit(old)
     ended_before = [await world.submit(old, name) for name in ("ok", "cancelled")]
     for each in ended_before:
         assert await swap_run(world.store, each, replace(each, word=each.session_id))
-    await old.enqueue(WorkflowCall(id="lost", kind=KIND, arguments=("gone", "1"), queue="q"))
+    await old.enqueue(WorkflowCall(id="lost", arguments=("gone", "1"), queue="q"))
     await old.stop(0)
     await old.close()
 

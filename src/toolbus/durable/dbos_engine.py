@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from toolbus.durable.engine import (
         QueueLimits,
-        RateLimit,
         Step,
         Workflow,
         WorkflowCall,
@@ -45,7 +44,7 @@ START_SECONDS = 30.0
 """The most seconds until the engine has opened its database."""
 
 _NAME, _SCHEMA = "toolbus", "toolbus_durable"
-"""The name of the application, and a schema apart from those of others that use DBOS."""
+"""The name of application and workflow; a schema apart from that of others who use DBOS."""
 
 _CONNECTIONS = 8
 _LIMIT = 100_000
@@ -81,7 +80,7 @@ class DbosSteps:
 
     def __init__(self, is_stopping: Event) -> None:
         self._is_stopping = is_stopping
-        self.kinds: dict[str, Callable[..., Coroutine[Any, Any, str]]] = {}
+        self.workflow: Callable[..., Coroutine[Any, Any, str]]
 
     def leave(self) -> None:
         """Raise `CancelledError` if the worker stops; the engine records no outcome then."""
@@ -99,7 +98,7 @@ class DbosSteps:
     async def child(self, call: WorkflowCall) -> str:
         """Run a workflow in this process and return its word; it is cancelled with its caller."""
         with SetWorkflowID(call.id):
-            handle = await DBOS.start_workflow_async(self.kinds[call.kind], *call.arguments)
+            handle = await DBOS.start_workflow_async(self.workflow, *call.arguments)
         word: str = await handle.get_result()
         return word
 
@@ -146,15 +145,13 @@ class DbosEngine:
             raise RegistrationError("engine", "it is not open; `await engine.open()` first")
         return self._client
 
-    async def start(
-        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
-    ) -> None:
-        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
+    async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
+        """Run *workflow* for the calls of *queue* as the worker *slot*, unfinished ones first."""
         self._slot = slot
-        await _bounded(partial(self._launch, workflows, queues))
+        await _bounded(partial(self._launch, workflow, queue))
         self._is_started = True
 
-    def _launch(self, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]) -> None:
+    def _launch(self, workflow: Workflow, queue: QueueLimits) -> None:
         config: DBOSConfig = {
             "name": _NAME,
             "system_database_url": self._database.url,
@@ -171,17 +168,15 @@ class DbosEngine:
             config["db_engine_kwargs"] = {"creator": self._database.connect}
         DBOS(config=config)
         steps = DbosSteps(self._is_stopping)
-        for kind, workflow in workflows.items():
-            steps.kinds[kind] = self._registered(kind, workflow, steps)
-        DBOS.listen_queues([queue.name for queue in queues])
+        steps.workflow = self._registered(workflow, steps)
+        DBOS.listen_queues([queue.name])
         DBOS.launch()
-        for queue in queues:
-            _register_queue(queue)
+        _register_queue(queue)
 
     def _registered(
-        self, kind: str, workflow: Workflow, steps: DbosSteps
+        self, workflow: Workflow, steps: DbosSteps
     ) -> Callable[..., Coroutine[Any, Any, str]]:
-        @DBOS.workflow(name=kind)
+        @DBOS.workflow(name=_NAME)
         async def run(*arguments: str) -> str:
             workflow_id = DBOS.workflow_id or ""
             self._running[workflow_id] += 1
@@ -197,7 +192,7 @@ class DbosEngine:
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second call with the same id does nothing."""
         options: EnqueueOptions = {
-            "workflow_name": call.kind,
+            "workflow_name": _NAME,
             "queue_name": call.queue,
             "workflow_id": call.id,
         }
@@ -267,33 +262,27 @@ class DbosEngine:
 
 
 def _register_queue(queue: QueueLimits) -> None:
+    rate = queue.rate
     DBOS.register_queue(
         queue.name,
         global_concurrency=queue.running,
         worker_concurrency=queue.running_per_worker,
         partition_concurrency=queue.running_per_tenant,
-        limiter=_limiter(queue.rate),
-        partition_limiter=_limiter(queue.rate_per_tenant),
+        limiter=None if rate is None else {"limit": rate.starts, "period": rate.seconds},
         polling_interval_sec=queue.poll_seconds,
     )
-
-
-def _limiter(rate: RateLimit | None) -> Any:
-    return None if rate is None else {"limit": rate.starts, "period": rate.seconds}
 
 
 def _info(status: WorkflowStatus) -> WorkflowInfo:
     arguments = status.input["args"] if status.input else ()
     return WorkflowInfo(
         id=status.workflow_id,
-        kind=status.name,
         arguments=tuple(arguments),
         queue=status.queue_name or "",
         state=_STATES[status.status],
         slot=status.executor_id or "",
         version=status.app_version or "",
         word=status.output or "",
-        created_ns=(status.created_at or 0) * 1_000_000,
     )
 
 

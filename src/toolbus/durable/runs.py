@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     AgentFactory: TypeAlias = Callable[[str, Store], Agent[Any]]
     """Returns the agent of a session in a store: `def agent(session_id, store): ...`."""
 
-KIND = "toolbus-run"
 VERSION = "toolbus-1"
 """The version of the loop over steps; a workflow of another one cannot be replayed."""
 
@@ -95,7 +94,6 @@ def workflow_of(run: DurableRun) -> WorkflowCall:
     names = encode((run.session_id, run.id, run.segment, run.questions))
     return WorkflowCall(
         id=blake2b(names, digest_size=16).hexdigest(),
-        kind=KIND,
         arguments=(run.id, str(run.segment)),
         queue=run.queue,
         partition=run.partition,
@@ -105,7 +103,7 @@ def workflow_of(run: DurableRun) -> WorkflowCall:
 def child_of(run_id: str, segment: int, path: str) -> WorkflowCall:
     """Return the workflow of the sub-agent at *path* below a segment."""
     name = blake2b(encode((run_id, segment, path)), digest_size=16).hexdigest()
-    return WorkflowCall(id=name, kind=KIND, arguments=(run_id, str(segment), path), queue="")
+    return WorkflowCall(id=name, arguments=(run_id, str(segment), path), queue="")
 
 
 class FoundState(NamedTuple):

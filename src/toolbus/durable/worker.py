@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from toolbus.durable.holds import wake
-from toolbus.durable.runs import KIND, RunIndex
+from toolbus.durable.runs import RunIndex
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import adopt_dead, claim_slot
 from toolbus.durable.submission import renew
@@ -49,7 +49,7 @@ async def serve(
     await engine.open()
     slot = await claim_slot(store, limits.name, lease, workers=workers)
     try:
-        await engine.start(slot.name, {KIND: durable(make_agent, store)}, [limits])
+        await engine.start(slot.name, durable(make_agent, store), limits)
         ready(slot.name)
         if not await _tend(store, engine, limits.name, slot, stop):
             return False

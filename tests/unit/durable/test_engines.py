@@ -10,7 +10,7 @@ from toolbus.errors import RegistrationError, StoreError
 
 
 def call(name, *arguments, **options):
-    return WorkflowCall(id=name, kind="kind", arguments=arguments, queue="q", **options)
+    return WorkflowCall(id=name, arguments=arguments, queue="q", **options)
 
 
 class Counted:
@@ -69,7 +69,7 @@ def run(engines):
 def test_a_workflow_runs_once(engines, run):
     async def test():
         counted = Counted()
-        engine = await engines.open({"kind": counted})
+        engine = await engines.open(counted)
 
         await engine.enqueue(call("w1"))
         await engine.enqueue(call("w1"))
@@ -84,13 +84,13 @@ def test_a_workflow_runs_once(engines, run):
 def test_a_replay_repeats_no_recorded_step(engines, run):
     async def test():
         first, second = Counted(), Counted()
-        engine = await engines.open({"kind": first})
+        engine = await engines.open(first)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(first)
 
         await engine.close()
         second.may_go.set()
-        engine = await engines.open({"kind": second})
+        engine = await engines.open(second)
         words = await until_ended(engine)
 
         assert words == {"w1": "word 1, word 2, word 3"}
@@ -102,13 +102,13 @@ def test_a_replay_repeats_no_recorded_step(engines, run):
 def test_another_worker_adopts_a_dead_one(engines, run):
     async def test():
         first, second = Counted(), Counted()
-        engine = await engines.open({"kind": first})
+        engine = await engines.open(first)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(first)
         await engine.close()
 
         second.may_go.set()
-        engine = await engines.open({"kind": second}, slot="worker:q:2")
+        engine = await engines.open(second, slot="worker:q:2")
         (left,) = await engine.workflows()
         adopted = await engine.adopt(left.slot)
         words = await until_ended(engine)
@@ -123,7 +123,7 @@ def test_another_worker_adopts_a_dead_one(engines, run):
 def test_a_running_workflow_is_not_lost(engines, run):
     async def test():
         counted = Counted()
-        engine = await engines.open({"kind": counted})
+        engine = await engines.open(counted)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(counted)
 
@@ -140,7 +140,7 @@ def test_a_running_workflow_is_not_lost(engines, run):
 def test_a_cancellation_reaches_the_step(engines, run):
     async def test():
         counted = Counted()
-        engine = await engines.open({"kind": counted})
+        engine = await engines.open(counted)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(counted)
 
@@ -161,7 +161,7 @@ def test_a_cancellation_reaches_the_step(engines, run):
 def test_a_stop_ends_the_step_and_no_more(engines, run):
     async def test():
         first, second = Counted(), Counted()
-        engine = await engines.open({"kind": first})
+        engine = await engines.open(first)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(first)
 
@@ -171,7 +171,7 @@ def test_a_stop_ends_the_step_and_no_more(engines, run):
         await stop
         assert [each.state for each in await engine.workflows()] == ["queued"]
         await engine.close()
-        engine = await engines.open({"kind": second}, slot="worker:q:2")
+        engine = await engines.open(second, slot="worker:q:2")
         await until_ended(engine)
 
         assert (first.done, second.done) == ([1, 2], [3])
@@ -184,7 +184,7 @@ def test_an_error_fails_a_workflow_without_its_text(engines, run):
         async def broken(steps, arguments):
             raise ValueError("a secret")
 
-        engine = await engines.open({"kind": broken})
+        engine = await engines.open(broken)
         await engine.enqueue(call("w1"))
         await until_ended(engine)
 
@@ -206,12 +206,10 @@ def test_a_child_runs_below_its_workflow(engines, run):
                     return "from the child"
 
                 return await steps.step("one", work)
-            word = await steps.child(
-                WorkflowCall(id="c1", kind="kind", arguments=("child",), queue="")
-            )
+            word = await steps.child(WorkflowCall(id="c1", arguments=("child",), queue=""))
             return f"{word} and its parent"
 
-        engine = await engines.open({"kind": workflow})
+        engine = await engines.open(workflow)
         await engine.enqueue(call("w1"))
         words = await until_ended(engine)
 
@@ -228,10 +226,10 @@ def test_a_cancellation_reaches_the_child(engines, run):
         async def workflow(steps, arguments):
             if arguments == ("wait",):
                 return await counted(steps, arguments)
-            child = WorkflowCall(id="c1", kind="kind", arguments=("wait",), queue="")
+            child = WorkflowCall(id="c1", arguments=("wait",), queue="")
             return await steps.child(child)
 
-        engine = await engines.open({"kind": workflow})
+        engine = await engines.open(workflow)
         await engine.enqueue(call("w1"))
         await has_begun(counted)
 
@@ -262,7 +260,7 @@ def test_a_worker_keeps_its_limit(engines, run):
             return await steps.step("one", work)
 
         queue = QueueLimits(name="q", running_per_worker=2, poll_seconds=0.05)
-        engine = await engines.open({"kind": workflow}, queue=queue)
+        engine = await engines.open(workflow, queue=queue)
         for number in range(6):
             await engine.enqueue(call(f"w{number}", str(number)))
         await until_ended(engine)

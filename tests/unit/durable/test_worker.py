@@ -19,7 +19,7 @@ class Idle:
     async def open(self):
         self.calls.append("open")
 
-    async def start(self, slot, workflows, queues):
+    async def start(self, slot, workflow, queue):
         self.calls.append(f"start {slot}")
         if self.started:
             raise self.started
@@ -37,7 +37,7 @@ class Idle:
 
 def workflow(slot, queue="q"):
     return WorkflowInfo(
-        id=f"w-{slot}", kind="k", arguments=(), queue=queue, state="running", slot=slot, version="1"
+        id=f"w-{slot}", arguments=(), queue=queue, state="running", slot=slot, version="1"
     )
 
 
