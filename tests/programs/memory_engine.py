@@ -37,6 +37,8 @@ class MemoryEngine:
     Of a queue's limits only `running_per_worker` applies. *version* is the workflows' version.
     """
 
+    workers = 1
+
     def __init__(self, journal: Path | None = None, *, version: str) -> None:
         self._path, self._version, self._slot = journal, version, ""
         self._file: IO[bytes] | None = None

@@ -15,7 +15,7 @@ from toolbus.cli.parser import make_parser, pause, positive
 from toolbus.config.targets import load_factory
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
-from toolbus.store.store_factory import is_postgres, open_store
+from toolbus.store.store_factory import open_store
 
 if TYPE_CHECKING:
     from toolbus.cli.parser import Command, Parser
@@ -63,14 +63,7 @@ def add_queue_options(parser: Parser) -> None:
     """Add the agent of runs, their store and their queue."""
     parser.add_argument("target", metavar="FILE.py:NAME", help="the function that makes an agent")
     add_store_option(parser)
-    text = "the queue (default)"
-    parser.add_argument("--queue", type=_name, metavar="NAME", default="default", help=text)
-
-
-def _name(text: str) -> str:
-    if text.strip():
-        return text
-    raise argparse.ArgumentTypeError("expected the name of a queue, got an empty one")
+    parser.add_argument("--queue", metavar="NAME", default="default", help="the queue (default)")
 
 
 def add_store_option(parser: argparse.ArgumentParser, **options: Any) -> None:
@@ -114,14 +107,7 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
     async with open_store(parsed.store) as store:
         try:
             is_stopped = await serve(
-                make_agent,
-                store,
-                engine,
-                limits,
-                stop,
-                grace=parsed.grace,
-                workers=None if is_postgres(parsed.store) else 1,
-                ready=ready,
+                make_agent, store, engine, limits, stop, grace=parsed.grace, ready=ready
             )
         finally:
             await engine.close()

@@ -12,7 +12,7 @@ from toolbus.bus.bus import EventBus
 from toolbus.components.components import AgentComponent, component_of
 from toolbus.components.participants import ComponentHost
 from toolbus.config.python_modules import defines, import_file
-from toolbus.errors import LoadError, ToolbusError
+from toolbus.errors import LoadError
 from toolbus.settings.files import reason_of
 from toolbus.settings.hints import hint, nearest
 from toolbus.toml.values import format_error
@@ -62,18 +62,7 @@ def load_factory(target: str) -> Callable[[str, Store], Agent]:
         inspect.signature(make).bind("session", None)
     except (TypeError, ValueError) as error:
         raise LoadError(f"{where}: {error}; {way_out}") from None
-    if inspect.iscoroutinefunction(make):
-        raise LoadError(f"{where} is async; give a sync function")
-
-    def factory(session_id: str, store: Store) -> Agent:
-        try:
-            agent: Agent = make(session_id, store)
-        except ToolbusError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise LoadError(f"{where} raised {format_error(error)}") from error
-        return agent
-
+    factory: Callable[[str, Store], Agent] = make
     return factory
 
 

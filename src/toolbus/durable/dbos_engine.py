@@ -116,6 +116,7 @@ class DbosEngine:
             reason = "it would make DBOS use its hosted part; unset it"
             raise RegistrationError(f"variable {hosted[0]}", reason)
         self._address, self._version, self._slot = address, version, ""
+        self.workers = None if is_postgres(address) else 1
         self._database = _Database("")
         self._running: Counter[str] = Counter()
         self._lost: set[str] = set()

@@ -88,8 +88,11 @@ Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
 class WorkflowEngine(Protocol):
     """An engine of workflows; `open` it before any other call.
 
-    Only a worker calls `start`; programs may submit and list without it.
+    Only a worker calls `start`; programs may submit and list without it. A queue has at most so
+    many *workers*; None: any number.
     """
+
+    workers: int | None
 
     async def open(self) -> None:
         """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""

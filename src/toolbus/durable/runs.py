@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from toolbus.durable.engine import WorkflowCall
-from toolbus.errors import RegistrationError, StoreError
+from toolbus.errors import RegistrationError, StoreError, ToolbusError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     AgentFactory: TypeAlias = Callable[[str, Store], Agent[Any]]
     """Returns the agent of a session in a store: `def agent(session_id, store): ...`."""
 
+_MAKER = "the function that makes an agent"
 VERSION = "toolbus-1"
 """The version of the loop over steps; a workflow of another one cannot be replayed."""
 
@@ -64,16 +65,19 @@ decode_run = decoder(DurableRun)
 
 
 def make_agent_of(make_agent: AgentFactory, session_id: str, store: Store) -> Agent[Any]:
-    """Return the agent of a session; raises `RegistrationError` for another result."""
+    """Return the agent of a session; raises `RegistrationError` if there is none."""
     from toolbus.agent.agent import Agent  # noqa: PLC0415 - slow to import
 
-    agent: object = make_agent(session_id, store)
+    try:
+        agent: object = make_agent(session_id, store)
+    except ToolbusError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise RegistrationError(_MAKER, f"it raised {type(error).__name__}: {error}") from error
     if not isinstance(agent, Agent):
-        reason = f"it must return an agent, not {type(agent).__name__!r}"
-        raise RegistrationError("the function that makes an agent", reason)
+        raise RegistrationError(_MAKER, f"it must return one, not {type(agent).__name__!r}")
     if agent.scope.session_id != session_id:
-        reason = "it must pass on `session_id` and `store`"
-        raise RegistrationError("the function that makes an agent", reason)
+        raise RegistrationError(_MAKER, "it must pass on `session_id`")
     return agent
 
 

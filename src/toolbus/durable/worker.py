@@ -37,17 +37,16 @@ async def serve(
     *,
     grace: float = GRACE,
     lease: float = LEASE_SECONDS,
-    workers: int | None = None,
     ready: Callable[[str], object],
 ) -> bool:
     """Run the queue of *limits* as a further worker until *stop* is set; return True.
 
     Running steps then have *grace* seconds, and other workers take the runs over. Returns False
     if the *lease* of the slot was lost: its runs already belong to another worker. *ready* is
-    called with the slot's name. *workers* are the most of the queue.
+    called with the slot's name.
     """
     await engine.open()
-    slot = await claim_slot(store, limits.name, lease, workers=workers)
+    slot = await claim_slot(store, limits.name, lease, workers=engine.workers)
     try:
         await engine.start(slot.name, durable(make_agent, store), limits)
         ready(slot.name)

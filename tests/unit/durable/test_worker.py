@@ -13,6 +13,8 @@ from toolbus.store.memory import MemoryStore
 class Idle:
     """An engine that runs nothing, and keeps what it was asked for in *calls*."""
 
+    workers = None
+
     def __init__(self, running=(), started=None):
         self.calls, self.running, self.started = [], running, started
 
