@@ -337,5 +337,6 @@ async def _bounded(work: Callable[[], None]) -> None:
     except TimeoutError:
         raise StoreError(_NAME, f"the workflow engine did not start in {START_SECONDS} s") from None
     except Exception as error:
-        reason = f"the workflow engine cannot start: {type(error).__name__}"
+        kind = type(getattr(error, "orig", None) or error).__name__  # That of SQLAlchemy says less.
+        reason = f"the workflow engine cannot start: {kind}"
         raise StoreError(_NAME, reason) from error

@@ -1,7 +1,9 @@
 import asyncio
 from threading import Event
 
+import psycopg
 import pytest
+from dbos import DBOS, DBOSClient
 
 from durable_engines import SLOT, until, until_ended
 from toolbus.durable.dbos_engine import DbosEngine, JsonSerializer
@@ -312,3 +314,32 @@ def test_no_other_value_is_written():
 def test_an_unopened_engine_says_so(tmp_path):
     with pytest.raises(RegistrationError, match="not open"):
         asyncio.run(DbosEngine(tmp_path / "s.db", version="1").enqueue(call("w1")))
+
+
+@pytest.mark.full
+def test_workflows_of_other_applications_are_apart(database):
+    url = database.replace("postgresql://", "postgresql+psycopg://")
+    DBOS.migrate(url)
+    client = DBOSClient(system_database_url=url)
+    client.enqueue({"workflow_name": "theirs", "queue_name": "q"})
+    client.destroy()
+
+    async def test():
+        engine = DbosEngine(database, version="1")
+        await engine.open()
+        await engine.enqueue(call("ours"))
+        listed = await engine.workflows()
+        await engine.close()
+        return [each.id for each in listed]
+
+    assert asyncio.run(test()) == ["ours"]
+
+
+@pytest.mark.full
+def test_a_role_without_rights_is_named_as_such(database):
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("CREATE ROLE durable_guest LOGIN")
+    address = f"{database}{'&' if '?' in database else '?'}user=durable_guest"
+
+    with pytest.raises(StoreError, match="InsufficientPrivilege"):
+        asyncio.run(DbosEngine(address, version="1").open())
