@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 
-logger = logging.getLogger("toolbus")
+logger = logging.getLogger("toolbus.durable")
 
 EXPIRES = "durable-expires:"
 """The prefix of markers of held runs, before NANOSECONDS:QUESTION, in the question's session."""

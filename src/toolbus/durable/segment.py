@@ -37,7 +37,7 @@ _AGAIN_SECONDS = 1.0
 _LAST = -1_000_000  # After all other handlers, so that a step covers the call alone.
 _LONGEST = 500
 
-logger = logging.getLogger("toolbus")
+logger = logging.getLogger("toolbus.durable")
 
 
 def durable(
