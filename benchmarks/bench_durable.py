@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 ALONE = "the engine alone, empty steps"
 RUNS = 150
 _APP = Path(app.__file__)
-OPEN = "SELECT count(*) FROM dbos.workflow_status WHERE status IN ('PENDING', 'ENQUEUED')"
-_BEGUN = "SELECT count(*) FROM dbos.workflow_status WHERE started_at_epoch_ms IS NOT NULL"
-_STEPS = "SELECT count(*) FROM dbos.operation_outputs"
+_WORKFLOWS = "FROM toolbus_durable.workflow_status"
+OPEN = f"SELECT count(*) {_WORKFLOWS} WHERE status IN ('PENDING', 'ENQUEUED')"
+_BEGUN = f"SELECT count(*) {_WORKFLOWS} WHERE started_at_epoch_ms IS NOT NULL"
+_STEPS = "SELECT count(*) FROM toolbus_durable.operation_outputs"
 # By the server's clock: the milliseconds from the first start to the last end.
-_TOOK = "SELECT max(completed_at) - min(started_at_epoch_ms) FROM dbos.workflow_status"
+_TOOK = f"SELECT max(completed_at) - min(started_at_epoch_ms) {_WORKFLOWS}"
 
 
 @table("µs", baseline=ALONE)
@@ -70,9 +71,7 @@ async def submit_empty(address: str, runs: int) -> None:
     engine = DbosEngine(address, version="1")
     await engine.open()
     for number in range(runs):
-        call = WorkflowCall(
-            id=f"w{number}", kind="empty", arguments=("0123456789abcdef", "1"), queue="q"
-        )
+        call = WorkflowCall(id=f"w{number}", arguments=("0123456789abcdef", "1"), queue="q")
         await engine.enqueue(call)
     await engine.close()
 

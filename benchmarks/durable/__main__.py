@@ -44,7 +44,7 @@ _WAL = "SELECT pg_current_wal_lsn() - '0/0'"
 _COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
 _CONNECTIONS = """SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
-_WAITS = "SELECT completed_at_epoch_ms - started_at_epoch_ms FROM dbos.operation_outputs"
+_WAITS = "SELECT completed_at_epoch_ms - started_at_epoch_ms FROM toolbus_durable.operation_outputs"
 
 
 class Facts(NamedTuple):

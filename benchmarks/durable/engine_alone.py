@@ -19,7 +19,7 @@ async def empty() -> str:
     return "done"
 
 
-@DBOS.workflow(name="empty")
+@DBOS.workflow(name="toolbus")
 async def run(*_: str) -> str:
     """Do the steps."""
     for _ in range(STEPS):
@@ -32,6 +32,7 @@ def main(url: str, slot: str) -> None:
     config: Any = {
         "name": "toolbus",
         "system_database_url": url,
+        "dbos_system_schema": "toolbus_durable",
         "sys_db_pool_size": 8,
         "max_executor_threads": 8,
         "executor_id": slot,

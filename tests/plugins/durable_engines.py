@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from memory_engine import MemoryEngine
 from toolbus.durable.dbos_engine import DbosEngine
 from toolbus.durable.engine import QueueLimits
-from toolbus.durable.memory_engine import MemoryEngine
 from toolbus.durable.runs import VERSION
 
 QUEUE = QueueLimits(name="q", poll_seconds=0.05)
@@ -30,8 +30,8 @@ class Engines:
         """Give the next engine in memory a record of its own."""
         self._journals += 1
 
-    async def open(self, workflows=None, *, slot=SLOT, queue=QUEUE, version=VERSION):
-        """Return an open engine; with *workflows* it runs them."""
+    async def open(self, workflow=None, *, slot=SLOT, queue=QUEUE, version=VERSION):
+        """Return an open engine; with *workflow* it runs its calls."""
         if self.kind == "memory":
             engine = MemoryEngine(self.journal, version=version)
         else:
@@ -39,8 +39,8 @@ class Engines:
             engine = DbosEngine(address, version=version)
         await engine.open()
         self.opened.append(engine)
-        if workflows is not None:
-            await engine.start(slot, workflows, [queue])
+        if workflow is not None:
+            await engine.start(slot, workflow, queue)
         return engine
 
     async def close(self):

@@ -24,13 +24,13 @@ from kill_steps import (
     store_class,
     value_of,
 )
+from memory_engine import MemoryEngine
 from toolbus import Agent, Ask, AssistantMessage, ToolCall, tool
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.durable.engine import QueueLimits
 from toolbus.durable.holds import wake
-from toolbus.durable.memory_engine import MemoryEngine
-from toolbus.durable.runs import KIND, VERSION, RunIndex, read_run
+from toolbus.durable.runs import VERSION, RunIndex, read_run
 from toolbus.durable.segment import durable
 from toolbus.durable.submission import submit
 from toolbus.events import TOOL_CALL_BEFORE
@@ -91,7 +91,7 @@ async def to_the_end(address, effects, mode, steps):
     index, make_agent = RunIndex(store), factory(effects, steps, mode)
     await engine.open()
     await submit(make_agent, store, engine, "go", queue="q", session_id=SESSION, run_id=RUN)
-    await engine.start("worker:q:1", {KIND: durable(make_agent, store)}, [QueueLimits(name="q")])
+    await engine.start("worker:q:1", durable(make_agent, store), QueueLimits(name="q"))
     for _ in range(2_000):
         run = await read_run(store, SESSION, RUN)
         if run.word not in {"queued", "held"} and not await engine.workflows():

@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from durable_engines import SLOT, until, until_ended
 from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolMessage, tool
 from toolbus.approvals import StoredApprovals, answer
-from toolbus.approvals.records import questions_of
+from toolbus.approvals.records import ANSWERED, questions_of
 from toolbus.durable.engine import WorkflowCall
-from toolbus.durable.holds import wake
+from toolbus.durable.holds import EXPIRES, wake
 from toolbus.durable.runs import (
-    KIND,
     PREFIX,
     DurableRun,
     RunIndex,
@@ -30,7 +30,7 @@ from toolbus.durable.runs import (
 )
 from toolbus.durable.segment import durable
 from toolbus.durable.submission import cancel, renew, retry, submit
-from toolbus.errors import MessageDenied, ModelError
+from toolbus.errors import MessageDenied, ModelError, RegistrationError, SessionBusyError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MODEL_CALL_BEFORE, RUN_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.memory import MemoryStore
@@ -89,7 +89,7 @@ class World:
     async def worker(self, slot=SLOT, patience=60):
         """Return the engine of a new worker."""
         workflow = durable(self.agent, self.store, patience=patience)
-        return await self.engines.open({KIND: workflow}, slot=slot)
+        return await self.engines.open(workflow, slot=slot)
 
     async def submit(self, engine, session_id="s", **options):
         return await submit(
@@ -272,6 +272,63 @@ async def test_a_failed_run_is_tried_again(world):
     await world.engines.close()
 
 
+async def test_a_session_has_one_open_run(world):
+    async with held(world) as (engine, first):
+        with pytest.raises(SessionBusyError, match=first.id):
+            await world.submit(engine)
+        roles = [each.role for each in await world.store.read("s")]
+
+        await world.answer_all()
+        await wake(world.store, engine, world.index)
+        await world.ended(engine, first)
+        second = await world.ended(engine, await world.submit(engine))
+
+        assert roles.count("user") == 1
+        assert second.word == "ok"
+
+
+async def test_a_run_ends_at_its_deadline(world):
+    world.work = lambda name: asyncio.Event().wait()
+    engine = await world.worker()
+    late = await world.ended(engine, await world.submit(engine, timeout=0.1))
+    statuses = set((await world.results()).values())
+    world.work = lambda name: asyncio.sleep(0)
+
+    stored = await read_run(world.store, "s", late.id)
+    await retry(world.store, engine, late)
+    again = await world.ended(engine, late)
+    over = await world.ended(engine, await world.submit(engine, "t", timeout=0))
+
+    assert (stored.word, statuses, again.word, over.word) == (
+        "timeout",
+        {"cancelled"},
+        "ok",
+        "timeout",
+    )
+    assert world.ran == {"pay": 1, "look": 1}
+    await world.engines.close()
+
+
+async def test_a_function_without_an_agent_fails_the_run(world):
+    engine = await world.worker()
+    agent, run = world.agent, DurableRun(id="r", session_id="s", queue="q")
+    others = [(lambda *_: None, "not 'NoneType'"), (lambda _, store: agent("x", store), "pass on")]
+
+    for make, reason in others:
+        world.agent = make
+        with pytest.raises(RegistrationError, match=reason):
+            await world.submit(engine)
+
+    await swap_run(world.store, None, run)
+    engine = await world.worker()
+    await engine.enqueue(workflow_of(run))
+    failed = await world.ended(engine, run)
+
+    assert failed.word == "failed"
+    assert "pass on `session_id`" in failed.failure
+    await world.engines.close()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["alone", "below"])
 def test_a_kill_at_any_write_loses_nothing(quick_folder, mode):
@@ -332,7 +389,7 @@ async def test_an_answer_starts_the_next_segment(world):
 
         assert (woken, ended.word, ended.segment) == (1, "ok", 2)
         assert world.ran == {"look": 1, "pay": 1}
-        left = [await world.index.states(prefix) for prefix in ("expires:", "answered:")]
+        left = [await world.index.states(prefix) for prefix in (EXPIRES, ANSWERED)]
         assert left == [[], []]
 
 
@@ -344,14 +401,14 @@ async def test_two_answers_start_one_segment(world):
         ended = await world.ended(engine, run)
 
         segments = await engine.workflows(("ended",))
-        assert [each.arguments for each in segments] == [(run.id, "2"), (run.id, "1")]
+        assert [each.arguments for each in segments] == [(run.id, "1"), (run.id, "2")]
         assert ended.word == "ok"
         assert world.ran == {"look": 1, "pay": 1}
 
 
 async def test_an_answer_before_the_marker_counts(world):
     async with held(world) as (_, run):
-        for marker in await world.index.states("expires:"):
+        for marker in await world.index.states(EXPIRES):
             await world.store.swap_state(marker.session_id, marker.name, marker.body, None)
         await world.answer_all()
 
@@ -383,7 +440,7 @@ async def test_waiting_questions_cost_two_lookups(world, tmp_path):
     engine = await world.worker()
     async with SqliteStore(tmp_path / "s.db") as store:
         for number in range(100):
-            name = f"expires:{2**62 + number:020d}:q{number}"
+            name = f"{EXPIRES}{2**62 + number:020d}:q{number}"
             body = b'{"session_id":"s","run_id":"r"}'
             await store.swap_state("s", name, None, body)
         index = CountingIndex(store)
@@ -520,13 +577,55 @@ async def test_a_cancelled_run_answers_its_calls(world):
         assert (await read_run(world.store, "t", running.id)).word == "cancelled"
 
 
+async def test_a_cancellation_at_half_is_finished(world):
+    begun = asyncio.Event()
+
+    async def work(name):
+        begun.set()
+        await asyncio.Event().wait()
+
+    world.work = work
+    engine = await world.worker()
+    run = await world.submit(engine)
+    await begun.wait()
+    half = replace(run, word="cancelled")
+    assert await swap_run(world.store, run, half)
+
+    assert await cancel(world.store, engine, half) == half
+    await until_ended(engine)
+
+    async def has_answers():
+        return len(await world.results()) == 2
+
+    await until(has_answers)
+    assert set((await world.results()).values()) == {"cancelled"}
+    await world.engines.close()
+
+
+async def test_a_broken_marker_stops_no_other(world, caplog):
+    async with held(world) as (engine, run):
+        await world.store.swap_state("s", f"{ANSWERED}broken", None, b'"a secret"')
+        await world.answer_all()
+
+        woken = await wake(world.store, engine, world.index)
+
+        assert woken == 1
+        assert "broken" in caplog.text
+        assert "secret" not in caplog.text
+        assert await world.index.states(ANSWERED) == []
+        await world.ended(engine, run)
+
+
 async def test_runs_of_another_version_are_renewed(world):
     async def other_version(steps, arguments):
         await asyncio.Event().wait()
 
-    old = await world.engines.open({KIND: other_version}, version="toolbus-0")
+    old = await world.engines.open(other_version, version="toolbus-0")
     run = await world.submit(old)
-    await old.enqueue(WorkflowCall(id="lost", kind=KIND, arguments=("gone", "1"), queue="q"))
+    ended_before = [await world.submit(old, name) for name in ("ok", "cancelled")]
+    for each in ended_before:
+        assert await swap_run(world.store, each, replace(each, word=each.session_id))
+    await old.enqueue(WorkflowCall(id="lost", arguments=("gone", "1"), queue="q"))
     await old.stop(0)
     await old.close()
 
@@ -534,8 +633,12 @@ async def test_runs_of_another_version_are_renewed(world):
     lost = await renew(world.store, engine, world.index, "q")
     ended = await until(lambda: renewed(world, run))
 
-    assert [each.arguments for each in lost] == [("gone", "1")]
+    names = {each.arguments[0] for each in lost}
+    assert names == {"gone", *[each.id for each in ended_before]}
+    assert await renew(world.store, engine, world.index, "q") == []
     assert (ended.word, ended.segment) == ("ok", 2)
+    for each in ended_before:
+        assert (await read_run(world.store, each.session_id, each.id)).segment == 1
     await world.engines.close()
 
 

@@ -21,10 +21,10 @@ from durable_world import (
     words_of,
 )
 from kill_steps import runs_in
+from memory_engine import MemoryEngine
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
 from toolbus.cli.command_line import main
-from toolbus.durable.memory_engine import MemoryEngine
 from toolbus.durable.runs import PREFIX, VERSION, decode_run, swap_run
 from toolbus.store.store_factory import open_reader, open_store
 
@@ -59,6 +59,7 @@ def in_file(tmp_path):
     world.close()
 
 
+@pytest.mark.full
 def test_a_submitted_run_ends(in_file):
     in_file.start()
 
@@ -217,6 +218,8 @@ from toolbus import Agent
 from toolbus.models import ScriptedModel
 one = Agent(ScriptedModel([]))
 def bare(): return one
+def ends(session_id, store): raise SystemExit(3)
+def none(session_id, store): pass
 """
 
 
@@ -232,6 +235,29 @@ def test_wrong_targets_are_refused(tmp_path, capsys):
         assert main(["submit", f"{file}:{name}", "go", *where]) == 2
         assert reason in capsys.readouterr().err
     assert [*tmp_path.glob("s.db*")] == []
+
+
+def test_functions_that_fail_are_named(tmp_path, capsys):
+    file, where = tmp_path / "targets.py", ["--store", str(tmp_path / "s.db")]
+    file.write_text(TARGETS, "utf-8")
+
+    for name, reason in (
+        ("ends", "it raised SystemExit: 3"),
+        ("none", "it must return one, not 'NoneType'"),
+    ):
+        assert main(["submit", f"{file}:{name}", "go", *where]) == 2
+        assert reason in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_a_file_has_one_worker(in_file):
+    in_file.start()
+    until(lambda: "worker:q:1" in in_file.logs(), 30, in_file.logs)
+
+    second = in_file.start()
+
+    assert second.wait(30) == 2
+    assert "it has 1 worker, and its store allows no more" in in_file.logs()
 
 
 WITHOUT = "import sys; sys.modules['dbos'] = None; from toolbus.cli import main; sys.exit(main())"

@@ -46,6 +46,7 @@ def start_nap(world):
     until(world.runs_of_tools, 30, world.logs)
 
 
+@pytest.mark.full
 def test_a_killed_worker_s_run_ends_elsewhere(in_file):
     worker = in_file.start()
     start_nap(in_file)

@@ -27,7 +27,7 @@ decode_question, decode_grant = decoder(Question), decoder(Grant)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-AWAITER, ANSWERED = "awaiter", "answered:"
+AWAITER, ANSWERED = "awaiter:", "awaited-answer:"
 """The name of the state of a session with the program that goes on after answers, and the prefix of
 the markers that it finds: each has the same body, beside an answered question."""
 

@@ -54,7 +54,7 @@ _MOST = 100_000
 _FRESH_NS = 60_000_000_000
 """The nanoseconds in which a submitted run reaches the engine, on any clock."""
 
-_COLUMNS = "{:<14}  {:<10}  {:<19}  {:<12}  {}"
+_COLUMNS = "{:<16}  {:<10}  {:<19}  {:<12}  {}"
 
 
 def command() -> Command:

@@ -39,7 +39,7 @@ def command() -> Command:
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="by default standard input")
     parser.add_argument("--session", metavar="ID", help="the whole id of a session (a new one)")
     parser.add_argument("--tenant", metavar="NAME", default="", help="for limits of each tenant")
-    text = "cancel the run after this time"
+    text = "end the run after this time"
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help=text)
     parser.add_argument("--json", action="store_true", help="write JSON")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import signal
 import sys
 from contextlib import redirect_stdout
@@ -88,7 +87,7 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
     make_agent, stop = load_factory(parsed.target), asyncio.Event()
     engine = make_engine(parsed.store)
     from toolbus.durable.engine import QueueLimits  # noqa: PLC0415 - after the error above
-    from toolbus.durable.worker import serve  # noqa: PLC0415 - as above
+    from toolbus.durable.worker import log_to, serve  # noqa: PLC0415 - as above
 
     limits = QueueLimits(
         name=parsed.queue,
@@ -97,7 +96,7 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
         running_per_tenant=parsed.per_tenant,
         rate=parsed.rate,
     )
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    log_to(sys.stderr)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 

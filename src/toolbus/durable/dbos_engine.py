@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from toolbus.durable.engine import (
         QueueLimits,
-        RateLimit,
         Step,
         Workflow,
         WorkflowCall,
@@ -44,7 +43,9 @@ if TYPE_CHECKING:
 START_SECONDS = 30.0
 """The most seconds until the engine has opened its database."""
 
-_NAME = "toolbus"
+_NAME, _SCHEMA = "toolbus", "toolbus_durable"
+"""The name of application and workflow; a schema apart from that of others who use DBOS."""
+
 _CONNECTIONS = 8
 _LIMIT = 100_000
 _STATES: dict[str, WorkflowState] = {
@@ -79,7 +80,7 @@ class DbosSteps:
 
     def __init__(self, is_stopping: Event) -> None:
         self._is_stopping = is_stopping
-        self.kinds: dict[str, Callable[..., Coroutine[Any, Any, str]]] = {}
+        self.workflow: Callable[..., Coroutine[Any, Any, str]]
 
     def leave(self) -> None:
         """Raise `CancelledError` if the worker stops; the engine records no outcome then."""
@@ -97,7 +98,7 @@ class DbosSteps:
     async def child(self, call: WorkflowCall) -> str:
         """Run a workflow in this process and return its word; it is cancelled with its caller."""
         with SetWorkflowID(call.id):
-            handle = await DBOS.start_workflow_async(self.kinds[call.kind], *call.arguments)
+            handle = await DBOS.start_workflow_async(self.workflow, *call.arguments)
         word: str = await handle.get_result()
         return word
 
@@ -115,6 +116,7 @@ class DbosEngine:
             reason = "it would make DBOS use its hosted part; unset it"
             raise RegistrationError(f"variable {hosted[0]}", reason)
         self._address, self._version, self._slot = address, version, ""
+        self.workers = None if is_postgres(address) else 1
         self._database = _Database("")
         self._running: Counter[str] = Counter()
         self._lost: set[str] = set()
@@ -129,11 +131,12 @@ class DbosEngine:
 
     def _connect(self) -> None:
         self._database = _database_at(self._address)
-        DBOS.migrate(self._database.url)
+        DBOS.migrate(self._database.url, schema=_SCHEMA)
         self._client = DBOSClient(
             system_database_url=self._database.url,
             serializer=JsonSerializer(),
             application_name=_NAME,
+            dbos_system_schema=_SCHEMA,
             system_database_pool_size=2,
         )
 
@@ -143,18 +146,17 @@ class DbosEngine:
             raise RegistrationError("engine", "it is not open; `await engine.open()` first")
         return self._client
 
-    async def start(
-        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
-    ) -> None:
-        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
+    async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
+        """Run *workflow* for the calls of *queue* as the worker *slot*, unfinished ones first."""
         self._slot = slot
-        await _bounded(partial(self._launch, workflows, queues))
+        await _bounded(partial(self._launch, workflow, queue))
         self._is_started = True
 
-    def _launch(self, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]) -> None:
+    def _launch(self, workflow: Workflow, queue: QueueLimits) -> None:
         config: DBOSConfig = {
             "name": _NAME,
             "system_database_url": self._database.url,
+            "dbos_system_schema": _SCHEMA,
             "sys_db_pool_size": _CONNECTIONS,
             # More would only contend for the interpreter: twice the processor time for a step.
             "max_executor_threads": _CONNECTIONS,
@@ -167,17 +169,15 @@ class DbosEngine:
             config["db_engine_kwargs"] = {"creator": self._database.connect}
         DBOS(config=config)
         steps = DbosSteps(self._is_stopping)
-        for kind, workflow in workflows.items():
-            steps.kinds[kind] = self._registered(kind, workflow, steps)
-        DBOS.listen_queues([queue.name for queue in queues])
+        steps.workflow = self._registered(workflow, steps)
+        DBOS.listen_queues([queue.name])
         DBOS.launch()
-        for queue in queues:
-            _register_queue(queue)
+        _register_queue(queue)
 
     def _registered(
-        self, kind: str, workflow: Workflow, steps: DbosSteps
+        self, workflow: Workflow, steps: DbosSteps
     ) -> Callable[..., Coroutine[Any, Any, str]]:
-        @DBOS.workflow(name=kind)
+        @DBOS.workflow(name=_NAME)
         async def run(*arguments: str) -> str:
             workflow_id = DBOS.workflow_id or ""
             self._running[workflow_id] += 1
@@ -193,14 +193,12 @@ class DbosEngine:
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second call with the same id does nothing."""
         options: EnqueueOptions = {
-            "workflow_name": call.kind,
+            "workflow_name": _NAME,
             "queue_name": call.queue,
             "workflow_id": call.id,
         }
         if call.partition:
             options["queue_partition_key"] = call.partition
-        if call.timeout is not None:
-            options["workflow_timeout"] = call.timeout
         await self._opened.enqueue_async(options, *call.arguments)
 
     async def cancel(self, workflow_id: str) -> None:
@@ -210,7 +208,7 @@ class DbosEngine:
     async def adopt(self, slot: str) -> int:
         """Queue the running workflows of the dead worker *slot* again; return their number.
 
-        Their timeouts begin anew. For this worker only workflows without a task are queued, as
+        For this worker only workflows without a task are queued, as
         after a failure of the database in the middle of a dequeue, found by two calls.
         """
         pending = await self._pending(slot)
@@ -236,13 +234,12 @@ class DbosEngine:
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states* but children, the latest first."""
+        """Return the oldest workflows in *states* but children, the oldest first."""
         listed = await self._opened.list_workflows_async(
             status=[name for name, state in _STATES.items() if state in states],
             queue_name=queue or None,
             has_parent=False,
             limit=limit,
-            sort_desc=True,
         )
         return tuple([_info(each) for each in listed])
 
@@ -266,33 +263,27 @@ class DbosEngine:
 
 
 def _register_queue(queue: QueueLimits) -> None:
+    rate = queue.rate
     DBOS.register_queue(
         queue.name,
         global_concurrency=queue.running,
         worker_concurrency=queue.running_per_worker,
         partition_concurrency=queue.running_per_tenant,
-        limiter=_limiter(queue.rate),
-        partition_limiter=_limiter(queue.rate_per_tenant),
+        limiter=None if rate is None else {"limit": rate.starts, "period": rate.seconds},
         polling_interval_sec=queue.poll_seconds,
     )
-
-
-def _limiter(rate: RateLimit | None) -> Any:
-    return None if rate is None else {"limit": rate.starts, "period": rate.seconds}
 
 
 def _info(status: WorkflowStatus) -> WorkflowInfo:
     arguments = status.input["args"] if status.input else ()
     return WorkflowInfo(
         id=status.workflow_id,
-        kind=status.name,
         arguments=tuple(arguments),
         queue=status.queue_name or "",
         state=_STATES[status.status],
         slot=status.executor_id or "",
         version=status.app_version or "",
         word=status.output or "",
-        created_ns=(status.created_at or 0) * 1_000_000,
     )
 
 
@@ -346,5 +337,6 @@ async def _bounded(work: Callable[[], None]) -> None:
     except TimeoutError:
         raise StoreError(_NAME, f"the workflow engine did not start in {START_SECONDS} s") from None
     except Exception as error:
-        reason = f"the workflow engine cannot start: {type(error).__name__}"
+        kind = type(getattr(error, "orig", None) or error).__name__  # That of SQLAlchemy says less.
+        reason = f"the workflow engine cannot start: {kind}"
         raise StoreError(_NAME, reason) from error

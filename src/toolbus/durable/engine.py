@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -31,36 +31,31 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
     running_per_worker: int | None = 50
     running_per_tenant: int | None = None
     rate: RateLimit | None = None
-    rate_per_tenant: RateLimit | None = None
     poll_seconds: float = 0.5
 
 
 class WorkflowCall(Struct, frozen=True, kw_only=True):
-    """A workflow to start: its *id*, *kind* and *arguments*, which are ids and numbers alone.
+    """A workflow to start: its *id* and *arguments*, which are ids and numbers alone.
 
-    *partition* names a tenant without its name; after *timeout* seconds the engine cancels it.
+    *partition* names a tenant without its name.
     """
 
     id: str
-    kind: str
     arguments: tuple[str, ...]
     queue: str
     partition: str = ""
-    timeout: float | None = None
 
 
 class WorkflowInfo(Struct, frozen=True, kw_only=True):
     """A workflow in an engine's list; *slot* is its worker, "" without one."""
 
     id: str
-    kind: str
     arguments: tuple[str, ...]
     queue: str
     state: WorkflowState
     slot: str
     version: str
     word: str = ""
-    created_ns: int = 0
 
 
 Step: TypeAlias = Callable[[], Awaitable[str]]
@@ -93,16 +88,17 @@ Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
 class WorkflowEngine(Protocol):
     """An engine of workflows; `open` it before any other call.
 
-    Only a worker calls `start`; programs may submit and list without it.
+    Only a worker calls `start`; programs may submit and list without it. A queue has at most so
+    many *workers*; None: any number.
     """
+
+    workers: int | None
 
     async def open(self) -> None:
         """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
 
-    async def start(
-        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
-    ) -> None:
-        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
+    async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
+        """Run *workflow* for the calls of *queue* as the worker *slot*, unfinished ones first."""
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second call with the same id does nothing."""
@@ -120,7 +116,7 @@ class WorkflowEngine(Protocol):
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states* but children, the latest first."""
+        """Return the oldest workflows in *states* but children, the oldest first."""
         ...
 
     async def stop(self, seconds: float) -> None:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.approvals.records import ANSWERED, AWAITER, find_question, read_question
-from toolbus.durable.runs import read_run, swap_run, workflow_of
-from toolbus.errors import DecodeError
+from toolbus.durable.runs import OPEN_WORDS, read_run, swap_run, workflow_of
+from toolbus.errors import DecodeError, SessionBusyError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 
-logger = logging.getLogger("toolbus")
+logger = logging.getLogger("toolbus.durable")
 
-EXPIRES = "expires:"
-"""The prefix of markers of held runs: `expires:NANOSECONDS:QUESTION`, in the question's session."""
+EXPIRES = "durable-expires:"
+"""The prefix of markers of held runs, before NANOSECONDS:QUESTION, in the question's session."""
 
 
 class Awaiter(Struct, frozen=True):
@@ -41,10 +41,24 @@ class Awaiter(Struct, frozen=True):
 _decode_awaiter = decoder(Awaiter)
 
 
+async def open_run(store: Store, session_id: str) -> DurableRun | None:
+    """Return the run of a session that has not ended, None if there is none."""
+    body = await store.read_state(session_id, AWAITER)
+    if body is None:
+        return None
+    awaiter = _decode_awaiter(body)
+    run = await read_run(store, awaiter.session_id, awaiter.run_id)
+    return run if run is not None and run.word in OPEN_WORDS else None
+
+
 async def await_answers(store: Store, run: DurableRun) -> None:
-    """Make *run* the awaiter of its session."""
+    """Make *run* the awaiter of its session; raises `SessionBusyError` beside another open run."""
     body = encode(Awaiter(run.session_id, run.id))
     while (old := await store.read_state(run.session_id, AWAITER)) != body:
+        before = await open_run(store, run.session_id)
+        if before is not None:
+            reason = f"its run {before.id} has not ended; wait for its end, or cancel it"
+            raise SessionBusyError(run.session_id, reason)
         await store.swap_state(run.session_id, AWAITER, old, body)
 
 
@@ -80,8 +94,8 @@ async def _wake(store: Store, engine: WorkflowEngine, state: FoundState) -> bool
         awaiter = _decode_awaiter(state.body)
         run = await read_run(store, awaiter.session_id, awaiter.run_id)
         question = await read_question(store, state.session_id, question_id)
-    except DecodeError as error:
-        logger.error("%s of session %r: %s", state.name, state.session_id, error)  # noqa: TRY400 - it says all
+    except DecodeError:
+        logger.warning("marker %s cannot be read, and is deleted", state.name)
         run = question = None
     if run is not None and run.word == "queued" and question_id not in run.questions:
         return False  # The segment is running, and may come to wait for this question.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from toolbus.durable.engine import WorkflowCall
-from toolbus.errors import StoreError
+from toolbus.errors import RegistrationError, StoreError, ToolbusError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
@@ -28,20 +28,24 @@ if TYPE_CHECKING:
     AgentFactory: TypeAlias = Callable[[str, Store], Agent[Any]]
     """Returns the agent of a session in a store: `def agent(session_id, store): ...`."""
 
-KIND = "toolbus-run"
+_MAKER = "the function that makes an agent"
 VERSION = "toolbus-1"
 """The version of the loop over steps; a workflow of another one cannot be replayed."""
 
-PREFIX = "run:"
+PREFIX = "durable-run:"
 """The prefix of the names of states with runs, in their sessions."""
+
+OPEN_WORDS = ("queued", "held")
+"""The words of runs that have not ended."""
 
 
 class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The record `run:ID` of a session; *segment* counts the workflows of the run.
+    """The record of a run in its session; *segment* counts the workflows of the run.
 
     *word* is "queued" until the segment has ended, then "held", or the word at the run's end: a
-    status of `RunResult`, "cancelled", "busy", "store" or "failed", with the reason in *failure*.
-    *questions* are those of the latest hold. *submitted_ns* is nanoseconds since the epoch.
+    status of `RunResult`, "timeout", "busy", "store" or "failed", with the reason in *failure*.
+    *questions* are those of the latest hold. *submitted_ns* and *ends_ns*, 0 without a deadline,
+    are nanoseconds since the epoch.
     """
 
     id: str
@@ -49,7 +53,7 @@ class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str
     partition: str = ""
     context: Mapping[str, Any] = {}
-    timeout: float | None = None
+    ends_ns: int = 0
     segment: int = 1
     word: str = "queued"
     questions: tuple[str, ...] = ()
@@ -58,6 +62,23 @@ class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 decode_run = decoder(DurableRun)
+
+
+def make_agent_of(make_agent: AgentFactory, session_id: str, store: Store) -> Agent[Any]:
+    """Return the agent of a session; raises `RegistrationError` if there is none."""
+    from toolbus.agent.agent import Agent  # noqa: PLC0415 - slow to import
+
+    try:
+        agent: object = make_agent(session_id, store)
+    except ToolbusError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise RegistrationError(_MAKER, f"it raised {type(error).__name__}: {error}") from error
+    if not isinstance(agent, Agent):
+        raise RegistrationError(_MAKER, f"it must return one, not {type(agent).__name__!r}")
+    if agent.scope.session_id != session_id:
+        raise RegistrationError(_MAKER, "it must pass on `session_id`")
+    return agent
 
 
 async def read_run(store: Store, session_id: str, run_id: str) -> DurableRun | None:
@@ -77,18 +98,16 @@ def workflow_of(run: DurableRun) -> WorkflowCall:
     names = encode((run.session_id, run.id, run.segment, run.questions))
     return WorkflowCall(
         id=blake2b(names, digest_size=16).hexdigest(),
-        kind=KIND,
         arguments=(run.id, str(run.segment)),
         queue=run.queue,
         partition=run.partition,
-        timeout=run.timeout,
     )
 
 
 def child_of(run_id: str, segment: int, path: str) -> WorkflowCall:
     """Return the workflow of the sub-agent at *path* below a segment."""
     name = blake2b(encode((run_id, segment, path)), digest_size=16).hexdigest()
-    return WorkflowCall(id=name, kind=KIND, arguments=(run_id, str(segment), path), queue="")
+    return WorkflowCall(id=name, arguments=(run_id, str(segment), path), queue="")
 
 
 class FoundState(NamedTuple):

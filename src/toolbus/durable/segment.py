@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from toolbus.durable.gates import AGENT, TOOL, Gates, Pulse
 from toolbus.durable.holds import hold
-from toolbus.durable.runs import RunIndex, child_of, read_run, swap_run
-from toolbus.errors import RegistrationError, SessionBusyError, StoreError
+from toolbus.durable.runs import RunIndex, child_of, make_agent_of, read_run, swap_run
+from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_BEFORE, TOOL_CALL_BEFORE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.durable.engine import Steps, Workflow, WorkflowCall
     from toolbus.durable.runs import AgentFactory, DurableRun
-    from toolbus.events.catalogue import ModelRequest, Scope
+    from toolbus.events.catalogue import ModelRequest, RunResult, Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.store.protocol import Store
 
@@ -37,7 +37,7 @@ _AGAIN_SECONDS = 1.0
 _LAST = -1_000_000  # After all other handlers, so that a step covers the call alone.
 _LONGEST = 500
 
-logger = logging.getLogger("toolbus")
+logger = logging.getLogger("toolbus.durable")
 
 
 def durable(
@@ -173,12 +173,11 @@ class RunSegment:
 
     async def _attempt(self, run: DurableRun) -> str:
         """Run the agent to its end, and record it; an error may leave room for another attempt."""
-        agent = self._make_agent(run.session_id, self._store)
-        if agent.scope.session_id != run.session_id:
-            raise RegistrationError("agent", "its factory must pass on `session_id`")
-        async with agent:
+        async with make_agent_of(self._make_agent, run.session_id, self._store) as agent:
             self._attach(agent)
-            result = await agent.resume(context=run.context)
+            result = await _resume(agent, run)
+        if result is None:
+            return await self._record(replace(run, word="timeout"), run)
         if result.status == "pending":
             held = replace(run, word="held", questions=tuple(sorted(result.pending)))
             word = await self._record(held, run)
@@ -241,6 +240,18 @@ class RunSegment:
     def _kind_of(self, name: str) -> str:
         tool = None if self._agent is None else self._agent.tools.get(name)
         return AGENT if tool is not None and tool.delegates else TOOL
+
+
+async def _resume(agent: Agent[Any], run: DurableRun) -> RunResult[Any] | None:
+    """Return the result of *agent*, None at the deadline of *run*."""
+    limit = asyncio.timeout((run.ends_ns - time.time_ns()) / 1e9 if run.ends_ns else None)
+    try:
+        async with limit:
+            return await agent.resume(context=run.context)
+    except TimeoutError:
+        if limit.expired():
+            return None
+        raise
 
 
 async def _all(works: list[Any]) -> None:

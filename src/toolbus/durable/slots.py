@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from toolbus.errors import SessionBusyError, StoreError
+from toolbus.errors import RegistrationError, SessionBusyError, StoreError
 from toolbus.messages.ids import new_id
 from toolbus.store.leases import LEASE_SECONDS
 
@@ -71,13 +71,19 @@ class WorkerSlot:
         return is_ours
 
 
-async def claim_slot(store: Store, queue: str, seconds: float = LEASE_SECONDS) -> WorkerSlot:
+async def claim_slot(
+    store: Store, queue: str, seconds: float = LEASE_SECONDS, *, workers: int | None = None
+) -> WorkerSlot:
     """Return the lowest free slot of *queue*, held by this process for *seconds*.
 
     Whether the slot was free or its former worker has failed, its runs are now the caller's.
+    Raises `RegistrationError` if the queue has so many *workers* already.
     """
     number = 1
     while not await (slot := WorkerSlot(store, slot_name(queue, number), seconds)).take():
+        if number == workers:
+            reason = f"it has {workers} worker, and its store allows no more; use PostgreSQL"
+            raise RegistrationError(f"queue {queue!r}", reason)
         number += 1
     return slot
 

@@ -11,8 +11,16 @@ from msgspec.structs import replace
 
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.approvals.recovery import withdraw
-from toolbus.durable.holds import await_answers
-from toolbus.durable.runs import VERSION, DurableRun, read_run, swap_run, workflow_of
+from toolbus.durable.holds import await_answers, open_run
+from toolbus.durable.runs import (
+    OPEN_WORDS,
+    VERSION,
+    DurableRun,
+    make_agent_of,
+    read_run,
+    swap_run,
+    workflow_of,
+)
 from toolbus.errors import MessageDenied, RegistrationError
 from toolbus.events.catalogue import RUN_BEFORE, RunStart
 from toolbus.messages.codec import decoder, encode
@@ -48,35 +56,35 @@ async def submit(
 ) -> DurableRun:
     """Append *prompt* to the session through the agent's handlers, and queue its run.
 
-    A second submission of a *run_id* in a *session_id* appends nothing. Raises `MessageDenied` for
-    a refused prompt, and `SessionBusyError` while the session runs.
+    A second submission of a *run_id* in a *session_id* appends nothing. After *timeout* seconds
+    the run ends, wherever it is. Raises `MessageDenied` for a refused prompt, and
+    `SessionBusyError` while the session runs, or has a run that has not ended.
     """
+    now = time.time_ns()
     run = DurableRun(
         id=run_id or new_id(),
         session_id=session_id or new_id(),
         queue=queue,
         partition=await _partition(store, tenant),
         context=dict(context),  # As it is decoded, so that its bytes stay the same.
-        timeout=timeout,
-        submitted_ns=time.time_ns(),
+        submitted_ns=now,
+        ends_ns=0 if timeout is None else now + round(timeout * 1e9),
     )
     known = await read_run(store, run.session_id, run.id)
     if known is None:
-        async with make_agent(run.session_id, store) as agent:
-            await _begin(agent, prompt, run)
+        async with make_agent_of(make_agent, run.session_id, store) as agent:
+            await _begin(agent, store, prompt, run)
         if not await swap_run(store, None, run):
             raise RegistrationError(f"run {run.id!r}", "it is being submitted elsewhere")
         known = run
     if known.word == "queued":
-        await await_answers(store, known)
         await engine.enqueue(workflow_of(known))
     return known
 
 
-async def _begin(agent: Agent[Any], prompt: Prompt, run: DurableRun) -> None:
+async def _begin(agent: Agent[Any], store: Store, prompt: Prompt, run: DurableRun) -> None:
     """Append *prompt* as the first message of *run*, unless it was appended before."""
-    if agent.scope.session_id != run.session_id:
-        raise RegistrationError("agent", "its factory must pass on `session_id`")
+    await await_answers(store, run)
     if any(message.id == run.id for message in agent.messages):
         return
     content = content_of(prompt, run.session_id)
@@ -92,23 +100,38 @@ async def _begin(agent: Agent[Any], prompt: Prompt, run: DurableRun) -> None:
 
 async def cancel(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun:
     """Cancel a run, wherever it is; an ended run stays as it ended. Return its last record."""
-    while run.word in {"queued", "held"}:
+    while run.word in OPEN_WORDS:
         cancelled = replace(run, word="cancelled")
         if await swap_run(store, run, cancelled):
-            await engine.cancel(workflow_of(run).id)
-            if run.word == "held":
-                await withdraw(store, run.session_id, None, time.time_ns())
-            return cancelled
-        run = await read_run(store, run.session_id, run.id) or run
+            run = cancelled
+        elif (current := await read_run(store, run.session_id, run.id)) is None:
+            return run
+        else:
+            run = current
+    if run.word == "cancelled":
+        # Also for a cancellation that was killed at half.
+        await engine.cancel(workflow_of(run).id)
+        if await open_run(store, run.session_id) is None:
+            await withdraw(store, run.session_id, None, time.time_ns())
     return run
 
 
 async def retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun | None:
-    """Queue a next segment of *run*, which goes on from its transcript; None if it has changed."""
-    queued = replace(run, segment=run.segment + 1, word="queued", failure="")
-    if not await swap_run(store, run, queued):
+    """Queue a next segment of *run*, without its deadline; None if it has changed.
+
+    Raises `SessionBusyError` if another run of the session has not ended.
+    """
+    await await_answers(store, run)
+    return await _requeue(store, engine, run, replace(run, ends_ns=0))
+
+
+async def _requeue(
+    store: Store, engine: WorkflowEngine, old: DurableRun, new: DurableRun
+) -> DurableRun | None:
+    queued = replace(new, segment=old.segment + 1, word="queued", failure="")
+    if not await swap_run(store, old, queued):
         return None
-    await engine.cancel(workflow_of(run).id)
+    await engine.cancel(workflow_of(old).id)
     await engine.enqueue(workflow_of(queued))
     return queued
 
@@ -116,15 +139,16 @@ async def retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> Durabl
 async def renew(
     store: Store, engine: WorkflowEngine, index: RunIndex, queue: str
 ) -> list[WorkflowInfo]:
-    """Queue waiting runs of other versions anew; return the workflows without a run."""
+    """Queue waiting runs of other versions anew; cancel and return the workflows without one."""
     lost = []
     for workflow in await engine.workflows(("queued",), queue=queue):
         if workflow.version not in {"", VERSION}:
             run = await index.find(workflow.arguments[0])
-            if run is None or workflow_of(run).id != workflow.id:
+            if run is None or run.word not in OPEN_WORDS or workflow_of(run).id != workflow.id:
+                await engine.cancel(workflow.id)
                 lost.append(workflow)
             else:
-                await retry(store, engine, run)
+                await _requeue(store, engine, run, run)
     return lost
 
 

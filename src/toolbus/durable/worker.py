@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from toolbus.durable.holds import wake
-from toolbus.durable.runs import KIND, RunIndex
+from toolbus.durable.runs import RunIndex
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import adopt_dead, claim_slot
 from toolbus.durable.submission import renew
@@ -22,10 +23,29 @@ if TYPE_CHECKING:
     from toolbus.durable.slots import WorkerSlot
     from toolbus.store.protocol import Store
 
-logger = logging.getLogger("toolbus")
+logger = logging.getLogger("toolbus.durable")
 
 GRACE = 30.0
 """Seconds that running steps have at a gentle stop."""
+
+
+class QuietFormatter(logging.Formatter):
+    """Formats messages of the library without their values, which may quote a session."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of *record*."""
+        if record.name not in {"toolbus", "asyncio"}:
+            return super().format(record)
+        text = re.sub(r"%[a-z]", "…", str(record.msg).partition("\n")[0])
+        kind = record.exc_info[0] if record.exc_info else None
+        return f"{text} ({record.module}{f', {kind.__name__}' if kind else ''})"
+
+
+def log_to(stream: TextIO) -> None:
+    """Write warnings to *stream*, with nothing of a session."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(QuietFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 async def serve(
@@ -46,9 +66,9 @@ async def serve(
     called with the slot's name.
     """
     await engine.open()
-    slot = await claim_slot(store, limits.name, lease)
+    slot = await claim_slot(store, limits.name, lease, workers=engine.workers)
     try:
-        await engine.start(slot.name, {KIND: durable(make_agent, store)}, [limits])
+        await engine.start(slot.name, durable(make_agent, store), limits)
         ready(slot.name)
         if not await _tend(store, engine, limits.name, slot, stop):
             return False
@@ -87,9 +107,7 @@ async def _sweep(store: Store, engine: WorkflowEngine, queue: str, slot: WorkerS
                 adopted = monotonic()
                 await adopt_dead(store, engine, queue, slot.name)
                 for each in await renew(store, engine, index, queue):
-                    logger.warning(
-                        "workflow %s of version %s has no run here", each.id, each.version
-                    )
+                    logger.warning("workflow %s of %s has no open run", each.id, each.version)
         except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
             logger.warning("the queue %s: %s; trying again", queue, type(error).__name__)
         await asyncio.sleep(1)

@@ -1,7 +1,9 @@
 import asyncio
 from threading import Event
 
+import psycopg
 import pytest
+from dbos import DBOS, DBOSClient
 
 from durable_engines import SLOT, until, until_ended
 from toolbus.durable.dbos_engine import DbosEngine, JsonSerializer
@@ -10,7 +12,7 @@ from toolbus.errors import RegistrationError, StoreError
 
 
 def call(name, *arguments, **options):
-    return WorkflowCall(id=name, kind="kind", arguments=arguments, queue="q", **options)
+    return WorkflowCall(id=name, arguments=arguments, queue="q", **options)
 
 
 class Counted:
@@ -69,7 +71,7 @@ def run(engines):
 def test_a_workflow_runs_once(engines, run):
     async def test():
         counted = Counted()
-        engine = await engines.open({"kind": counted})
+        engine = await engines.open(counted)
 
         await engine.enqueue(call("w1"))
         await engine.enqueue(call("w1"))
@@ -84,13 +86,13 @@ def test_a_workflow_runs_once(engines, run):
 def test_a_replay_repeats_no_recorded_step(engines, run):
     async def test():
         first, second = Counted(), Counted()
-        engine = await engines.open({"kind": first})
+        engine = await engines.open(first)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(first)
 
         await engine.close()
         second.may_go.set()
-        engine = await engines.open({"kind": second})
+        engine = await engines.open(second)
         words = await until_ended(engine)
 
         assert words == {"w1": "word 1, word 2, word 3"}
@@ -102,13 +104,13 @@ def test_a_replay_repeats_no_recorded_step(engines, run):
 def test_another_worker_adopts_a_dead_one(engines, run):
     async def test():
         first, second = Counted(), Counted()
-        engine = await engines.open({"kind": first})
+        engine = await engines.open(first)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(first)
         await engine.close()
 
         second.may_go.set()
-        engine = await engines.open({"kind": second}, slot="worker:q:2")
+        engine = await engines.open(second, slot="worker:q:2")
         (left,) = await engine.workflows()
         adopted = await engine.adopt(left.slot)
         words = await until_ended(engine)
@@ -123,7 +125,7 @@ def test_another_worker_adopts_a_dead_one(engines, run):
 def test_a_running_workflow_is_not_lost(engines, run):
     async def test():
         counted = Counted()
-        engine = await engines.open({"kind": counted})
+        engine = await engines.open(counted)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(counted)
 
@@ -140,7 +142,7 @@ def test_a_running_workflow_is_not_lost(engines, run):
 def test_a_cancellation_reaches_the_step(engines, run):
     async def test():
         counted = Counted()
-        engine = await engines.open({"kind": counted})
+        engine = await engines.open(counted)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(counted)
 
@@ -158,24 +160,10 @@ def test_a_cancellation_reaches_the_step(engines, run):
     run(test)
 
 
-def test_a_timeout_cancels(engines, run):
-    async def test():
-        counted = Counted()
-        engine = await engines.open({"kind": counted})
-
-        await engine.enqueue(call("w1", "wait", timeout=0.5))
-        words = await until_ended(engine)
-
-        assert words == {"w1": "cancelled"}
-        assert counted.done == [1]
-
-    run(test)
-
-
 def test_a_stop_ends_the_step_and_no_more(engines, run):
     async def test():
         first, second = Counted(), Counted()
-        engine = await engines.open({"kind": first})
+        engine = await engines.open(first)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(first)
 
@@ -185,7 +173,7 @@ def test_a_stop_ends_the_step_and_no_more(engines, run):
         await stop
         assert [each.state for each in await engine.workflows()] == ["queued"]
         await engine.close()
-        engine = await engines.open({"kind": second}, slot="worker:q:2")
+        engine = await engines.open(second, slot="worker:q:2")
         await until_ended(engine)
 
         assert (first.done, second.done) == ([1, 2], [3])
@@ -198,7 +186,7 @@ def test_an_error_fails_a_workflow_without_its_text(engines, run):
         async def broken(steps, arguments):
             raise ValueError("a secret")
 
-        engine = await engines.open({"kind": broken})
+        engine = await engines.open(broken)
         await engine.enqueue(call("w1"))
         await until_ended(engine)
 
@@ -220,12 +208,10 @@ def test_a_child_runs_below_its_workflow(engines, run):
                     return "from the child"
 
                 return await steps.step("one", work)
-            word = await steps.child(
-                WorkflowCall(id="c1", kind="kind", arguments=("child",), queue="")
-            )
+            word = await steps.child(WorkflowCall(id="c1", arguments=("child",), queue=""))
             return f"{word} and its parent"
 
-        engine = await engines.open({"kind": workflow})
+        engine = await engines.open(workflow)
         await engine.enqueue(call("w1"))
         words = await until_ended(engine)
 
@@ -242,10 +228,10 @@ def test_a_cancellation_reaches_the_child(engines, run):
         async def workflow(steps, arguments):
             if arguments == ("wait",):
                 return await counted(steps, arguments)
-            child = WorkflowCall(id="c1", kind="kind", arguments=("wait",), queue="")
+            child = WorkflowCall(id="c1", arguments=("wait",), queue="")
             return await steps.child(child)
 
-        engine = await engines.open({"kind": workflow})
+        engine = await engines.open(workflow)
         await engine.enqueue(call("w1"))
         await has_begun(counted)
 
@@ -276,7 +262,7 @@ def test_a_worker_keeps_its_limit(engines, run):
             return await steps.step("one", work)
 
         queue = QueueLimits(name="q", running_per_worker=2, poll_seconds=0.05)
-        engine = await engines.open({"kind": workflow}, queue=queue)
+        engine = await engines.open(workflow, queue=queue)
         for number in range(6):
             await engine.enqueue(call(f"w{number}", str(number)))
         await until_ended(engine)
@@ -328,3 +314,32 @@ def test_no_other_value_is_written():
 def test_an_unopened_engine_says_so(tmp_path):
     with pytest.raises(RegistrationError, match="not open"):
         asyncio.run(DbosEngine(tmp_path / "s.db", version="1").enqueue(call("w1")))
+
+
+@pytest.mark.full
+def test_workflows_of_other_applications_are_apart(database):
+    url = database.replace("postgresql://", "postgresql+psycopg://")
+    DBOS.migrate(url)
+    client = DBOSClient(system_database_url=url)
+    client.enqueue({"workflow_name": "theirs", "queue_name": "q"})
+    client.destroy()
+
+    async def test():
+        engine = DbosEngine(database, version="1")
+        await engine.open()
+        await engine.enqueue(call("ours"))
+        listed = await engine.workflows()
+        await engine.close()
+        return [each.id for each in listed]
+
+    assert asyncio.run(test()) == ["ours"]
+
+
+@pytest.mark.full
+def test_a_role_without_rights_is_named_as_such(database):
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("CREATE ROLE durable_guest LOGIN")
+    address = f"{database}{'&' if '?' in database else '?'}user=durable_guest"
+
+    with pytest.raises(StoreError, match="InsufficientPrivilege"):
+        asyncio.run(DbosEngine(address, version="1").open())

@@ -1,17 +1,20 @@
 """The worker's loop, with an engine that does nothing: what it calls, and when it ends."""
 
 import asyncio
+import logging
 
 import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
 from toolbus.durable.slots import WorkerSlot, adopt_dead, claim_slot, slot_name
-from toolbus.durable.worker import serve
+from toolbus.durable.worker import QuietFormatter, serve
 from toolbus.store.memory import MemoryStore
 
 
 class Idle:
     """An engine that runs nothing, and keeps what it was asked for in *calls*."""
+
+    workers = None
 
     def __init__(self, running=(), started=None):
         self.calls, self.running, self.started = [], running, started
@@ -19,7 +22,7 @@ class Idle:
     async def open(self):
         self.calls.append("open")
 
-    async def start(self, slot, workflows, queues):
+    async def start(self, slot, workflow, queue):
         self.calls.append(f"start {slot}")
         if self.started:
             raise self.started
@@ -37,7 +40,7 @@ class Idle:
 
 def workflow(slot, queue="q"):
     return WorkflowInfo(
-        id=f"w-{slot}", kind="k", arguments=(), queue=queue, state="running", slot=slot, version="1"
+        id=f"w-{slot}", arguments=(), queue=queue, state="running", slot=slot, version="1"
     )
 
 
@@ -95,3 +98,21 @@ async def test_dead_workers_alone_are_adopted():
     assert sorted(engine.calls) == [f"adopt worker:q:{number}" for number in (1, 7, 9)]
     free = [await claim_slot(store, "q") for _ in range(5)]
     assert free[-1].name == "worker:q:7"  # The dead slots were given back.
+
+
+def test_lines_of_the_log_have_no_values():
+    def line(name, msg, *args, error=None):
+        where = (name, logging.WARNING, "/src/run.py", 7, msg, args)
+        exc_info = None if error is None else (type(error), error, None)
+        return QuietFormatter().format(logging.LogRecord(*where, exc_info))
+
+    secret = "sk-planted"
+    lost = f"Task exception was never retrieved\nfuture: <Task exception={secret}>"
+
+    assert line("toolbus", "no answer yet: %s", secret) == "no answer yet: … (run)"
+    assert line("toolbus", "%r failed", secret, error=ValueError(secret)) == (
+        "… failed (run, ValueError)"
+    )
+    assert line("asyncio", lost) == "Task exception was never retrieved (run)"
+    assert line("toolbus.durable", "run %s", "ab12") == "run ab12"
+    assert line("mine", "%s is mine", "this") == "this is mine"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import partial
 from itertools import count
 from typing import IO, TYPE_CHECKING
@@ -14,7 +13,7 @@ from msgspec import Struct
 from toolbus.durable.engine import OPEN, WorkflowCall, WorkflowInfo, WorkflowState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from toolbus.durable.engine import QueueLimits, Step, Workflow
@@ -24,7 +23,6 @@ class RecordedWorkflow(Struct):
     """A workflow in the journal; *steps* are the names and words of its ended steps, by number."""
 
     call: WorkflowCall
-    created_ns: int
     state: WorkflowState = "queued"
     slot: str = ""
     version: str = ""
@@ -39,13 +37,15 @@ class MemoryEngine:
     Of a queue's limits only `running_per_worker` applies. *version* is the workflows' version.
     """
 
+    workers = 1
+
     def __init__(self, journal: Path | None = None, *, version: str) -> None:
         self._path, self._version, self._slot = journal, version, ""
         self._file: IO[bytes] | None = None
         self._recorded: dict[str, RecordedWorkflow] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._workflows: Mapping[str, Workflow] = {}
-        self._queues: Mapping[str, QueueLimits] = {}
+        self._workflow: Workflow | None = None
+        self._queue: QueueLimits | None = None
         self.is_stopping = self._is_closed = False
 
     async def open(self) -> None:
@@ -57,25 +57,19 @@ class MemoryEngine:
                 self._recorded[recorded.call.id] = recorded
             self._file = self._path.open("ab", buffering=0)
 
-    async def start(
-        self, slot: str, workflows: Mapping[str, Workflow], queues: Sequence[QueueLimits]
-    ) -> None:
-        """Run workflows of *queues* as the worker *slot*, its unfinished ones first."""
-        self._slot, self._workflows = slot, workflows
-        self._queues = {queue.name: queue for queue in queues}
+    async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
+        """Run *workflow* for the calls of *queue* as the worker *slot*, unfinished ones first."""
+        self._slot, self._workflow, self._queue = slot, workflow, queue
         await self.adopt(slot)
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second call with the same id does nothing."""
         if call.id not in self._recorded:
-            self._write(RecordedWorkflow(call, time.time_ns()))
+            self._write(RecordedWorkflow(call))
             self._fill()
 
     async def cancel(self, workflow_id: str) -> None:
         """Cancel an open workflow."""
-        self._cancel(workflow_id)
-
-    def _cancel(self, workflow_id: str) -> None:
         recorded = self._recorded.get(workflow_id)
         if recorded is not None and recorded.state in OPEN:
             self._change(recorded, "cancelled")
@@ -97,20 +91,18 @@ class MemoryEngine:
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
-        """Return the latest workflows in *states* but children, the latest first."""
+        """Return the oldest workflows in *states* but children, the oldest first."""
         listed = [
             WorkflowInfo(
                 id=each.call.id,
-                kind=each.call.kind,
                 arguments=each.call.arguments,
                 queue=each.call.queue,
                 state=each.state,
                 slot=each.slot,
                 version=each.version,
                 word=each.word,
-                created_ns=each.created_ns,
             )
-            for each in reversed(self._recorded.values())
+            for each in self._recorded.values()
             if each.state in states and queue in {"", each.call.queue} and not each.is_child
         ]
         return tuple(listed[:limit])
@@ -145,44 +137,38 @@ class MemoryEngine:
             self._file.write(msgspec.json.encode(recorded) + b"\n")
 
     def _fill(self) -> None:
-        """Begin queued workflows, as far as the limits of their queues allow."""
+        """Begin queued workflows, as far as the limits of the queue allow."""
+        if (queue := self._queue) is None or self.is_stopping:
+            return
         for name, recorded in list(self._recorded.items()):
-            queue = self._queues.get(recorded.call.queue)
             is_ours = recorded.state == "queued" and recorded.version in {"", self._version}
-            if queue is None or not is_ours or self.is_stopping:
+            if not is_ours or recorded.call.queue != queue.name:
                 continue
-            running = [self._recorded[each].call.queue for each in self._tasks].count(queue.name)
-            if queue.running_per_worker is None or running < queue.running_per_worker:
+            if queue.running_per_worker is None or len(self._tasks) < queue.running_per_worker:
                 recorded.slot, recorded.version = self._slot, self._version
                 self._change(recorded, "running")
                 self._tasks[name] = asyncio.create_task(self._run(recorded))
 
     async def _run(self, recorded: RecordedWorkflow) -> None:
-        call, loop = recorded.call, asyncio.get_running_loop()
-        seconds = call.timeout
-        timer = None if seconds is None else loop.call_later(seconds, self._cancel, call.id)
+        call = recorded.call
         state: WorkflowState = "ended"
         try:
-            word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
+            word = await self._workflow(MemorySteps(self, recorded), call.arguments)
         except asyncio.CancelledError:
             return  # It was cancelled, or is left to the next worker.
         except Exception as error:  # noqa: BLE001 - its type is its word
             word, state = type(error).__name__, "failed"
         finally:
             self._tasks.pop(call.id, None)
-            if timer is not None:
-                timer.cancel()
         if recorded.state == "running":
             self._change(recorded, state, word)
             self._fill()
 
     async def child(self, call: WorkflowCall) -> str:
         """Run a workflow below the running one; a replay goes on with its record."""
-        recorded = self._recorded.get(call.id) or RecordedWorkflow(
-            call, time.time_ns(), is_child=True
-        )
+        recorded = self._recorded.get(call.id) or RecordedWorkflow(call, is_child=True)
         self._change(recorded, "running")
-        word = await self._workflows[call.kind](MemorySteps(self, recorded), call.arguments)
+        word = await self._workflow(MemorySteps(self, recorded), call.arguments)
         self._change(recorded, "ended", word)
         return word
 
