@@ -217,7 +217,8 @@ def test_an_untouched_store_agrees_with_its_list(anchored, anchor, check):
     json_code, document = check("--anchor", "list.jsonl", "--json")
 
     assert (code, json_code) == (0, 0)
-    newest = f"2 anchored lines, the last one of {last['time']}, signature {last['signature']}"
+    moment = last["time"].replace("T", " ").replace("+00:00", " UTC")
+    newest = f"2 anchored lines, the last one of {moment}, signature {last['signature']}"
     assert newest in shown
     assert (json.loads(document)["problems"], json.loads(document)["notes"]) == ([], [newest])
 
@@ -284,7 +285,7 @@ def test_a_removed_session_is_found(anchored, check):
 
     assert check()[0] == 0
     assert code == 1
-    assert "line 1 has a chain without a session" in shown
+    assert "a chain without a session, first in line 1" in shown
 
 
 def test_a_replaced_file_is_found(anchored, check):
@@ -295,7 +296,17 @@ def test_a_replaced_file_is_found(anchored, check):
     code, shown = check("--anchor", "list.jsonl")
 
     assert code == 1
-    assert shown.count("line 1 has a chain without a session") == 2
+    assert "2 chains without a session, first in line 1" in shown
+
+
+def test_a_removed_session_is_told_when_anchored(anchored, run):
+    with attacker() as writer:
+        writer.remove("tuesday")
+
+    code, shown = run("anchor", "agent.db", "--to", "list.jsonl")
+
+    assert code == 0
+    assert "warning: 1 anchored chain not in the store, and not forgotten" in shown
 
 
 def test_a_forged_tombstone_shows_as_forgotten(anchored, check):
@@ -385,8 +396,22 @@ def test_a_check_makes_no_key(anchored, check):
     code, shown = check("--anchor", "list.jsonl")
 
     assert code == 2
-    assert f"there is no key '{file}'" in shown
+    assert f"there is no key '{file}'; name the list's key" in shown
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [("", 1, "has no lines"), ("pass\n", 1, "not a list"), (None, 2, "no such file")],
+)
+def test_a_list_without_lines_is_found(anchored, check, text, code, told):
+    file = anchored / "list.jsonl"
+    file.unlink() if text is None else file.write_text(text)
+
+    found, shown = check("--anchor", "list.jsonl")
+
+    assert found == code
+    assert told in shown
 
 
 def test_a_cut_end_shows_in_the_report(three_lines, check):
@@ -578,6 +603,7 @@ def test_a_failed_message_is_repeated_unchanged(anchored, check):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (["ftp://127.0.0.1/x"], "an address with https://"),
         (["http://127.0.0.1:9/x"], "a webhook needs --key"),
         (["https://me:word@127.0.0.1/x", *KEY_WORDS], "a user name, password"),
         (["http://example.com/x", *KEY_WORDS], "unencrypted to 'example.com'"),

@@ -7,6 +7,7 @@ import signal
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,8 @@ examples:
 
 A line has the heads of the chains that changed, by random names instead of
 session ids, and a signature that covers the line before. Keep it where writers
-of the store cannot write. A webhook gets each line by POST.
+of the store cannot write. A webhook gets each line by POST, and needs the extra
+toolbus[http]. Nothing is checked before it is signed: see `toolbus check`.
 
 --every N adds a line after N more messages and records, counted each second,
 and a last one at SIGTERM or Ctrl-C. `toolbus guide chain` has what is proven."""
@@ -58,17 +60,17 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         is_webhook = "://" in parsed.to
+        if is_webhook and not parsed.to.lower().startswith(("http://", "https://")):
+            parser.error("--to needs a file, or an address with https://")
         if is_webhook and parsed.key is None:
             parser.error("a webhook needs --key: its receiver has the key, too")
         address, key = store_address(parsed.store), store_key(parsed.key)
         anchors = AnchorList(key)
-
-        def report() -> None:
-            _report(output, anchors, as_json=parsed.json)
+        report = partial(_report, output, anchors, as_json=parsed.json)
 
         async def append(now: Anchor) -> None:
             await asyncio.to_thread(extend_file, Path(parsed.to), anchors, now)
-            report()
+            report(now)
 
         send = _webhook(parsed.to, key, anchors, report) if is_webhook else append
         asyncio.run(_anchor(address, send, parsed.every or 0))
@@ -119,7 +121,7 @@ async def _anchor(address: str, send: Callable[[Anchor], Awaitable[None]], every
 
 
 def _webhook(
-    address: str, key: bytes, anchors: AnchorList, report: Callable[[], None]
+    address: str, key: bytes, anchors: AnchorList, report: Callable[[Anchor], None]
 ) -> Callable[[Anchor], Awaitable[None]]:
     """Return a function that sends the next line of *anchors* to the webhook at *address*."""
     try:
@@ -138,12 +140,12 @@ def _webhook(
             await post_signed(url, secret, f"anchor_{signature_of(line)}", line, seconds=_SECONDS)
             anchors.take(line)
             waiting.clear()
-            report()
+            report(now)
 
     return send
 
 
-def _report(output: Output, anchors: AnchorList, *, as_json: bool) -> None:
+def _report(output: Output, anchors: AnchorList, now: Anchor, *, as_json: bool) -> None:
     newest, signature = anchors.newest, anchors.signature
     facts = {"line": anchors.lines, "time": newest.time, "signature": signature}
     changed, gone = len(newest.chains), len(newest.forgotten)
@@ -153,3 +155,6 @@ def _report(output: Output, anchors: AnchorList, *, as_json: bool) -> None:
         counts = f"{count_things(changed, 'changed chain')}, {gone:,} forgotten"
         text = f"line {anchors.lines:,}: {counts}, signature {signature}"
         open_screen(output).whole(text)
+    if missing := anchors.heads.keys() - {*now.chains, *now.forgotten, *anchors.forgotten}:
+        text = f"{count_things(len(missing), 'anchored chain')} not in the store, and not forgotten"
+        Output(sys.stderr).write(f"warning: {text}; run `toolbus check --chain --anchor`\n")

@@ -38,8 +38,9 @@ examples:
   toolbus check sessions.db --chain             changed and removed records
   toolbus check sessions.db --chain --anchor list.jsonl   of `toolbus anchor`
 
-The file is never changed. Exit codes: 0 no problems, 1 damage, or a call with a
-second or misplaced answer, 2 not a store, or a store of a newer toolbus.
+The file is never changed. Exit codes: 0 no problems, 1 damage, a chain or list
+that does not fit, or a call with a second or misplaced answer, 2 not a store, a
+store of a newer toolbus, or no such list.
 
 The content of a cut file or a destroyed page is lost, with everything that is
 reachable only from there; a file without its head cannot be read. So keep
@@ -111,7 +112,9 @@ def _chain_report(
     where: str, file: str | None, key: str | None, progress: ProgressCallback
 ) -> ChainReport:
     # The list is read first: a head that is anchored meanwhile would be missing.
-    anchors = read_anchors(Path(file), store_key(key, make=False)) if file else AnchorList(b"")
+    anchors = AnchorList(b"")
+    if file is not None:
+        anchors = read_anchors(Path(file), store_key(key, make=False))
     with open_reader(where, live=True) as reader:
         chains = tuple(check_chains(reader, progress, anchors.seen))
         forgotten = {name: time_ns for name, _, time_ns in read_heads(reader, forgotten=True)}
@@ -134,7 +137,8 @@ def _chain_notes(
 ) -> Iterator[str]:
     older = [chain for chain in chains if chain.unchained]
     if anchors.lines:
-        newest = f"the last one of {anchors.newest.time}, signature {anchors.signature}"
+        moment = anchors.newest.time.replace("T", " ").replace("+00:00", " UTC")
+        newest = f"the last one of {moment}, signature {anchors.signature}"
         yield f"{count_things(anchors.lines, 'anchored line')}, {newest}"
     if forgotten:
         moment = utc_time(max(forgotten.values()))

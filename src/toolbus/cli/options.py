@@ -97,7 +97,7 @@ def store_key(setting: str | None, *, make: bool = True) -> bytes:
         key = read_store_key(read_document(folder / NAME)) if folder and has_file else None
         file = value_key_file()
         if key is None and not (make or file.exists()):
-            raise UsageError(f"there is no key {str(file)!r}, which `toolbus anchor` makes: --key")
+            raise UsageError(f"there is no key {str(file)!r}; name the list's key with --key")
         return key or user_key(file)
     except (KeySettingError, UserKeyError, RuntimeError) as error:
         raise UsageError(f"the key cannot be used: {error}") from error

@@ -79,8 +79,7 @@ class AnchorList:
             return
         number, signed = f"line {self.lines + 1}", line.rpartition(_SIGNATURE)[0]
         if not hmac.compare_digest(line, signed + self._ending(signed)):
-            other = "" if self.lines else ", or another key signed it"
-            self.problem = f"{number} has a wrong signature: it was changed{other}"
+            self.problem = self._wrong_signature(line)
             return
         try:
             anchor = msgspec.json.decode(signed + b"}", type=Anchor)
@@ -113,18 +112,32 @@ class AnchorList:
         """
         if self.problem or self.is_torn:
             yield self.problem or f"line {self.lines + 1} is unfinished"
-        known = {*forgotten}
-        for (name, kind, _), line in self._unseen.items():
-            if name not in known:
-                known.add(name)
-                reason = f"line {line} has a chain without a session: it was removed"
-                if name in sessions:
-                    reason = f"session {sessions[name]!r} lacks the head of its {KINDS[kind]} chain"
-                    reason = f"{reason} in line {line}: a record was changed or removed after it"
-                yield reason
+        lost = self._lost(forgotten)
+        for name, (word, line) in lost.items():
+            if name in sessions:
+                reason = f"session {sessions[name]!r} lacks the head of its {word} chain"
+                yield f"{reason} in line {line}: since that line a {word} was changed or removed"
+        if removed := [line for name, (_, line) in lost.items() if name not in sessions]:
+            chains = "a chain" if len(removed) == 1 else f"{len(removed):,} chains"
+            reason = "removed without `toolbus forget`, or the store is another one"
+            yield f"{chains} without a session, first in line {removed[0]}: {reason}"
         for name in self.forgotten.keys() & sessions.keys():
             text = f"session {sessions[name]!r} was forgotten by line {self.forgotten[name]}"
             yield f"{text}, and is in the store again"
+
+    def _lost(self, forgotten: Collection[bytes]) -> dict[bytes, tuple[str, int]]:
+        """Return the kind and line of the first unseen head of each chain not *forgotten*."""
+        lost: dict[bytes, tuple[str, int]] = {}
+        for (name, kind, _), line in self._unseen.items():
+            if name not in forgotten:
+                lost.setdefault(name, (KINDS[kind], line))
+        return lost
+
+    def _wrong_signature(self, line: bytes) -> str:
+        if not (self.lines or line.startswith(ANCHOR)):
+            return "it is not a list of `toolbus anchor`"
+        other = "" if self.lines else ", or another key signed it"
+        return f"line {self.lines + 1} has a wrong signature: it was changed{other}"
 
     def _ending(self, signed: bytes) -> bytes:
         signature = hmac.digest(self._key, signed, sha256).hex()
@@ -137,11 +150,13 @@ def signature_of(line: bytes) -> str:
 
 
 def read_anchors(file: Path, key: bytes) -> AnchorList:
-    """Return the list in *file*; raises `UsageError`, and `OSError`, also for a link."""
+    """Return the list in *file*; raises `UsageError`, also for a link, and `OSError`."""
     anchors = AnchorList(key)
     with _open_file(file, os.O_RDONLY) as stream:
         fcntl.flock(stream, fcntl.LOCK_SH)  # Another process may be adding a line.
         anchors.read(stream)
+    if not (anchors.lines or anchors.problem or anchors.is_torn):
+        anchors.problem = "the list has no lines"
     return anchors
 
 
@@ -172,7 +187,10 @@ def extend_file(file: Path, anchors: AnchorList, now: Anchor) -> None:
 
 def _open_file(file: Path, flags: int) -> BinaryIO:
     # O_NONBLOCK, so that opening a pipe does not wait for its other end.
-    number = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    try:
+        number = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(f"list {str(file)!r}: {str(error.strerror).lower()}") from error
     if not S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise UsageError(f"list {str(file)!r}: it is not a regular file")

@@ -92,10 +92,9 @@ _SQLITE = {
         FROM ledger WHERE key < 0)""",
 }
 
-_UNSEALED = "has no link: it was inserted, or written by an older toolbus"
+_UNSEALED = "has no link: it was inserted, an older toolbus wrote it, or its link was removed"
 _MISFIT = "does not fit: it or its link was changed, or others were moved or removed before it"
 _PUT_BACK = "is not as it was written last: it was changed, removed, or put back to an earlier one"
-_CUT = "later ones were removed, or the session's row was changed"
 
 
 class SessionChain(Struct, frozen=True):
@@ -292,6 +291,18 @@ def _misfit(row: _Row, previous: bytes, *, is_begun: bool) -> str:
     return "" if next_link(previous, committed, f"{label}") == link else _MISFIT
 
 
+def _gap(word: str, due: int) -> str:
+    place = f"does not follow {word} {due - 1}" if due > 1 else f"is first, not {word} 1"
+    return f"{place}: others were moved or removed"
+
+
+def _missing_end(word: str, due: int, *, has_links: bool) -> str:
+    place = f"no {word} has a link: the links, or the {word}s with one,"
+    if has_links:
+        place = f"the chain does not end with {word} {due - 1}: later ones"
+    return f"{place} were removed, or the session's row was changed"
+
+
 def _walk(
     kind: int,
     previous: bytes,
@@ -308,7 +319,7 @@ def _walk(
     for row in rows:
         number, size, *_, link = row
         if number != due:
-            reason = f"does not follow {word} {due - 1}: others were moved or removed"
+            reason = _gap(word, due)
         else:
             reason = _misfit(row, previous, is_begun=end is not None)
         due, misfits = number + size, misfits + bool(reason)
@@ -318,10 +329,9 @@ def _walk(
             seen(link)
         older += end is None
     if misfits > 1:
-        first = f"{first}; misfits after it: {misfits - 1:,}"
+        first = f"{first}; later {word}s that do not fit either: {misfits - 1:,}"
     if reason:
         return first, "", older
-    newest = f"{word} {due - 1}"
     if misfits == 1:
-        first = f"{first}; the rest, up to {newest}, is chained to it as stored"
-    return first, "" if end == head else f"the chain does not end with {newest}: {_CUT}", older
+        first = f"{first}; all after it, up to {word} {due - 1}, fit"
+    return first, "" if end == head else _missing_end(word, due, has_links=end is not None), older
