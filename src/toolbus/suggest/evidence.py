@@ -100,9 +100,7 @@ def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
 
 def _read_session(reader: StoreReader, session: SessionRow) -> Iterator[AskedCall]:
     questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
-    asks = _asks(reader, session, {each.call_id for each in questions})
-    for row in reader.messages(session.key) if asks else ():
-        _note(row, asks)
+    asks = _noted_asks(reader, session, {each.call_id for each in questions})
     # A coding agent makes a call again to learn the answer to its question.
     known = {digest for ask in _all(asks) if _waits(ask) for digest, _ in ask.digests}
     misfit = _misfit(reader, session) if questions else ""
@@ -123,6 +121,14 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
                 continue  # It is about nothing that a person was shown.
             if question.tool:
                 yield question
+
+
+def _noted_asks(reader: StoreReader, session: SessionRow, ids: set[str]) -> _NotedAsks:
+    """Return the asks of *session*, as `_asks` does, with their calls and results."""
+    asks = _asks(reader, session, ids)
+    for row in reader.messages(session.key) if asks else ():
+        _note(row, asks)
+    return asks
 
 
 def _asks(reader: StoreReader, session: SessionRow, ids: set[str]) -> _NotedAsks:
