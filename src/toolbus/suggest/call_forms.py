@@ -88,6 +88,7 @@ _INPUT = re.compile(r"(?:.*[=@:]|-\w)?-|.*/dev/(?:stdin|fd/.*)|-.*(?:stdin|inter
 """Words for the standard input, as in `-d @-`, `--body-file=-` and `--stdin`."""
 
 _RUNS = "it runs code, which may change after a yes"
+_NO_FOLDER = 'its folder is unknown; the policy needs `folder = "."`, the folder of tools'
 _USES = "it sends a file or is ruled by one, which may change after a yes"
 _READS_INPUT = "it reads its input, which is not in its words"
 _EVERYWHERE = "a rule for it would hold in every project of the policy"
@@ -263,8 +264,12 @@ def _folder(part: CallPart, read: ReadCall) -> str:
     resolver = read.reading.resolver
     choice = resolver.folders(None if part.command is None else part.command.folder)
     places = [resolver.resolve(path).path for path in choice.paths]
-    if choice.doubt or len(places) != 1 or not is_in(places[0], read.base):
-        raise NoFormError("it works in an unknown folder, or outside of the project")
+    if read.reading.folder is None and not read.is_of_session:
+        raise NoFormError(_NO_FOLDER)
+    if choice.doubt or len(places) != 1:
+        raise NoFormError("it works in an unknown folder")
+    if not is_in(places[0], read.base):
+        raise NoFormError("it works outside of the project")
     return posixpath.relpath(places[0], read.base)
 
 
