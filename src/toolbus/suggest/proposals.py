@@ -205,7 +205,7 @@ def _choices(parts: list[_OpenPart], refused: set[object]) -> Iterator[_Choice]:
             by_form.setdefault(each, []).append(part)
     for form, alike in sorted(by_form.items(), key=_rank):
         new = {part.place for part in alike} - answered
-        is_habit = len(new) >= LEAST_CALLS and _are_evidence(alike) and _are_several(form, alike)
+        is_habit = len(new) >= LEAST_CALLS and _are_evidence(form, alike)
         if is_habit:
             choice = _choice(form, alike)
             answered |= new if choice.rule else set()
@@ -223,17 +223,14 @@ def _rank(item: tuple[object, list[_OpenPart]]) -> tuple[bool, int, str]:
     return not isinstance(key, Family), -len(parts), str(key)
 
 
-def _are_evidence(parts: list[_OpenPart]) -> bool:
-    """Return whether *parts* are of several sessions and far apart in time."""
+def _are_evidence(form: object, parts: list[_OpenPart]) -> bool:
+    """Return whether *parts* of *form* have several sessions, far times, and paths if a family."""
+    paths = {part.forms.paths for part in parts}
+    if isinstance(form, Family) and len(paths) < LEAST_CALLS and all(paths):
+        return False
     times = [part.asked.answered_ns for part in parts]
     sessions = {part.asked.root for part in parts}
     return len(sessions) >= LEAST_SESSIONS and max(times) - min(times) >= LEAST_NS
-
-
-def _are_several(form: object, parts: list[_OpenPart]) -> bool:
-    """Return whether *parts* of a family have several paths, or odd ones."""
-    paths = {part.forms.paths for part in parts}
-    return not isinstance(form, Family) or len(paths) >= LEAST_CALLS or () in paths
 
 
 def _exact_rule(parts: list[_OpenPart]) -> dict[str, Any]:
