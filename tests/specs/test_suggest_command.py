@@ -220,6 +220,21 @@ def test_taken_rules_are_written_with_their_evidence(project, person):
     assert (project / "policy.toml").stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize(("second", "added"), [("n", 0), ("q", 1)])
+def test_the_person_takes_none_or_ends_early(project, person, second, added):
+    record("a.db", project, *[BOTH] * 6)
+
+    with person() as terminal:
+        terminal.expect("1 of 2: add this rule? [y/N; q keeps those taken, Ctrl-D drops them] ")
+        terminal.type("y\n" if added else "n\n")
+        terminal.expect("2 of 2: add this rule? [y/N; q keeps those taken, Ctrl-D drops them] ")
+        terminal.type(f"{second}\n")
+        code, rest = terminal.end()
+
+    assert (code, "nothing was written" in rest) == (0, not added)
+    assert len(names()) == 1 + added
+
+
 @pytest.mark.full
 def test_the_end_of_input_writes_nothing(project, person):
     record("a.db", project, *[BOTH] * 6)
