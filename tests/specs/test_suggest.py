@@ -556,6 +556,29 @@ def test_settings_that_rule_a_call_are_told(project):
 # --- paths of a kind ------------------------------------------------------------------------------
 
 
+def test_each_reason_against_a_rule_is_told(project, tmp_path):
+    project.file.write_text('default = "ask"\n')
+    project.habit(*[f"touch data/{name}.txt" for name in "abc"])
+    project.habit("gh pr checks", "gh pr checks")
+    project.habit(*["gh pr close 1"] * 4)
+    project.habit("gh pr close 1", answer="no")
+    project.habit(*["gh pr list > data/list.csv"] * 5)
+    project.habit(*["gh pr list"] * 6, folder=tmp_path)
+    lines = len(project.asked)
+    project.habit(*["gh issue list"] * 7)
+    project.asked[lines:] = [replace(call, folder="") for call in project.asked[lines:]]
+
+    assert project.rules() == []
+    assert project.propose().left_out == {
+        "no rule can name its files": 3,
+        "too few calls like it were approved, or in too few sessions": 2,
+        "a call like it was refused once": 4,
+        "it opens a file": 5,
+        "it works outside of the project": 6,
+        'its folder is unknown; the policy needs `folder = "."`, the folder of tools': 7,
+    }
+
+
 def test_paths_of_a_kind_become_one_rule(project):
     project.habit(*[f"wc -l data/orders-{number}.csv" for number in (7, 18, 203)])
     project.habit(*[{"path": f"docs/{name}.md", "text": name} for name in "abc"], tool="edit_file")

@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         kind = "option" if word.startswith("-") else "argument"
         known = [option for option in self.option_names() if option.startswith("--")]
         near = renamed(self.prog, option) or nearest(option, known, _LIKENESS)
-        self.error(f"unknown {kind} {word!r}{near}")
+        self._actions_by_name().get(chosen or "", self).error(f"unknown {kind} {word!r}{near}")
 
     def _actions_by_name(self) -> dict[str, Parser]:
         return next(

@@ -83,13 +83,14 @@ file that cannot be read"""
 
 _SUGGEST_EPILOG = """\
 examples:
-  toolbus policy suggest                 the store of the hooks, the active policy
+  toolbus policy suggest               the store of the hooks, the active policy
   toolbus policy suggest agent.db --policy policy.toml
-  toolbus policy suggest --write         take (y) or leave (n) each, at your terminal
+  toolbus policy suggest --write       take (y) or leave (n) each rule
 
 Rules come from what you keep allowing; see `toolbus guide policy-suggest`.
 
-exit codes: 0 done; 1 declined; 2 usage error, or a file that cannot be used"""
+exit codes: 0 done, also if you take no rule; 1 ended by Ctrl-D, nothing is
+written; 2 usage error, or a file that cannot be used"""
 
 _OF_FILE = 'folder = "."        # the project: the folder of this file\n'
 _OF_SESSION = 'project = "session"         # ./ is the folder in which a session began\n'

@@ -21,6 +21,7 @@ from toolbus.config.trust import effective_config, read_trusted
 from toolbus.errors import ConfigurationError
 from toolbus.hosts.install.settings_files import read_settings, replace_settings
 from toolbus.policy.rules.policy_file import PolicyFile
+from toolbus.policy.tools.diagnostics import pair_problems
 from toolbus.presence.person import person_terminal, require_person
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
@@ -37,9 +38,12 @@ if TYPE_CHECKING:
     from toolbus.cli.output.screen import Screen
     from toolbus.hosts.install.settings_files import SettingsFile
     from toolbus.policy.tools.diagnostics import Diagnostic
+    from toolbus.presence.person import PersonTerminal
 
 _REFUSED = "a rule for it would allow a call that you refused"
 _MOST_CALLS = 5
+_CHOICE = "add this rule? [y/N; q keeps those taken, Ctrl-D drops them] "
+_ANSWERS = YES | {"", "n", "no", "q"}
 
 
 class _ProvenRules(NamedTuple):
@@ -108,7 +112,7 @@ def _prove_rules(file: PolicyFile, stores: list[str | None]) -> tuple[JudgedCall
         left_out[_REFUSED] += sum([each.covers for each in blamed])
         proposals = tuple([each for each in proposals if each not in blamed])
         proof = judged.prove(with_rules(file, proposals))
-    removals = tuple(judged.find_removals())
+    removals = tuple(pair_problems(file, file.read().rules))
     return judged, _ProvenRules(proposals, proof, left_out, removals, recordings.damaged)
 
 
@@ -145,14 +149,20 @@ def _ask(proven: _ProvenRules, today: date) -> list[Proposal]:
             if not show_whole(terminal, page.getvalue()):
                 raise DeclinedError
             place = f"{number} of {len(proven.proposals)}"
-            word = terminal.ask(f"{place}: add this rule? [y/N, q ends] ")
-            if word is None:
-                raise DeclinedError
-            if word.strip().lower() == "q":
+            word = _ask_word(terminal, f"{place}: {_CHOICE}")
+            if word == "q":
                 break
-            if word.strip().lower() in YES:
+            if word in YES:
                 taken.append(proposal)
     return taken
+
+
+def _ask_word(terminal: PersonTerminal, prompt: str) -> str:
+    """Return the typed answer to *prompt*; asks again after any other word."""
+    while (word := terminal.ask(prompt)) is not None:
+        if word.strip().lower() in _ANSWERS:
+            return word.strip().lower()
+    raise DeclinedError
 
 
 def _report(proven: _ProvenRules, file: PolicyFile) -> dict[str, Any]:
@@ -166,6 +176,8 @@ def _show(
     proven: _ProvenRules, file: PolicyFile, screen: Screen, today: date, *, with_rules: bool
 ) -> None:
     """Write the suggestions, their proof, and the reasons against further rules."""
+    if not proven.proposals:
+        screen.line("no rule to suggest")
     screen.whole(str(file.file), style="strong")
     for proposal in proven.proposals if with_rules else ():
         _show_rule(proven, proposal, today, screen)
@@ -175,7 +187,7 @@ def _show(
         text = f"{count_things(proven.damaged, 'row')} could not be read; see `toolbus check`"
         screen.prose(text, style="bad")
     if proven.left_out:
-        screen.line(Span("calls without a rule", "strong"))
+        screen.line(Span("older calls without a rule", "strong"))
         rows = [(f"{number:,}", reason) for reason, number in proven.left_out.most_common()]
         screen.table(rows, indent=2)
     if proven.removals:

@@ -47,7 +47,7 @@ _FILE = re.compile(r"@?(?:\.{0,2}/|~)\S*|\S*\.[A-Za-z]\w{0,4}")
 _HIDDEN = re.compile(r"\..")
 _PLAIN = re.compile(r"[\w@%+=:,. /-]+")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_GLOB = re.compile(r"[*?[]")
+_TOOL = re.compile(r"[^*?[]+")
 _WRITTEN = frozenset(
     {"content", "contents", "file_text", "new_str", "new_string", "old_str", "old_string", "text"}
 )
@@ -88,8 +88,10 @@ _INPUT = re.compile(r"(?:.*[=@:]|-\w)?-|.*/dev/(?:stdin|fd/.*)|-.*(?:stdin|inter
 """Words for the standard input, as in `-d @-`, `--body-file=-` and `--stdin`."""
 
 _RUNS = "it runs code, which may change after a yes"
+_NO_FOLDER = 'its folder is unknown; the policy needs `folder = "."`, the folder of tools'
 _USES = "it sends a file or is ruled by one, which may change after a yes"
 _READS_INPUT = "it reads its input, which is not in its words"
+_EVERYWHERE = "a rule for it would hold in every project of the policy"
 _UNKNOWN = "its effect is unknown; declare its program with `programs`, or its tool in `[tools]`"
 
 
@@ -162,13 +164,17 @@ def _arguments(read: ReadCall) -> JsonObject:
 
 def _objection_to_text(tool: str, words: Sequence[str], text: str) -> str:
     """Return why a rule cannot have the *text* of *words* or of arguments of *tool*, or ""."""
-    # TOML has no null.
-    has_null = "null" in _STRING.sub("", text)
-    odd = PATH in words if words else has_null or PATH in text or TEXT in text
-    is_named = bool(words or tool) and not _GLOB.search(tool)
-    if odd or not (is_named and len(text) <= _LONGEST and text.isprintable()):
+    is_fixed = PATH not in words if words else _names_tool(tool, text)
+    if not (is_fixed and len(text) <= _LONGEST and text.isprintable()):
         return "its words cannot be written in a rule"
     return "it carried a secret" if carries_secret(text) else ""
+
+
+def _names_tool(tool: str, text: str) -> bool:
+    """Return whether *tool* and the *text* of its arguments mean just themselves in a rule."""
+    # TOML has no null.
+    has_null = "null" in _STRING.sub("", text)
+    return bool(_TOOL.fullmatch(tool)) and not (has_null or PATH in text or TEXT in text)
 
 
 def _caution(part: CallPart, words: Sequence[str]) -> str:
@@ -179,18 +185,17 @@ def _caution(part: CallPart, words: Sequence[str]) -> str:
 
 def _objection_to_effects(part: CallPart, read: ReadCall) -> str:
     """Return why the effect of *part* is not given by its words alone, or ""."""
-    if part.command is not None and influence_on(part, part.command):
-        return "more than its words decides what it does"
-    # Most unknown programs run files of the project, as `lefthook` and `direnv` do.
-    if part.unknown or (part.command is None and not part.is_tool):
-        return _UNKNOWN
-    if "run-code" in part.effects:
-        return _RUNS
-    if _reads_input(part):
-        return _READS_INPUT
-    if part.is_tool and read.is_of_session:
-        return "a rule for it would hold in every project of the policy"
-    return _USES if _is_ruled_by_file(part, read) else ""
+    influence = influence_on(part, part.command) if part.command else ""
+    objections = {
+        influence: bool(influence),
+        # Most unknown programs run files of the project, as `lefthook` and `direnv` do.
+        _UNKNOWN: bool(part.unknown or not (part.command or part.is_tool)),
+        _RUNS: "run-code" in part.effects,
+        _READS_INPUT: _reads_input(part),
+        _EVERYWHERE: part.is_tool and read.is_of_session,
+        _USES: _is_ruled_by_file(part, read),
+    }
+    return next((reason for reason, holds in objections.items() if holds), "")
 
 
 def _reads_input(part: CallPart) -> bool:
@@ -259,8 +264,12 @@ def _folder(part: CallPart, read: ReadCall) -> str:
     resolver = read.reading.resolver
     choice = resolver.folders(None if part.command is None else part.command.folder)
     places = [resolver.resolve(path).path for path in choice.paths]
-    if choice.doubt or len(places) != 1 or not is_in(places[0], read.base):
-        raise NoFormError("it works in an unknown folder, or outside of the project")
+    if read.reading.folder is None and not read.is_of_session:
+        raise NoFormError(_NO_FOLDER)
+    if choice.doubt or len(places) != 1:
+        raise NoFormError("it works in an unknown folder")
+    if not is_in(places[0], read.base):
+        raise NoFormError("it works outside of the project")
     return posixpath.relpath(places[0], read.base)
 
 
@@ -271,7 +280,7 @@ def _paths(part: CallPart, read: ReadCall) -> dict[int, str]:
     project.
     """
     by_text = {use.word.text: _reached(use, read) for use in part.paths}
-    named = enumerate(words_of(part) or by_text)
+    named = enumerate(_named_texts(part))
     paths = {place: by_text[text] for place, text in named if text in by_text}
     are_inside = all(len(each) == 1 and each[0].find("/") > 0 for each in by_text.values())
     is_family = are_inside and part.effects <= _OF_FILES
@@ -287,23 +296,34 @@ def _family(
 
     None if a rule that limits them would allow them in another order, such as `mv` back.
     """
-    words = words_of(part)
     written = {use.word.text for use in part.paths if use.kind in CHANGES}
-    texts = words or tuple(dict.fromkeys([use.word.text for use in part.paths]))
-    template = tuple([PATH if place in paths else word for place, word in enumerate(words)])
+    texts = _named_texts(part)
     # Keys of a rule limit all paths of a verb, whatever their places.
     kinds = tuple(map(kind_of_path, paths.values()))
     verbs = tuple(["writes" if texts[place] in written else "reads" for place in paths])
     if len(set(zip(verbs, kinds, strict=True))) > len(set(verbs)):
         return None
     return Family(
-        tool="" if words else read.reading.call.name,
+        tool="" if part.command else read.reading.call.name,
         folder=folder,
-        words=template or (exact_arguments(_template(_arguments(read), set(texts))),),
+        words=_family_words(part, read, paths),
         kinds=kinds,
         verbs=verbs,
         base=base,
     )
+
+
+def _named_texts(part: CallPart) -> Sequence[str]:
+    """Return the words of *part*, or the paths in its arguments."""
+    return words_of(part) or tuple(dict.fromkeys([use.word.text for use in part.paths]))
+
+
+def _family_words(part: CallPart, read: ReadCall, paths: dict[int, str]) -> tuple[str, ...]:
+    """Return the words of *part* with a free word for each of *paths*."""
+    if part.command:
+        words = enumerate(words_of(part))
+        return tuple([PATH if place in paths else word for place, word in words])
+    return (exact_arguments(_template(_arguments(read), set(_named_texts(part)))),)
 
 
 def _template(value: Any, paths: set[str], name: str = "") -> Any:

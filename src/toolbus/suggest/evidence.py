@@ -95,18 +95,20 @@ _NotedAsks: TypeAlias = dict[str, list[_NotedAsk]]
 def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
     """Yield the asked calls of all sessions of *reader*, the oldest session first."""
     for session in reader.sessions():
-        questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
-        asks = _asks(reader, session, {each.call_id for each in questions})
-        for row in reader.messages(session.key) if asks else ():
-            _note(row, asks)
-        # A coding agent makes a call again to learn the answer to its question.
-        known = {digest for ask in _all(asks) if _waits(ask) for digest, _ in ask.digests}
-        misfit = "" if not questions or _fit(reader, session) else _CHANGED
-        for question in questions:
-            yield _of_question(question, _take_ask(question, asks[question.call_id]), misfit)
-        refused = {each.digest for each in questions if _answer_to(each) == "no"}
-        for ask in _all(asks):
-            yield from _of_ledger(session.id, ask, refused if ask.is_refused else known)
+        yield from _read_session(reader, session)
+
+
+def _read_session(reader: StoreReader, session: SessionRow) -> Iterator[AskedCall]:
+    questions = sorted(_questions(reader, session), key=lambda each: each.asked_ns)
+    asks = _noted_asks(reader, session, {each.call_id for each in questions})
+    # A coding agent makes a call again to learn the answer to its question.
+    known = {digest for ask in _all(asks) if _waits(ask) for digest, _ in ask.digests}
+    misfit = _misfit(reader, session) if questions else ""
+    for question in questions:
+        yield _of_question(question, _take_ask(question, asks[question.call_id]), misfit)
+    refused = {each.digest for each in questions if _answer_to(each) == "no"}
+    for ask in _all(asks):
+        yield from _of_ledger(session.id, ask, refused if ask.is_refused else known)
 
 
 def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
@@ -119,6 +121,14 @@ def _questions(reader: StoreReader, session: SessionRow) -> Iterator[Question]:
                 continue  # It is about nothing that a person was shown.
             if question.tool:
                 yield question
+
+
+def _noted_asks(reader: StoreReader, session: SessionRow, ids: set[str]) -> _NotedAsks:
+    """Return the asks of *session*, as `_asks` does, with their calls and results."""
+    asks = _asks(reader, session, ids)
+    for row in reader.messages(session.key) if asks else ():
+        _note(row, asks)
+    return asks
 
 
 def _asks(reader: StoreReader, session: SessionRow, ids: set[str]) -> _NotedAsks:
@@ -180,11 +190,12 @@ def _take_ask(question: Question, asks: list[_NotedAsk]) -> _NotedAsk | None:
     return ask
 
 
-def _fit(reader: StoreReader, session: SessionRow) -> bool:
+def _misfit(reader: StoreReader, session: SessionRow) -> str:
+    """Return why no answer in *session* is evidence, or ""."""
     try:
-        return questions_fit(reader, session)
+        return "" if questions_fit(reader, session) else _CHANGED
     except (StoreError, TypeError, ValueError):
-        return False  # The file is damaged.
+        return _CHANGED  # The file is damaged.
 
 
 def _all(asks: _NotedAsks) -> Iterator[_NotedAsk]:

@@ -47,17 +47,15 @@ def family_patterns(
     """
     folder, first = posixpath.split(min(paths))
     ending, is_open = posixpath.splitext(first)[1], makes_folders or not is_written
+    if not is_open and ending not in _NUMBERED:
+        return []
     if len(paths) == 1:
-        return [*paths] if is_open or ending in _NUMBERED else []
-    # Four kinds of names, of which the written ones are fewer.
+        return [*paths]
     names = [posixpath.basename(path) for path in paths]
-    head = _head_of(names)
-    if not head:
-        patterns = _texts(first, ending, "[!.]" if is_open else "[!.A-Z]")
-    elif is_open or ending in _NUMBERED:
+    if head := _head_of(names):
         patterns = [f"{head}[0-9]*{ending}"] if ending else _numbered(names, head)
     else:
-        patterns = []
+        patterns = _texts(first, ending, "[!.]" if is_open else "[!.A-Z]")
     return [f"{folder}/{each}" for each in patterns]
 
 
@@ -68,8 +66,8 @@ def _texts(name: str, ending: str, start: str) -> list[str]:
 
 
 def _numbered(names: Collection[str], head: str) -> list[str]:
-    """Return the patterns of *names* of *head* and a number, none without a head."""
-    lengths = {len(name) - len(head) for name in names if head and name[len(head) :].isdecimal()}
+    """Return the patterns of *names* that are *head* and a number."""
+    lengths = {len(name) - len(head) for name in names if name[len(head) :].isdecimal()}
     return [f"{head}{'[0-9]' * length}" for length in sorted(lengths)]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AGAIN_AFTER = timedelta(days=90)
 """The time until a person is to look at a suggested rule again."""
 
-_WIDTH = 100
+_WIDTH = 90
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPED = {"\n": r"\n", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 
@@ -60,8 +60,8 @@ def rule_text(proposal: Proposal, today: date) -> list[str]:
     days = sorted([datetime.fromtimestamp(each.asked_ns / 1e9, UTC).date() for each in calls])
     persons = ", ".join(sorted({each.by for each in calls}))
     evidence = (
-        f"Suggested on {today} from {len(calls):,} calls in {sessions:,} sessions, "
-        f"{days[0]} to {days[-1]}, allowed by {persons}."
+        f"Suggested on {today}: {persons} allowed {len(calls):,} calls in {sessions:,} sessions, "
+        f"{days[0]} to {days[-1]}."
     )
     # A control character or the end of a line would end the comment.
     comment = textwrap.wrap(sanitize(evidence), _WIDTH - 2, break_on_hyphens=False)

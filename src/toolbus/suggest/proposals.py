@@ -37,7 +37,9 @@ LEAST_CALLS, LEAST_SESSIONS, LEAST_NS = 3, 2, 3_600 * 10**9
 _LONGEST_NAME = 60
 _FETCHING = frozenset({"network", "read"})
 _OTHERS = "other files of these names are covered, too: see that none holds a secret"
-_RARE = "it was refused once, or not approved often enough in several sessions"
+_REFUSED = "a call like it was refused once"
+_RARE = "too few calls like it were approved, or in too few sessions"
+_UNNAMED = "no rule can name its files"
 
 
 class Proposal(NamedTuple):
@@ -75,7 +77,7 @@ class _OpenPart(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """A chosen *rule* of a *form*, with all *parts* of that form."""
+    """A chosen *rule* of a *form*, with all *parts* of it; empty if it cannot name their files."""
 
     form: Form
     rule: dict[str, Any]
@@ -88,14 +90,34 @@ def propose(asked: Iterable[AskedCall], policy: PolicyFile) -> Suggestions:
     # Several stores may have copies of a session.
     each_once = {(each.session_id, each.call.id, each.asked_ns): each for each in asked}
     calls = sorted(each_once.values(), key=_time)
-    refusals = [_refused_keys(call, readings) for call in calls if call.answer == "no"]
+    refused = set[object]().union(
+        *[_refused_keys(call, readings) for call in calls if call.answer == "no"]
+    )
     parts, left_out = _all_parts([call for call in calls if call.answer != "no"], readings)
-    choices = list(_choices(parts, set().union(*refusals)))
-    answered = {part.place for choice in choices for part in choice.parts}
-    unanswered = {part.call for part in parts if part.place not in answered}
-    left_out += Counter({_RARE: len(unanswered)})
-    names = {rule.name for rule in policy.tables.rule}
-    return Suggestions(tuple(_proposals(choices, unanswered, names)), left_out)
+    tried = list(_choices(parts, refused))
+    unanswered = _unanswered(parts, tried, refused)
+    left_out += Counter(unanswered.values())
+    names, choices = (
+        {rule.name for rule in policy.tables.rule},
+        [each for each in tried if each.rule],
+    )
+    return Suggestions(tuple(_proposals(choices, set(unanswered), names)), left_out)
+
+
+def _unanswered(
+    parts: list[_OpenPart], tried: list[_Choice], refused: set[object]
+) -> dict[int, str]:
+    """Return the calls with *parts* that no rule of *tried* answers, each with the reason."""
+    answered = {part.place for choice in tried if choice.rule for part in choice.parts}
+    unnamed = {part.place for choice in tried if not choice.rule for part in choice.parts}
+    reasons = dict[int, str]()
+    for part in parts:
+        if part.place not in answered:
+            # A refused call may have no family.
+            is_refused = not refused.isdisjoint({part.forms.exact, part.forms.family} - {None})
+            rare = _UNNAMED if part.place in unnamed else _RARE
+            reasons[part.call] = _REFUSED if is_refused else rare
+    return reasons
 
 
 def _time(asked: AskedCall) -> tuple[int, str, str]:
@@ -172,7 +194,10 @@ def _by_default(verdict: PartVerdict) -> CallPart:
 
 
 def _choices(parts: list[_OpenPart], refused: set[object]) -> Iterator[_Choice]:
-    """Yield rules of forms that are not *refused*, each for parts that none before it answers."""
+    """Yield rules of forms that are not *refused*, each for parts that none before it answers.
+
+    A rule that cannot name its files is empty, and answers none.
+    """
     by_form, answered = dict[object, list[_OpenPart]](), set[object]()
     for part in parts:
         forms: set[object] = {part.forms.exact, part.forms.family}
@@ -180,9 +205,10 @@ def _choices(parts: list[_OpenPart], refused: set[object]) -> Iterator[_Choice]:
             by_form.setdefault(each, []).append(part)
     for form, alike in sorted(by_form.items(), key=_rank):
         new = {part.place for part in alike} - answered
-        is_habit = len(new) >= LEAST_CALLS and _are_evidence(alike)
-        if is_habit and (choice := _choice(form, alike)).rule:
-            answered |= new
+        is_habit = len(new) >= LEAST_CALLS and _are_evidence(form, alike)
+        if is_habit:
+            choice = _choice(form, alike)
+            answered |= new if choice.rule else set()
             yield choice
 
 
@@ -197,8 +223,11 @@ def _rank(item: tuple[object, list[_OpenPart]]) -> tuple[bool, int, str]:
     return not isinstance(key, Family), -len(parts), str(key)
 
 
-def _are_evidence(parts: list[_OpenPart]) -> bool:
-    """Return whether *parts* are of several sessions and far apart in time."""
+def _are_evidence(form: object, parts: list[_OpenPart]) -> bool:
+    """Return whether *parts* of *form* have several sessions, far times, and paths if a family."""
+    paths = {part.forms.paths for part in parts}
+    if isinstance(form, Family) and len(paths) < LEAST_CALLS and all(paths):
+        return False
     times = [part.asked.answered_ns for part in parts]
     sessions = {part.asked.root for part in parts}
     return len(sessions) >= LEAST_SESSIONS and max(times) - min(times) >= LEAST_NS

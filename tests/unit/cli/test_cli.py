@@ -45,7 +45,6 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
         ("policy xyz", "unknown action 'xyz'; actions: init, check, explain, test, suggest"),
         ("approvals --stor agent.db", "unknown option '--stor'; did you mean '--store'?"),
         ("run --filter-shell x", "unknown option '--filter-shell'"),
-        ("policy check --jso policy.toml", "unknown option '--jso'; did you mean '--json'?"),
         (
             "approvals approve 8c01 --reason x",
             "'approve' has no option '--reason'; it belongs to deny",
@@ -61,6 +60,19 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
 def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
     assert cli.main(words.split()) == 2
     program = f"toolbus {words.split()[0]}"
+    assert capsys.readouterr().err == f"error: {refusal}; see `{program} --help`\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        ("policy check --jso policy.toml", "unknown option '--jso'; did you mean '--json'?"),
+        ("policy suggest x --bogus", "unknown option '--bogus'"),
+    ],
+)
+def test_a_wrong_option_of_an_action_names_its_help(capsys, words, refusal):
+    assert cli.main(words.split()) == 2
+    program = " ".join(["toolbus", *words.split()[:2]])
     assert capsys.readouterr().err == f"error: {refusal}; see `{program} --help`\n"
 
 

@@ -40,8 +40,7 @@ def test_a_rule_has_its_evidence_before_it():
 
     assert edited.text == (
         f"{POLICY}\n"
-        "# Suggested on 2026-11-29 from 3 calls in 2 sessions, 2024-10-04 to 2024-10-05, "
-        "allowed by ann.\n"
+        "# Suggested on 2026-11-29: ann allowed 3 calls in 2 sessions, 2024-10-04 to 2024-10-05.\n"
         "# Look again on 2027-02-27.\n"
         '[[rule]]\nname = "new"\nverdict = "allow"\nexactly = "make all"\n'
     )
