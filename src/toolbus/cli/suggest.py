@@ -21,7 +21,6 @@ from toolbus.config.trust import effective_config, read_trusted
 from toolbus.errors import ConfigurationError
 from toolbus.hosts.install.settings_files import read_settings, replace_settings
 from toolbus.policy.rules.policy_file import PolicyFile
-from toolbus.policy.tools.diagnostics import pair_problems
 from toolbus.presence.person import person_terminal, require_person
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
@@ -112,7 +111,7 @@ def _prove_rules(file: PolicyFile, stores: list[str | None]) -> tuple[JudgedCall
         left_out[_REFUSED] += sum([each.covers for each in blamed])
         proposals = tuple([each for each in proposals if each not in blamed])
         proof = judged.prove(with_rules(file, proposals))
-    removals = tuple(pair_problems(file, file.read().rules))
+    removals = tuple(judged.find_removals())
     return judged, _ProvenRules(proposals, proof, left_out, removals, recordings.damaged)
 
 

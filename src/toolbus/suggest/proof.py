@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from toolbus.policy.history.counted_calls import judge_first
+from toolbus.policy.tools.diagnostics import Diagnostic, pair_problems
 from toolbus.replay.replayer import hidden_in
 from toolbus.suggest.call_readings import CallReadings
 from toolbus.suggest.evidence import AskedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from toolbus.policy.rules.policy_file import PolicyFile
     from toolbus.policy.rules.records import CallVerdict
     from toolbus.suggest.recordings import Recordings
+
+ENOUGH_CALLS = 1_000
+"""The least judged calls after which a silent rule is worth a word."""
 
 
 class ProofFigures(Struct, kw_only=True):
@@ -59,7 +63,7 @@ class JudgedCalls:
     ) -> None:
         self._policy, self._newer, self.today = policy, recordings.newer, Proof()
         """The figures without further rules."""
-        self._open = list[tuple[AskedCall, str]]()
+        self._open, self._spoken = list[tuple[AskedCall, str]](), Counter[int]()
         readings, steps = CallReadings(policy), recordings.steps
         for step, calls in enumerate(recordings.read(), 1):
             for call in calls:
@@ -86,16 +90,30 @@ class JudgedCalls:
                 proof.blamed |= rules if call.answer == "no" else set()
         return proof
 
+    def find_removals(self) -> Iterator[Diagnostic]:
+        """Yield the rules that add nothing to others, and of many calls those without any."""
+        rules, calls = self._policy.read().rules, self.today.total.calls
+        yield from pair_problems(self._policy, rules)
+        for rule in rules if calls >= ENOUGH_CALLS else ():
+            # The verdicts here know neither earlier calls nor the origin of words, and a rule that
+            # skips a host's prompts does more than its verdict.
+            is_known = not (rule.limits or rule.needs_origins or rule.skips_prompt)
+            if is_known and not self._spoken[rule.number]:
+                text = f"rule {rule.name!r} matched none of {calls:,} calls"
+                text += "" if rule.allows else "; as a guard it may be why no such call came"
+                yield Diagnostic(self._policy.line("rule", rule.number), "warning", text)
+
     def _judge(self, call: AskedCall, readings: CallReadings) -> bool:
         """Return whether *call* is a question, and keep it if further rules can change that."""
         # A refusal counts even if the rules see placeholders.
         if hidden_in(call.call) and call.answer != "no":
             self.today.hidden += 1
             return bool(call.asked_ns)
-        verdict = _verdict(call, readings).verdict
-        if verdict == "ask" or call.answer in {"yes", "no"}:
-            self._open.append((call, verdict))
-        return verdict == "ask"
+        verdict = _verdict(call, readings)
+        self._spoken.update([each.rule.number for each in verdict.matched if each.rule])
+        if verdict.verdict == "ask" or call.answer in {"yes", "no"}:
+            self._open.append((call, verdict.verdict))
+        return verdict.verdict == "ask"
 
     def _parts(self, proof: Proof, call: AskedCall) -> tuple[ProofFigures, ProofFigures]:
         """Return the figures of *proof* that count *call*."""

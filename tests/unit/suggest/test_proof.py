@@ -19,6 +19,22 @@ verdict = "allow"
 command = "ls"
 reads = ["./**"]
 [[rule]]
+name = "again"
+verdict = "allow"
+command = "ls"
+reads = ["./**"]
+[[rule]]
+name = "skipping"
+verdict = "allow"
+command = "du"
+reads = ["./**"]
+prompt = "skip"
+[[rule]]
+name = "unused"
+verdict = "allow"
+command = "df"
+reads = ["./**"]
+[[rule]]
 name = "secrets"
 verdict = "deny"
 touches = [".env"]
@@ -160,3 +176,19 @@ def test_progress_ends_at_the_last_call(judge):
 
     assert shown[0] == ("calls judged: 1", 0.125)
     assert shown[-1] == ("calls judged: 4", 1.0)
+
+
+def test_few_calls_say_nothing_about_silent_rules(judge):
+    found = judge([Line("ls", "")]).find_removals()
+
+    assert [each.text for each in found] == ["rule 'again' adds nothing to 'listing' (line 2)"]
+
+
+def test_silent_rules_are_told_after_many_calls(judge):
+    found = judge([Line("ls", "")] * 1_000).find_removals()
+
+    guard = "matched none of 1,000 calls; as a guard it may be why no such call came"
+    assert [(each.line, each.text) for each in found][1:] == [
+        (18, "rule 'unused' matched none of 1,000 calls"),
+        (23, f"rule 'secrets' {guard}"),
+    ]
