@@ -118,7 +118,8 @@ def _rows(address: str) -> Iterator[tuple[DurableRun, str, str]]:
         # A run that was submitted meanwhile is not lost.
         is_lost = run.submitted_ns < began_ns - _FRESH_NS and len(workers) < _MOST
         state, slot = workers.get(run.id, ("lost" if is_lost else "queued", ""))
-        yield run, state if run.word == "queued" else run.word, slot
+        # The workflow of a held or ended run may not have told the engine yet.
+        yield (run, state, slot) if run.word == "queued" else (run, run.word, "")
 
 
 def _read(address: str, prefix: str = "") -> Iterator[DurableRun]:
