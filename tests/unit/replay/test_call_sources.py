@@ -127,6 +127,7 @@ def test_many_texts_are_searched_as_one():
     assert texts[-1] == ("800 further texts", "\n".join(["text"] * 800))
 
 
+@pytest.mark.full
 def test_long_lists_and_texts_are_cut():
     report = sources([text_in_view(text="x" * 10**6)], body=["stolen" * 10**5] * 300)
 
