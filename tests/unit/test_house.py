@@ -52,7 +52,7 @@ ROOMS = {
     "replay": (11, 1876),
     "settings": (13, 925),
     "store": (43, 6595),
-    "suggest": (9, 1388),
+    "suggest": (9, 1387),
     "tasks": (3, 196),
     "testing": (18, 3024),
     "toml": (5, 333),

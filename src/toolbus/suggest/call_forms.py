@@ -55,17 +55,8 @@ _WRITTEN = frozenset(
 
 _BY_FILES = frozenset(
     {
-        *(
-            "apply",
-            "compose",
-            "deploy",
-            "gist",
-            "publish",
-            "release",
-            "send-email",
-            "submodule",
-            "upload",
-        ),
+        *("apply", "compose", "deploy", "gist", "publish", "release"),
+        *("send-email", "submodule", "upload"),
         *("bundle", "cargo", "composer", "go", "gradle", "mvn", "npm", "pnpm", "poetry"),
         *("helm", "hugo", "kustomize", "systemctl", "terraform", "tofu", "tsc", "uv", "yarn"),
     }

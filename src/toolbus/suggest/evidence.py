@@ -30,7 +30,7 @@ from toolbus.redaction.placeholders import placeholders_in
 from toolbus.store.check.chain_check import questions_fit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from toolbus.approvals.questions import Question
     from toolbus.bus.ledger.records import DispatchRecord
@@ -85,7 +85,7 @@ class _NotedAsk(Struct):
     @property
     def digests(self) -> list[tuple[str, ToolCall]]:
         """The calls, each after its digest."""
-        return [(digest_of(call.name, call.arguments), call) for call in self.calls]
+        return [(_digest(call), call) for call in self.calls]
 
 
 _NotedAsks: TypeAlias = dict[str, list[_NotedAsk]]
@@ -96,6 +96,19 @@ def read_asked_calls(reader: StoreReader) -> Iterator[AskedCall]:
     """Yield the asked calls of all sessions of *reader*, the oldest session first."""
     for session in reader.sessions():
         yield from _read_session(reader, session)
+
+
+def without_copies(asked: Iterable[AskedCall]) -> list[AskedCall]:
+    """Return *asked* without copies: several stores may have a session, with other answers."""
+    once = {
+        (each.session_id, each.call.id, each.asked_ns, each.answer, _digest(each.call)): each
+        for each in asked
+    }
+    return list(once.values())
+
+
+def _digest(call: ToolCall) -> str:
+    return digest_of(call.name, call.arguments)
 
 
 def _read_session(reader: StoreReader, session: SessionRow) -> Iterator[AskedCall]:

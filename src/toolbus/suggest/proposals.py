@@ -20,6 +20,7 @@ from toolbus.policy.rules.protection import PROTECTED
 from toolbus.policy.rules.values import first_words
 from toolbus.suggest.call_forms import Family, NoFormError, RuleForms, command_text, forms_of
 from toolbus.suggest.call_readings import CallReadings
+from toolbus.suggest.evidence import without_copies
 from toolbus.suggest.path_families import family_patterns
 
 if TYPE_CHECKING:
@@ -87,9 +88,7 @@ class _Choice(NamedTuple):
 def propose(asked: Iterable[AskedCall], policy: PolicyFile) -> Suggestions:
     """Return the rules to add to *policy*, which answer most of the *asked* calls."""
     readings = CallReadings(policy)
-    # Several stores may have copies of a session.
-    each_once = {(each.session_id, each.call.id, each.asked_ns): each for each in asked}
-    calls = sorted(each_once.values(), key=_time)
+    calls = sorted(without_copies(asked), key=_time)
     refused = set[object]().union(
         *[_refused_keys(call, readings) for call in calls if call.answer == "no"]
     )
@@ -97,10 +96,8 @@ def propose(asked: Iterable[AskedCall], policy: PolicyFile) -> Suggestions:
     tried = list(_choices(parts, refused))
     unanswered = _unanswered(parts, tried, refused)
     left_out += Counter(unanswered.values())
-    names, choices = (
-        {rule.name for rule in policy.tables.rule},
-        [each for each in tried if each.rule],
-    )
+    names = {rule.name for rule in policy.tables.rule}
+    choices = [each for each in tried if each.rule]
     return Suggestions(tuple(_proposals(choices, set(unanswered), names)), left_out)
 
 

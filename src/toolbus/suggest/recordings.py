@@ -11,7 +11,7 @@ from toolbus.errors import DecodeError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.messages.records import AssistantMessage
 from toolbus.policy.paths.path_patterns import is_in
-from toolbus.suggest.evidence import AskedCall, read_asked_calls
+from toolbus.suggest.evidence import AskedCall, read_asked_calls, without_copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,9 +36,7 @@ class Recordings:
         self._folder = os.path.realpath(policy.file.parent) if is_of_file else ""
         self._readers, self.damaged = readers, 0
         asked = [call for reader in readers for call in read_asked_calls(reader)]
-        # Several stores may have copies of a session; their answers may differ.
-        once = {(_key(call), call.call.id, call.asked_ns, call.answer): call for call in asked}
-        self.asked = [call for call in once.values() if self._has(call)]
+        self.asked = [call for call in without_copies(asked) if self._has(call)]
         by_time = sorted(self.asked, key=lambda call: (call.asked_ns, call.session_id))
         sessions = list(dict.fromkeys([call.session_id for call in by_time]))
         self.newer = frozenset(sessions[-(-2 * len(sessions) // 3) :])

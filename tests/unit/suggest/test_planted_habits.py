@@ -462,6 +462,13 @@ def test_a_refusal_in_another_form_counts(project):
     assert allowed(project, [*asked(calls), *refused], calls) == []
 
 
+def test_a_copy_with_a_yes_hides_no_refusal(project):
+    calls = lines("git push origin main")
+    refused = asked(calls, answer="no")[:1]
+
+    assert allowed(project, [*refused, *asked(calls)], calls) == []
+
+
 def test_a_question_of_a_rule_is_not_lifted(project):
     calls = lines("rm -rf reports", "git push --force origin main")
 
