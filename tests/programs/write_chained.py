@@ -3,22 +3,10 @@
 import asyncio
 import sys
 
-from toolbus import Scope, UserMessage
-from toolbus.bus.ledger import DispatchRecord
+from small_records import record
+from toolbus import UserMessage
 from toolbus.store import AppendRequest
 from toolbus.store.store_factory import open_store
-
-
-def record(name):
-    return DispatchRecord(
-        event="message:append:before",
-        scope=Scope(session_id="s"),
-        subject=name,
-        started_ns=1,
-        duration_ns=2,
-        outcome="unchanged",
-        original="",
-    )
 
 
 async def write(address, name, count):

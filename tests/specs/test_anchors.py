@@ -19,10 +19,10 @@ from zlib import crc32
 import psycopg
 import pytest
 
-from toolbus import AssistantMessage, Scope, ToolCall, UserMessage
+from small_records import record
+from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.agent import Agent
 from toolbus.approvals.webhook_signatures import WebhookSecret
-from toolbus.bus.ledger import DispatchRecord
 from toolbus.cli import main
 from toolbus.models import ScriptedModel
 from toolbus.policy import Policy
@@ -81,18 +81,6 @@ def check(run):
 
 def lines_of(file):
     return [json.loads(line) for line in Path(file).read_bytes().splitlines()]
-
-
-def record(name):
-    return DispatchRecord(
-        event="message:append:before",
-        scope=Scope(session_id="s"),
-        subject=name,
-        started_ns=1,
-        duration_ns=2,
-        outcome="unchanged",
-        original="",
-    )
 
 
 async def _write(store, session_id, names):

@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from toolbus import Scope, UserMessage
-from toolbus.bus.ledger import DispatchRecord
+from small_records import record
+from toolbus import UserMessage
 from toolbus.store import AppendRequest, Original
 from toolbus.store.check.chain_check import check_chains, questions_fit, read_heads
 from toolbus.store.copy import copy_session
@@ -81,18 +81,6 @@ def place(request, tmp_path):
     if request.param == "file":
         return Place(tmp_path / "store.db")
     return Place(request.getfixturevalue("database"))
-
-
-def record(name):
-    return DispatchRecord(
-        event="message:append:before",
-        scope=Scope(session_id="s"),
-        subject=name,
-        started_ns=1,
-        duration_ns=2,
-        outcome="unchanged",
-        original="",
-    )
 
 
 def request(number, *records):

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, ToolResponse, UserMessage
-from toolbus.bus.ledger import DispatchRecord
+from small_records import record
+from toolbus import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
 from toolbus.store import AppendRequest, Original
 from toolbus.store.sqlite import SqliteStore
 
@@ -18,18 +18,6 @@ PAGE = 4096
 
 def message(name):
     return UserMessage(id=name, content=f"I am {name}, and this is my text. " * 10)
-
-
-def record(name):
-    return DispatchRecord(
-        event="message:append:before",
-        scope=Scope(session_id="s"),
-        subject=name,
-        started_ns=1,
-        duration_ns=2,
-        outcome="unchanged",
-        original="",
-    )
 
 
 async def add(store, names, session_id="s"):
