@@ -13,11 +13,11 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from kill_asking_agent import counted
 from kill_steps import (
     Steps,
     address_of,
     clear,
-    count_run,
     kill_at_each_step,
     run_child,
     runs_in,
@@ -25,7 +25,7 @@ from kill_steps import (
     value_of,
 )
 from memory_engine import MemoryEngine
-from toolbus import Agent, Ask, AssistantMessage, ToolCall, tool
+from toolbus import Agent, Ask, AssistantMessage, ToolCall
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.durable.engine import QueueLimits
@@ -57,23 +57,10 @@ def delegate(request):
 def factory(effects, steps, mode):
     """Return a factory of agents whose tools write each of their runs to the file *effects*."""
 
-    def run(name):
-        steps.take(f"before {name}")
-        count_run(effects, name)
-        steps.take(f"after {name}")
-
-    @tool
-    async def pay() -> str:
-        run("pay")
-        return "paid"
-
-    @tool
-    async def look() -> str:
-        run("look")
-        return "seen"
+    own_tools = counted(effects, steps)
 
     def make_agent(session_id, store):
-        model, tools = ScriptedModel(itertools.repeat(turn)), [pay, look]
+        model, tools = ScriptedModel(itertools.repeat(turn)), own_tools
         if mode == "below":
             worker = Agent(model, tools=tools, agent_id="worker")
             model, tools = ScriptedModel(itertools.repeat(delegate)), [worker.as_tool("worker")]
