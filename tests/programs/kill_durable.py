@@ -32,7 +32,9 @@ from toolbus.durable.engine import QueueLimits
 from toolbus.durable.holds import wake
 from toolbus.durable.runs import VERSION, RunIndex, read_run
 from toolbus.durable.segment import durable
+from toolbus.durable.slots import WorkerSlot
 from toolbus.durable.submission import submit
+from toolbus.durable.worker import Worker
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.store_factory import open_store
@@ -78,7 +80,9 @@ async def to_the_end(address, effects, mode, steps):
     index, make_agent = RunIndex(store), factory(effects, steps, mode)
     await engine.open()
     await submit(make_agent, store, engine, "go", queue="q", session_id=SESSION, run_id=RUN)
-    await engine.start("worker:q:1", durable(make_agent, store), QueueLimits(name="q"))
+    slot = WorkerSlot(store, "worker:q:1")
+    await Worker(store, engine, "q", slot).renew_runs(slot.name)
+    await engine.start(slot.name, durable(make_agent, store), QueueLimits(name="q"))
     for _ in range(2_000):
         run = await read_run(store, SESSION, RUN)
         if run.word not in {"queued", "held"} and not await engine.workflows():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from itertools import count
 from typing import IO, TYPE_CHECKING
+from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
@@ -13,21 +12,21 @@ from msgspec import Struct
 from toolbus.durable.engine import OPEN, WorkflowCall, WorkflowInfo, WorkflowState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from toolbus.durable.engine import QueueLimits, Step, Workflow
+    from toolbus.durable.engine import QueueLimits, Steps, Workflow
 
 
 class RecordedWorkflow(Struct):
-    """A workflow in the journal; *steps* are the names and words of its ended steps, by number."""
+    """A workflow in the journal; *steps* are the names and words of its ended steps."""
 
     call: WorkflowCall
     state: WorkflowState = "queued"
     slot: str = ""
     version: str = ""
     word: str = ""
-    steps: dict[int, tuple[str, str]] = {}
+    steps: list[tuple[str, str]] = []
     is_child: bool = False
 
 
@@ -58,9 +57,9 @@ class MemoryEngine:
             self._file = self._path.open("ab", buffering=0)
 
     async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
-        """Run *workflow* for the calls of *queue* as the worker *slot*, unfinished ones first."""
+        """Run *workflow* for the calls of *queue* as the worker *slot*."""
         self._slot, self._workflow, self._queue = slot, workflow, queue
-        await self.adopt(slot)
+        self._fill()
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second call with the same id does nothing."""
@@ -75,18 +74,6 @@ class MemoryEngine:
             self._change(recorded, "cancelled")
             if (task := self._tasks.get(workflow_id)) is not None:
                 task.cancel()
-
-    async def adopt(self, slot: str) -> int:
-        """Queue the running workflows of a dead worker again; return their number."""
-        orphaned = [
-            recorded
-            for name, recorded in self._recorded.items()
-            if (recorded.state, recorded.slot) == ("running", slot) and name not in self._tasks
-        ]
-        for recorded in orphaned:
-            self._change(recorded, "queued")
-        self._fill()
-        return len(orphaned)
 
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
@@ -108,14 +95,13 @@ class MemoryEngine:
         return tuple(listed[:limit])
 
     async def stop(self, seconds: float) -> None:
-        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
+        """Let workflows leave for so many seconds, cancel the rest; both stay as running."""
         self.is_stopping = True
         if tasks := [*self._tasks.values()]:
             await asyncio.wait(tasks, timeout=seconds)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        await self.adopt(self._slot)
 
     async def close(self) -> None:
         """Close the journal; running workflows are left as after a kill."""
@@ -164,24 +150,22 @@ class MemoryEngine:
             self._change(recorded, state, word)
             self._fill()
 
-    async def child(self, call: WorkflowCall) -> str:
-        """Run a workflow below the running one; a replay goes on with its record."""
-        recorded = self._recorded.get(call.id) or RecordedWorkflow(call, is_child=True)
-        self._change(recorded, "running")
-        word = await self._workflow(MemorySteps(self, recorded), call.arguments)
-        self._change(recorded, "ended", word)
+    async def step(self, recorded: RecordedWorkflow, name: str, call: Awaitable[str]) -> str:
+        """Record the word of *call* as a step of a workflow, and return it."""
+        word = await call
+        recorded.steps.append((name, word))
+        self._write(recorded)
         return word
 
-    async def step(self, recorded: RecordedWorkflow, number: int, name: str, work: Step) -> str:
-        """Return the recorded word of a step, or do *work* and record its word."""
-        if number in recorded.steps:
-            known, word = recorded.steps[number]
-            if known != name:
-                raise RuntimeError(f"step {number} was {known!r}, and is now {name!r}")
-            return word
-        word = await work()
-        recorded.steps[number] = name, word
-        self._write(recorded)
+    async def child(
+        self, recorded: RecordedWorkflow, work: Callable[[Steps], Awaitable[str]]
+    ) -> str:
+        """Record *work* as a workflow below another one, and return its word."""
+        call = WorkflowCall(id=f"{recorded.call.id}-{uuid4().hex}", arguments=(), queue="")
+        below = RecordedWorkflow(call, slot=self._slot, is_child=True)
+        self._change(below, "running")
+        word = await work(MemorySteps(self, below))
+        self._change(below, "ended", word)
         return word
 
 
@@ -189,17 +173,17 @@ class MemorySteps:
     """The steps of the workflow *recorded* by *engine*."""
 
     def __init__(self, engine: MemoryEngine, recorded: RecordedWorkflow) -> None:
-        self._engine, self._recorded, self._numbers = engine, recorded, count(1)
+        self._engine, self._recorded = engine, recorded
 
-    def leave(self) -> None:
-        """Raise `CancelledError` if the worker stops."""
-        if self._engine.is_stopping:
-            raise asyncio.CancelledError
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the worker stops."""
+        return self._engine.is_stopping
 
-    async def step(self, name: str, work: Step) -> str:
-        """Do *work* and record its word; it is cancelled with the workflow."""
-        return await self._engine.step(self._recorded, next(self._numbers), name, work)
+    async def step(self, name: str, call: Awaitable[str]) -> str:
+        """Record the word of *call* as a step once it has ended, and return it."""
+        return await self._engine.step(self._recorded, name, call)
 
-    async def child(self, call: WorkflowCall) -> str:
-        """Run a workflow in this process and return its word; it is cancelled with its caller."""
-        return await self.step("child", partial(self._engine.child, call))
+    async def child(self, work: Callable[[Steps], Awaitable[str]]) -> str:
+        """Record *work* as a workflow below this one, and return its word."""
+        return await self._engine.child(self._recorded, work)

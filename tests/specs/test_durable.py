@@ -23,13 +23,14 @@ from toolbus.durable.runs import (
     PREFIX,
     DurableRun,
     RunIndex,
-    decode_run,
     read_run,
     swap_run,
     workflow_of,
 )
 from toolbus.durable.segment import durable
-from toolbus.durable.submission import cancel, renew, retry, submit
+from toolbus.durable.slots import WorkerSlot
+from toolbus.durable.submission import cancel, retry, submit
+from toolbus.durable.worker import DEATHS, Worker
 from toolbus.errors import MessageDenied, ModelError, RegistrationError, SessionBusyError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MODEL_CALL_BEFORE, RUN_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
@@ -155,7 +156,7 @@ async def test_a_run_ends_as_its_agent_does(world):
     assert (run.word, run.failure) == ("ok", "")
     await world.engines.close()
     last = json.loads(world.engines.journal.read_text().splitlines()[-1])
-    names = [name for name, _ in last["steps"].values()]
+    names = [name for name, _ in last["steps"]]
     assert names == ["model", "tool", "tool", "model"]
 
 
@@ -201,9 +202,11 @@ async def test_a_sub_agent_has_its_own_workflow(world):
     assert await world.results() == {"down": ""}
     await world.engines.close()
     lines = [json.loads(line) for line in world.engines.journal.read_text().splitlines()]
-    last = {line["call"]["id"]: [*line["steps"].values()] for line in lines}
-    names = [[name for name, _ in steps] for steps in last.values()]
-    assert names == [["model", "child", "model"], ["model", "tool", "model"]]
+    last = {line["call"]["id"]: line["steps"] for line in lines}
+    names = {name: [step for step, _ in steps] for name, steps in last.items()}
+    above, below = sorted(names)
+    assert below.startswith(above)
+    assert names == {name: ["model", "tool", "model"] for name in (above, below)}
 
 
 async def test_handlers_see_the_context_of_runs(world):
@@ -389,8 +392,7 @@ async def test_an_answer_starts_the_next_segment(world):
 
         assert (woken, ended.word, ended.segment) == (1, "ok", 2)
         assert world.ran == {"look": 1, "pay": 1}
-        left = [await world.index.states(prefix) for prefix in (EXPIRES, ANSWERED)]
-        assert left == [[], []]
+        assert await world.index.states(ANSWERED) == []
 
 
 async def test_two_answers_start_one_segment(world):
@@ -406,20 +408,43 @@ async def test_two_answers_start_one_segment(world):
         assert world.ran == {"look": 1, "pay": 1}
 
 
-async def test_an_answer_before_the_marker_counts(world):
-    async with held(world) as (_, run):
-        for marker in await world.index.states(EXPIRES):
-            await world.store.swap_state(marker.session_id, marker.name, marker.body, None)
-        await world.answer_all()
+async def test_an_answer_in_mid_segment_counts(world):
+    async with held(world, asks_always) as (engine, run):
+        begun, may_end = asyncio.Event(), asyncio.Event()
 
-        world.engines.forget()
-        engine = await world.worker()
-        await engine.enqueue(workflow_of(run))
-        await until_ended(engine)
-        woken = await wake(world.store, engine, world.index)
+        async def work(name):
+            begun.set()
+            await may_end.wait()
+
+        world.work = work
+        first, second = await questions_of(world.store, "s")
+        await answer(world.store, first.id, first.digest, approve=True, by="ann")
+        woken = [await wake(world.store, engine, world.index)]
+        await begun.wait()
+
+        await answer(world.store, second.id, second.digest, approve=True, by="ann")
+        woken.append(await wake(world.store, engine, world.index))
+        may_end.set()
+        again = await world.ended(engine, run)
+        woken.append(await wake(world.store, engine, world.index))
         ended = await world.ended(engine, run)
 
-        assert (woken, ended.word) == (1, "ok")
+        assert (woken, again.word, ended.word) == ([1, 0, 1], "held", "ok")
+        assert world.ran == {"pay": 1, "look": 1}
+
+
+async def test_a_wake_up_at_half_is_finished(world):
+    async with held(world) as (engine, run):
+        await world.answer_all()
+        (marker,) = await world.index.states(ANSWERED)
+        queued = replace(run, word="queued", segment=2, woken_by=marker.name)
+        assert await swap_run(world.store, run, queued)
+
+        await wake(world.store, engine, world.index)
+        ended = await world.ended(engine, run)
+
+        assert (ended.word, ended.segment) == ("ok", 2)
+        assert await world.index.states(ANSWERED) == []
 
 
 async def test_an_expired_question_is_a_refusal(world):
@@ -440,7 +465,7 @@ async def test_waiting_questions_cost_two_lookups(world, tmp_path):
     engine = await world.worker()
     async with SqliteStore(tmp_path / "s.db") as store:
         for number in range(100):
-            name = f"{EXPIRES}{2**62 + number:020d}:q{number}"
+            name = f"{EXPIRES}{2**62 + number:020d}:1"
             body = b'{"session_id":"s","run_id":"r"}'
             await store.swap_state("s", name, None, body)
         index = CountingIndex(store)
@@ -542,9 +567,10 @@ async def test_a_stop_lets_calls_end(world):
     (left,) = await engine.workflows()
     await engine.close()
     engine = await world.worker(slot="worker:q:2")
+    await renewing(world, engine).renew_runs(SLOT, dead=False)
     ended = await world.ended(engine, run)
 
-    assert (left.state, ended.word) == ("queued", "ok")
+    assert (left.state, ended.word, ended.deaths) == ("running", "ok", 0)
     assert await world.results() == {"pay-0": "", "look-0": ""}
     await world.engines.close()
 
@@ -616,7 +642,11 @@ async def test_a_broken_marker_stops_no_other(world, caplog):
         await world.ended(engine, run)
 
 
-async def test_runs_of_another_version_are_renewed(world):
+def renewing(world, engine):
+    return Worker(world.store, engine, "q", WorkerSlot(world.store, "worker:q:2"))
+
+
+async def test_runs_of_another_version_are_renewed(world, caplog):
     async def other_version(steps, arguments):
         await asyncio.Event().wait()
 
@@ -629,19 +659,51 @@ async def test_runs_of_another_version_are_renewed(world):
     await old.stop(0)
     await old.close()
 
-    engine = await world.worker()
-    lost = await renew(world.store, engine, world.index, "q")
-    ended = await until(lambda: renewed(world, run))
+    engine = await world.worker(slot="worker:q:2")
+    await renewing(world, engine).renew_lost()
+    ended = await world.ended(engine, run)
 
-    names = {each.arguments[0] for each in lost}
-    assert names == {"gone", *[each.id for each in ended_before]}
-    assert await renew(world.store, engine, world.index, "q") == []
-    assert (ended.word, ended.segment) == ("ok", 2)
+    assert (ended.word, ended.segment, ended.deaths) == ("ok", 2, 1)
+    assert len(await engine.workflows(("cancelled",))) == 4
+    assert caplog.text.count("has no run") == 1
     for each in ended_before:
         assert (await read_run(world.store, each.session_id, each.id)).segment == 1
     await world.engines.close()
 
 
-async def renewed(world, run):
-    current = decode_run(await world.store.read_state("s", PREFIX + run.id))
-    return current if current.word == "ok" else None
+async def test_a_renewal_at_half_is_finished(world):
+    world.work = lambda name: asyncio.Event().wait()
+    engine = await world.worker()
+    run = await world.submit(engine)
+    await until(lambda: asyncio.sleep(0, world.ran))
+    await engine.close()
+    assert await swap_run(world.store, run, replace(run, segment=2))
+
+    world.work = lambda name: asyncio.sleep(0)
+    engine = await world.worker(slot="worker:q:2")
+    await renewing(world, engine).renew_lost()
+    ended = await world.ended(engine, run)
+
+    assert (ended.word, ended.segment) == ("ok", 2)
+    await world.engines.close()
+
+
+async def test_a_run_that_kills_workers_fails(world):
+    world.work = lambda name: asyncio.Event().wait()
+    engine = await world.worker()
+    run = await world.submit(engine)
+    await until(lambda: asyncio.sleep(0, world.ran))
+    await engine.close()
+    assert await swap_run(world.store, run, replace(run, deaths=DEATHS - 1))
+
+    engine = await world.worker(slot="worker:q:2")
+    await renewing(world, engine).renew_lost()
+    failed = await world.ended(engine, run)
+    world.work = lambda name: asyncio.sleep(0)
+    await retry(world.store, engine, failed)
+    again = await world.ended(engine, run)
+
+    assert (failed.word, failed.segment) == ("failed", 1)
+    assert str(DEATHS) in failed.failure
+    assert again.word == "ok"
+    await world.engines.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import Counter
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -15,26 +15,27 @@ import msgspec
 
 from toolbus.durable.engine import OPEN, WorkflowInfo
 from toolbus.errors import RegistrationError, StoreError
+from toolbus.messages.ids import new_id
 from toolbus.settings.extras import needs_extra
 from toolbus.store.store_factory import is_postgres
 
 _log = logging.getLogger("dbos")
 
 try:
-    from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID
+    from dbos import DBOS, DBOSClient, Serializer
     from sqlalchemy import URL
 except ImportError as error:
     msg = needs_extra("durable runs need the engine DBOS", "dbos")
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from dbos import DBOSConfig, EnqueueOptions, WorkflowStatus
 
     from toolbus.durable.engine import (
         QueueLimits,
-        Step,
+        Steps,
         Workflow,
         WorkflowCall,
         WorkflowState,
@@ -47,7 +48,8 @@ _NAME, _SCHEMA = "toolbus", "toolbus_durable"
 """The name of application and workflow; a schema apart from that of others who use DBOS."""
 
 _CONNECTIONS = 8
-_LIMIT = 100_000
+_BELOW = "below"
+"""The first argument of the workflows of sub-agents."""
 _STATES: dict[str, WorkflowState] = {
     "ENQUEUED": "queued",
     "DELAYED": "queued",
@@ -76,31 +78,35 @@ class JsonSerializer(Serializer):
 
 
 class DbosSteps:
-    """The steps of the present task's workflow; *is_stopping* is set at a stop."""
+    """The steps of the present task's workflow; *engine* runs it."""
 
-    def __init__(self, is_stopping: Event) -> None:
-        self._is_stopping = is_stopping
-        self.workflow: Callable[..., Coroutine[Any, Any, str]]
+    def __init__(self, engine: DbosEngine) -> None:
+        self._engine, self._context = engine, copy_context()
 
-    def leave(self) -> None:
-        """Raise `CancelledError` if the worker stops; the engine records no outcome then."""
-        if self._is_stopping.is_set():
-            raise asyncio.CancelledError
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the worker stops."""
+        return self._engine.is_stopping.is_set()
 
-    async def step(self, name: str, work: Step) -> str:
-        """Do *work* and record its word; it is cancelled with the workflow."""
+    async def step(self, name: str, call: Awaitable[str]) -> str:
+        """Record the word of *call* as a step once it has ended, and return it."""
 
         async def body() -> str:
-            return await work()
+            return await call
 
-        return await DBOS.run_step_async({"name": name, "preemptible": True}, body)
+        return await self._inside(DBOS.run_step_async({"name": name}, body))
 
-    async def child(self, call: WorkflowCall) -> str:
-        """Run a workflow in this process and return its word; it is cancelled with its caller."""
-        with SetWorkflowID(call.id):
-            handle = await DBOS.start_workflow_async(self.workflow, *call.arguments)
-        word: str = await handle.get_result()
-        return word
+    async def child(self, work: Callable[[Steps], Awaitable[str]]) -> str:
+        """Record *work* as a workflow below this one, in this process, and return its word."""
+        return await self._inside(self._engine.run_below(work))
+
+    async def _inside(self, work: Coroutine[Any, Any, str]) -> str:
+        """Await *work* in the context of the workflow, whatever the caller's."""
+        task = asyncio.get_running_loop().create_task(work, context=self._context.copy())
+        try:
+            return await task
+        finally:
+            task.cancel()
 
 
 class DbosEngine:
@@ -118,10 +124,10 @@ class DbosEngine:
         self._address, self._version, self._slot = address, version, ""
         self.workers = None if is_postgres(address) else 1
         self._database = _Database("")
-        self._running: Counter[str] = Counter()
-        self._lost: set[str] = set()
         self._client: DBOSClient | None = None
-        self._is_stopping, self._is_started = Event(), False
+        self._below: dict[str, Callable[[Steps], Awaitable[str]]] = {}
+        self._run: Callable[..., Coroutine[Any, Any, str]]
+        self.is_stopping, self._is_started = Event(), False
         # Its texts may quote anything, and it advertises; a worker reports what goes wrong.
         _log.disabled = True
 
@@ -147,7 +153,7 @@ class DbosEngine:
         return self._client
 
     async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
-        """Run *workflow* for the calls of *queue* as the worker *slot*, unfinished ones first."""
+        """Run *workflow* for the calls of *queue* as the worker *slot*."""
         self._slot = slot
         await _bounded(partial(self._launch, workflow, queue))
         self._is_started = True
@@ -168,27 +174,38 @@ class DbosEngine:
         if self._database.connect is not None:
             config["db_engine_kwargs"] = {"creator": self._database.connect}
         DBOS(config=config)
-        steps = DbosSteps(self._is_stopping)
-        steps.workflow = self._registered(workflow, steps)
+        self._run = self._registered(workflow)
         DBOS.listen_queues([queue.name])
         DBOS.launch()
         _register_queue(queue)
 
-    def _registered(
-        self, workflow: Workflow, steps: DbosSteps
-    ) -> Callable[..., Coroutine[Any, Any, str]]:
+    def _registered(self, workflow: Workflow) -> Callable[..., Coroutine[Any, Any, str]]:
         @DBOS.workflow(name=_NAME)
         async def run(*arguments: str) -> str:
-            workflow_id = DBOS.workflow_id or ""
-            self._running[workflow_id] += 1
+            steps = DbosSteps(self)
+
+            async def body() -> str:
+                if arguments[:1] != (_BELOW,):
+                    return await workflow(steps, arguments)
+                # After a kill it has no caller any more, and nothing to do.
+                work = self._below.pop(arguments[1], None)
+                return "gone" if work is None else await work(steps)
+
             try:
-                return await workflow(steps, arguments)
+                # A step around all others, since those can be cancelled in their midst.
+                return await DBOS.run_step_async({"name": "run", "preemptible": True}, body)
             except Exception as error:  # noqa: BLE001 - its text may quote a session
                 raise RuntimeError(type(error).__name__) from None
-            finally:
-                self._running[workflow_id] -= 1
 
         return run
+
+    async def run_below(self, work: Callable[[Steps], Awaitable[str]]) -> str:
+        """Run *work* as a workflow below the present one."""
+        key = new_id()
+        self._below[key] = work
+        handle = await DBOS.start_workflow_async(self._run, _BELOW, key)
+        word: str = await handle.get_result()
+        return word
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second call with the same id does nothing."""
@@ -205,32 +222,6 @@ class DbosEngine:
         """Cancel an open workflow and its children, on any worker."""
         await self._opened.cancel_workflow_async(workflow_id, cancel_children=True)
 
-    async def adopt(self, slot: str) -> int:
-        """Queue the running workflows of the dead worker *slot* again; return their number.
-
-        For this worker only workflows without a task are queued, as
-        after a failure of the database in the middle of a dequeue, found by two calls.
-        """
-        pending = await self._pending(slot)
-        if slot == self._slot:
-            lost = {name for name in pending if not self._running[name]}
-            pending = {name: pending[name] for name in lost & self._lost}
-            self._lost = lost
-        await self._queue_again(pending)
-        return len(pending)
-
-    async def _pending(self, slot: str) -> dict[str, str | None]:
-        """Return the queues of the running workflows of *slot*, by id."""
-        pending = await self._opened.list_workflows_async(
-            status="PENDING", executor_id=slot, limit=_LIMIT, load_input=False, load_output=False
-        )
-        return {each.workflow_id: each.queue_name for each in pending}
-
-    async def _queue_again(self, workflows: Mapping[str, str | None]) -> None:
-        for queue in set(workflows.values()):
-            ids = [name for name, its_queue in workflows.items() if its_queue == queue]
-            await self._opened.resume_workflows_async(ids, queue_name=queue)
-
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
     ) -> tuple[WorkflowInfo, ...]:
@@ -244,22 +235,23 @@ class DbosEngine:
         return tuple([_info(each) for each in listed])
 
     async def stop(self, seconds: float) -> None:
-        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
-        self._is_stopping.set()
-        await asyncio.to_thread(
-            DBOS.destroy, destroy_registry=True, workflow_completion_timeout_sec=round(seconds)
-        )
-        self._is_started = False
-        await self._queue_again(await self._pending(self._slot))
+        """Let workflows leave for so many seconds, cancel the rest; both stay as running."""
+        self.is_stopping.set()
+        await self._destroy(round(seconds))
 
     async def close(self) -> None:
         """Release the connections; running workflows are left as after a kill."""
         if self._is_started:
-            await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
-            self._is_started = False
+            await self._destroy(0)
         if self._client is not None:
             await asyncio.to_thread(self._client.destroy)
             self._client = None
+
+    async def _destroy(self, seconds: int) -> None:
+        self._is_started = False
+        await asyncio.to_thread(
+            DBOS.destroy, destroy_registry=True, workflow_completion_timeout_sec=seconds
+        )
 
 
 def _register_queue(queue: QueueLimits) -> None:

@@ -58,31 +58,29 @@ class WorkflowInfo(Struct, frozen=True, kw_only=True):
     word: str = ""
 
 
-Step: TypeAlias = Callable[[], Awaitable[str]]
-
-
 class Steps(Protocol):
-    """The steps of one running workflow.
+    """The steps of one running workflow, for all tasks of its event loop.
 
-    An ended step is never done again: its word is returned from the record. The names and
-    order of steps must depend only on recorded words. An exception of these methods means that
-    the workflow is cancelled, handed over, or runs elsewhere: it must stop and clean up.
+    A step starts nothing: it waits for a call that the agent makes in any case. So an engine that
+    begins a workflow again may return a recorded word at once, and an error costs a record alone.
     """
 
-    def leave(self) -> None:
-        """Raise `CancelledError` if the worker stops; called where nothing is under way."""
-
-    async def step(self, name: str, work: Step) -> str:
-        """Do *work* and record its word; it is cancelled with the workflow."""
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the worker stops, and waits for the workflow to raise `CancelledError`."""
         ...
 
-    async def child(self, call: WorkflowCall) -> str:
-        """Run a workflow in this process and return its word; it is cancelled with its caller."""
+    async def step(self, name: str, call: Awaitable[str]) -> str:
+        """Record the word of *call* as a step once it has ended, and return it."""
+        ...
+
+    async def child(self, work: Callable[[Steps], Awaitable[str]]) -> str:
+        """Record *work* as a workflow below this one, in this process, and return its word."""
         ...
 
 
 Workflow: TypeAlias = Callable[[Steps, tuple[str, ...]], Awaitable[str]]
-"""A workflow: it takes its steps and arguments, and returns a word."""
+"""A workflow: it takes its steps and arguments, and returns a word. It is cancelled as a task."""
 
 
 class WorkflowEngine(Protocol):
@@ -98,20 +96,13 @@ class WorkflowEngine(Protocol):
         """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
 
     async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
-        """Run *workflow* for the calls of *queue* as the worker *slot*, unfinished ones first."""
+        """Run *workflow* for the calls of *queue* as the worker *slot*."""
 
     async def enqueue(self, call: WorkflowCall) -> None:
         """Queue a workflow; a second call with the same id does nothing."""
 
     async def cancel(self, workflow_id: str) -> None:
         """Cancel an open workflow and its children, on any worker."""
-
-    async def adopt(self, slot: str) -> int:
-        """Queue the running workflows of the dead worker *slot* again; return their number.
-
-        For this worker only workflows that two calls found without a task are queued.
-        """
-        ...
 
     async def workflows(
         self, states: Sequence[WorkflowState] = OPEN, *, queue: str = "", limit: int = 1000
@@ -120,7 +111,7 @@ class WorkflowEngine(Protocol):
         ...
 
     async def stop(self, seconds: float) -> None:
-        """Let workflows leave for so many seconds, cancel the rest, and queue all of them again."""
+        """Let workflows leave for so many seconds, cancel the rest; both stay as running."""
 
     async def close(self) -> None:
         """Release the connections; running workflows are left as after a kill."""

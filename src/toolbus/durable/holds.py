@@ -1,34 +1,32 @@
 """Held runs, and their next segments after an answer.
 
-A run is the awaiter of its session from its submission on, so that each answer leaves a marker
-before it counts. A held run leaves markers of its own, named by the time when questions expire.
+A run is the awaiter of its session from its submission on, so that each answer to its questions
+leaves a marker before it counts. A run that is held leaves a marker of its own, whose name has the
+time when its first question expires; it stays until then.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolbus.approvals.records import ANSWERED, AWAITER, find_question, read_question
-from toolbus.durable.runs import OPEN_WORDS, read_run, swap_run, workflow_of
+from toolbus.durable.runs import OPEN_WORDS, begin_next, read_run, workflow_of
 from toolbus.errors import DecodeError, SessionBusyError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
-    from toolbus.approvals.questions import Question
     from toolbus.durable.engine import WorkflowEngine
     from toolbus.durable.runs import DurableRun, FoundState, RunIndex
     from toolbus.store.protocol import Store
 
-
 logger = logging.getLogger("toolbus.durable")
 
 EXPIRES = "durable-expires:"
-"""The prefix of markers of held runs, before NANOSECONDS:QUESTION, in the question's session."""
+"""The prefix of the names of markers of held runs, before NANOSECONDS:SEGMENT."""
 
 
 class Awaiter(Struct, frozen=True):
@@ -62,19 +60,13 @@ async def await_answers(store: Store, run: DurableRun) -> None:
         await store.swap_state(run.session_id, AWAITER, old, body)
 
 
-async def hold(store: Store, run: DurableRun) -> None:
-    """Leave a marker for the end of each question of the held *run*; repeated, it does nothing."""
-    body = encode(Awaiter(run.session_id, run.id))
-    for question_id in run.questions:
-        question = await read_question(store, run.session_id, question_id)
-        if question is None:  # It is in a session below.
-            question = await find_question(store, question_id)
-        if question is not None:
-            await store.swap_state(question.session_id, _expiry(question), None, body)
-
-
-def _expiry(question: Question) -> str:
-    return f"{EXPIRES}{question.expires_ns:020d}:{question.id}"
+async def mark_expiry(store: Store, run: DurableRun) -> None:
+    """Leave a marker for the first end of a question of *run*, which is to be held."""
+    # A question may be in a session below.
+    questions = [await find_question(store, question_id) for question_id in run.questions]
+    ends = [question.expires_ns for question in questions if question is not None]
+    name = f"{EXPIRES}{min(ends, default=0):020d}:{run.segment}"
+    await store.swap_state(run.session_id, name, None, encode(Awaiter(run.session_id, run.id)))
 
 
 async def wake(store: Store, engine: WorkflowEngine, index: RunIndex) -> int:
@@ -83,53 +75,44 @@ async def wake(store: Store, engine: WorkflowEngine, index: RunIndex) -> int:
     It takes two indexed queries, however many runs are held; several workers may do so at once.
     """
     now = f"{EXPIRES}{time.time_ns():020d}"
-    states = [*await index.states(ANSWERED), *await index.states(EXPIRES, now)]
-    return sum([await _wake(store, engine, state) for state in states])
+    markers = [*await index.states(ANSWERED), *await index.states(EXPIRES, now)]
+    return sum([await _wake(store, engine, marker) for marker in markers])
 
 
-async def _wake(store: Store, engine: WorkflowEngine, state: FoundState) -> bool:
-    """Queue the next segment of the run behind a marker, unless its question has no answer."""
-    question_id = state.name.rpartition(":")[2]
+async def _wake(store: Store, engine: WorkflowEngine, marker: FoundState) -> bool:
+    """Queue the next segment of the run behind *marker* if it is due, and delete a used marker."""
     try:
-        awaiter = _decode_awaiter(state.body)
+        awaiter = _decode_awaiter(marker.body)
         run = await read_run(store, awaiter.session_id, awaiter.run_id)
-        question = await read_question(store, state.session_id, question_id)
+        state = "over" if run is None else await _state_of(store, run, marker)
     except DecodeError:
-        logger.warning("marker %s cannot be read, and is deleted", state.name)
-        run = question = None
-    if run is not None and run.word == "queued" and question_id not in run.questions:
-        return False  # The segment is running, and may come to wait for this question.
-    is_woken = False
-    if run is not None and question_id in run.questions:
-        if run.word == "held":
-            run = await _begin_next(store, run, question)
-            if run is None:
-                return False
-            is_woken = True
-        if run.word == "queued":
-            await engine.enqueue(workflow_of(run))
-    await _forget(store, state, question)
-    return is_woken
+        logger.warning("marker %s cannot be read, and is deleted", marker.name)
+        run, state = None, "over"
+    if state == "early":
+        return False
+    if run is not None and state == "due":
+        if await begin_next(store, engine, run, woken_by=marker.name) is None:
+            return False  # Another process was first.
+    elif run is not None and state == "used":
+        await engine.enqueue(workflow_of(run))  # A kill may have come before that.
+    await store.swap_state(marker.session_id, marker.name, marker.body, None)
+    return state == "due"
 
 
-async def _begin_next(
-    store: Store, run: DurableRun, question: Question | None
-) -> DurableRun | None:
-    """Record the next segment of *run*; None: *question* is open, or another process was first."""
+async def _state_of(
+    store: Store, run: DurableRun, marker: FoundState
+) -> Literal["early", "due", "used", "over"]:
+    """Return what *marker* means for *run*."""
+    if run.word == "queued":
+        # The segment may yet come to wait for the question.
+        return "used" if run.woken_by == marker.name else "early"
+    name = marker.name.rpartition(":")[2]
+    if run.word == "held" and marker.name.startswith(EXPIRES):
+        return "due" if run.segment == int(name) else "over"
+    if run.word != "held" or name not in run.questions:
+        return "over"
     # The marker is written before the answer counts.
-    if question is not None and question.state == "pending" and _lasts(question):
-        return None
-    queued = replace(run, segment=run.segment + 1, word="queued")
-    return queued if await swap_run(store, run, queued) else None
-
-
-def _lasts(question: Question) -> bool:
-    return time.time_ns() < question.expires_ns
-
-
-async def _forget(store: Store, state: FoundState, question: Question | None) -> None:
-    """Delete the markers of a question, last the marker *state*."""
-    names = [state.name] if question is None else [_expiry(question), state.name]
-    for name in dict.fromkeys(names):
-        body = await store.read_state(state.session_id, name)
-        await store.swap_state(state.session_id, name, body, None)
+    question = await read_question(store, marker.session_id, name)
+    if question is None or question.state != "pending":
+        return "due"
+    return "early" if time.time_ns() < question.expires_ns else "due"

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolbus.durable.engine import WorkflowCall
 from toolbus.errors import RegistrationError, StoreError, ToolbusError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias, TypeVar
 
     from toolbus.agent.agent import Agent
+    from toolbus.durable.engine import WorkflowEngine
     from toolbus.store.protocol import Store
     from toolbus.store.store_reader import StoreReader
 
@@ -44,7 +46,8 @@ class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     *word* is "queued" until the segment has ended, then "held", or the word at the run's end: a
     status of `RunResult`, "timeout", "busy", "store" or "failed", with the reason in *failure*.
-    *questions* are those of the latest hold. *submitted_ns* and *ends_ns*, 0 without a deadline,
+    *questions* are those of the latest hold, and *woken_by* is the marker that ended it. *deaths*
+    counts the workers that died with the run. *submitted_ns* and *ends_ns*, 0 without a deadline,
     are nanoseconds since the epoch.
     """
 
@@ -57,6 +60,8 @@ class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     segment: int = 1
     word: str = "queued"
     questions: tuple[str, ...] = ()
+    woken_by: str = ""
+    deaths: int = 0
     failure: str = ""
     submitted_ns: int = 0
 
@@ -94,8 +99,8 @@ async def swap_run(store: Store, old: DurableRun | None, new: DurableRun) -> boo
 
 
 def workflow_of(run: DurableRun) -> WorkflowCall:
-    """Return the workflow of the present segment of *run*; two answers to a hold share it."""
-    names = encode((run.session_id, run.id, run.segment, run.questions))
+    """Return the workflow of the present segment of *run*."""
+    names = encode((run.session_id, run.id, run.segment))
     return WorkflowCall(
         id=blake2b(names, digest_size=16).hexdigest(),
         arguments=(run.id, str(run.segment)),
@@ -104,10 +109,16 @@ def workflow_of(run: DurableRun) -> WorkflowCall:
     )
 
 
-def child_of(run_id: str, segment: int, path: str) -> WorkflowCall:
-    """Return the workflow of the sub-agent at *path* below a segment."""
-    name = blake2b(encode((run_id, segment, path)), digest_size=16).hexdigest()
-    return WorkflowCall(id=name, arguments=(run_id, str(segment), path), queue="")
+async def begin_next(
+    store: Store, engine: WorkflowEngine, run: DurableRun, **changes: Any
+) -> DurableRun | None:
+    """Queue the next segment of *run* with *changes*; None: another process changed it first."""
+    segment = run.segment + 1
+    queued = replace(run, segment=segment, word="queued", failure="", **changes)
+    if not await swap_run(store, run, queued):
+        return None
+    await engine.enqueue(workflow_of(queued))
+    return queued
 
 
 class FoundState(NamedTuple):
@@ -142,16 +153,13 @@ class RunIndex:
 
     def _read(self, read: Callable[[StoreReader], T]) -> T:
         with self._lock:
-            for is_last in (False, True):
-                if self._reader is None:
-                    self._reader = self._store.reader()
-                try:
-                    return read(self._reader)
-                except StoreError:
-                    self._close()  # Its connection may be that of a server that was restarted.
-                    if is_last:
-                        raise
-        raise AssertionError
+            if self._reader is None:
+                self._reader = self._store.reader()
+            try:
+                return read(self._reader)
+            except StoreError:
+                self._close()  # Its connection may be that of a server that was restarted.
+                raise
 
     def close(self) -> None:
         """Close the reader; before the store."""

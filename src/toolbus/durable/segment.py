@@ -1,158 +1,80 @@
-"""A segment of a run: an agent goes on from its transcript, step by step.
-
-The workflow is a loop over the words of steps (see `toolbus.durable.gates`), so that a replay meets
-the same steps whatever the transcript says. A sub-agent has a workflow of its own, below that of
-its caller and in the same process.
-"""
+"""A segment of a run: an agent goes on from its transcript, until it ends or waits for a person."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from contextvars import Context
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.durable.gates import AGENT, TOOL, Gates, Pulse
-from toolbus.durable.holds import hold
-from toolbus.durable.runs import RunIndex, child_of, make_agent_of, read_run, swap_run
+from toolbus.durable.holds import mark_expiry
+from toolbus.durable.runs import RunIndex, make_agent_of, read_run, swap_run
+from toolbus.durable.steps import RunSteps
 from toolbus.errors import SessionBusyError, StoreError
-from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_BEFORE, TOOL_CALL_BEFORE
+from toolbus.events.catalogue import MODEL_CALL_BEFORE
 
 if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.durable.engine import Steps, Workflow, WorkflowCall
+    from toolbus.durable.engine import Steps, Workflow
     from toolbus.durable.runs import AgentFactory, DurableRun
-    from toolbus.events.catalogue import ModelRequest, RunResult, Scope
-    from toolbus.messages.records import Message, ToolCall
+    from toolbus.events.catalogue import ModelRequest, RunResult
     from toolbus.store.protocol import Store
 
 PATIENCE_SECONDS = 300.0
 _AGAIN_SECONDS = 1.0
-_LAST = -1_000_000  # After all other handlers, so that a step covers the call alone.
 _LONGEST = 500
 
 logger = logging.getLogger("toolbus.durable")
 
 
 def durable(
-    make_agent: AgentFactory, store: Store, *, patience: float = PATIENCE_SECONDS
+    make_agent: AgentFactory,
+    store: Store,
+    *,
+    patience: float = PATIENCE_SECONDS,
+    running: set[tuple[str, ...]] | None = None,
 ) -> Workflow:
     """Return the workflow of segments of the agents of *make_agent* in *store*.
 
-    *patience* are the seconds for which it waits for a session in use, or for a failing store.
+    *patience* are the seconds for which it waits for a session in use, or for a failing store. The
+    arguments of the workflows of this process are in *running* meanwhile.
     """
-    index = RunIndex(store)
-    running: dict[tuple[str, str], RunSegment] = {}
+    index, here = RunIndex(store), set() if running is None else running
 
     async def workflow(steps: Steps, arguments: tuple[str, ...]) -> str:
-        run_id, number, *path = arguments
-        if path:
-            above = running.get((run_id, number))
-            gates = None if above is None else above.below.get(path[0])
-            # Without its caller, whose segment decides what becomes of the call.
-            return (
-                "gone"
-                if above is None or gates is None
-                else await above.drive(steps, gates, path[0])
-            )
-        segment = RunSegment(make_agent, store, index, (run_id, int(number)), patience)
-        running[run_id, number] = segment
+        here.add(arguments)
         try:
-            return await segment.drive(steps, segment.gates)
+            segment = Segment(make_agent, store, steps, patience)
+            return await segment.run(index, arguments[0], int(arguments[1]))
         finally:
-            if running[run_id, number] is segment:
-                del running[run_id, number]
-            await segment.close()
+            here.discard(arguments)
 
     return workflow
 
 
-class RunSegment:
-    """A segment in this process; *place* is the id of its run, and its number."""
+class Segment:
+    """A segment of a run in this process."""
 
     def __init__(
-        self,
-        make_agent: AgentFactory,
-        store: Store,
-        index: RunIndex,
-        place: tuple[str, int],
-        patience: float,
+        self, make_agent: AgentFactory, store: Store, steps: Steps, patience: float
     ) -> None:
-        self._make_agent, self._store, self._index = make_agent, store, index
-        (self._run_id, self._number), self._patience = place, patience
-        self._task: asyncio.Task[str] | None = None
-        self._agent: Agent[Any] | None = None
-        self._pulse = Pulse()
-        self.gates = Gates(self._pulse, self._begin, self._word, self._kind_of)
-        self.below: dict[str, Gates] = {}
-        self._expected: dict[tuple[str, str], Gates] = {}
-        self._by_session: dict[str, Gates] = {}
+        self._make_agent, self._store, self._steps = make_agent, store, steps
+        self._patience = patience
 
-    async def drive(self, steps: Steps, gates: Gates, path: str = "") -> str:
-        """Return the word at the end of the session of *gates*, step by step."""
-        children = count(1)
-        while True:
-            steps.leave()
-            word, _, rest = (await steps.step("model", gates.model)).partition(" ")
-            if word == "end":
-                return rest
-            if word == "tools":
-                works = []
-                for number, kind in enumerate(rest):
-                    if kind == AGENT:
-                        child = self._child(gates, number, f"{path}.{next(children)}")
-                        works.append(steps.child(child))
-                    else:
-                        works.append(steps.step("tool", partial(gates.tool, number)))
-                await _all(works)
-
-    def _child(self, gates: Gates, number: int, path: str) -> WorkflowCall:
-        """Return the workflow of a call's sub-agent, and await its session."""
-        is_begun = False
-
-        async def begin() -> None:
-            nonlocal is_begun
-            if not is_begun:
-                is_begun = True
-                call_id = await gates.open_call(number)
-                if call_id is not None:
-                    self._expected[gates.session_id, call_id] = below
-
-        def end() -> str | None:
-            return "done" if gates.has_answer(number) else None
-
-        self.below[path] = below = Gates(self._pulse, begin, end, self._kind_of)
-        return child_of(self._run_id, self._number, path)
-
-    async def close(self) -> None:
-        """Stop the agent, if it still runs; its open calls are answered as cancelled."""
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait({self._task})
-
-    async def _begin(self) -> None:
-        if self._task is None:
-            # In a context of its own: the agent is no part of the step that began it.
-            self._task = asyncio.create_task(self._run_to_end(), context=Context())
-            self._task.add_done_callback(lambda _: self._pulse.beat())
-
-    def _word(self) -> str | None:
-        return self._task.result() if self._task is not None and self._task.done() else None
-
-    async def _run_to_end(self) -> str:
-        """Return the word at the end of the segment; no error leaves it."""
+    async def run(self, index: RunIndex, run_id: str, number: int) -> str:
+        """Return the word at the end of the segment *number* of a run; no error leaves it."""
         deadline = time.monotonic() + self._patience
         while True:
             run = None
             try:
-                run = await self._index.find(self._run_id)
-                return "gone" if run is None else await self._go_on(run)
+                run = await index.find(run_id)
+                if run is None:
+                    return "gone"
+                return await self._go_on(run) if run.segment == number else "superseded"
             except (SessionBusyError, StoreError) as error:
                 if time.monotonic() > deadline:
                     word = "busy" if isinstance(error, SessionBusyError) else "store"
@@ -160,35 +82,43 @@ class RunSegment:
             except Exception as error:  # noqa: BLE001 - it is recorded
                 return await self._fail(run, "failed", error)
             await asyncio.sleep(_AGAIN_SECONDS)
-            self.gates.reset()
-            self._by_session.clear()
 
     async def _go_on(self, run: DurableRun) -> str:
         """Return the word at the end of the segment, which another process may have ended."""
-        if run.segment != self._number:
-            return "superseded"
-        if run.word == "held":
-            await hold(self._store, run)  # A killed process may have left it at half.
-        return await self._attempt(run) if run.word == "queued" else run.word
+        if run.word != "queued":
+            return run.word
+        new = await self._attempt(run)
+        if new.word == "held":
+            await mark_expiry(self._store, new)
+        return await self._record(new, run)
 
-    async def _attempt(self, run: DurableRun) -> str:
-        """Run the agent to its end, and record it; an error may leave room for another attempt."""
-        async with make_agent_of(self._make_agent, run.session_id, self._store) as agent:
-            self._attach(agent)
-            result = await _resume(agent, run)
-        if result is None:
-            return await self._record(replace(run, word="timeout"), run)
-        if result.status == "pending":
-            held = replace(run, word="held", questions=tuple(sorted(result.pending)))
-            word = await self._record(held, run)
-            await hold(self._store, held)
-            return word
-        failure = (result.reason or "")[:_LONGEST]
-        return await self._record(replace(run, word=result.status, failure=failure), run)
+    async def _attempt(self, run: DurableRun) -> DurableRun:
+        """Run the agent to its end, and return the next record of *run*."""
+        recorded = RunSteps(run.session_id, self._steps)
+        try:
+            async with make_agent_of(self._make_agent, run.session_id, self._store) as agent:
+                agent.on(MODEL_CALL_BEFORE, partial(self._leave, run), when=self._is_leaving)
+                recorded.follow(agent.bus)
+                result = await _resume(agent, run)
+            new = _after(run, result)
+            await recorded.close(new.word)
+        finally:
+            recorded.cancel()
+        return new
+
+    def _is_leaving(self, _: EventContext[ModelRequest]) -> bool:
+        return self._steps.is_leaving
+
+    async def _leave(self, run: DurableRun, ctx: EventContext[ModelRequest]) -> None:
+        """End the segment before a model call, where nothing else of the run is under way."""
+        task = asyncio.current_task()
+        if ctx.scope.session_id == run.session_id and task is not None:
+            task.cancel()
+            await asyncio.sleep(0)
 
     async def _fail(self, run: DurableRun | None, word: str, error: Exception) -> str:
         # Its text may quote the session, so it is in the store alone.
-        logger.warning("run %s ends as %r: %s", self._run_id, word, type(error).__name__)
+        logger.warning("a run ends as %r: %s", word, type(error).__name__)
         if run is None:
             return word
         failure = f"{type(error).__name__}: {error}"[:_LONGEST]
@@ -208,38 +138,14 @@ class RunSegment:
                 # The answer to the first write may have been lost.
                 return new.word if current == new else "superseded"
 
-    def _attach(self, agent: Agent[Any]) -> None:
-        """Hold *agent* and its sub-agents before their calls."""
-        self._agent, self._by_session = agent, {agent.scope.session_id: self.gates}
-        self.gates.know(agent.scope.session_id, agent.messages)
-        agent.on(MODEL_CALL_BEFORE, self._before_model, priority=_LAST)
-        agent.guard(TOOL_CALL_BEFORE, self._before_call, priority=_LAST)
-        # Not a handler, which would leave a record in the ledger for each message.
-        agent.bus.signal(MESSAGE_APPEND_AFTER).connect(self._after_append)
 
-    async def _before_model(self, ctx: EventContext[ModelRequest]) -> None:
-        if (gates := self._gates_of(ctx.scope)) is not None:
-            await gates.hold_model()
-
-    async def _before_call(self, ctx: EventContext[ToolCall]) -> None:
-        if (gates := self._gates_of(ctx.scope)) is not None:
-            await gates.hold_call(ctx.value.id)
-
-    def _after_append(self, _: object, ctx: EventContext[Message]) -> None:
-        if (gates := self._gates_of(ctx.scope)) is not None:
-            gates.note(ctx.value)
-
-    def _gates_of(self, scope: Scope) -> Gates | None:
-        """Return the gates of a session, None if no workflow runs it."""
-        caller = scope.parent_session_id, scope.parent_call_id
-        if (below := self._expected.pop(caller, None)) is not None:
-            self._by_session[scope.session_id] = below
-            below.know(scope.session_id)
-        return self._by_session.get(scope.session_id)
-
-    def _kind_of(self, name: str) -> str:
-        tool = None if self._agent is None else self._agent.tools.get(name)
-        return AGENT if tool is not None and tool.delegates else TOOL
+def _after(run: DurableRun, result: RunResult[Any] | None) -> DurableRun:
+    """Return the record of *run* after the *result* of its segment, None at its deadline."""
+    if result is None:
+        return replace(run, word="timeout")
+    if result.status == "pending":
+        return replace(run, word="held", questions=tuple(sorted(result.pending)))
+    return replace(run, word=result.status, failure=(result.reason or "")[:_LONGEST])
 
 
 async def _resume(agent: Agent[Any], run: DurableRun) -> RunResult[Any] | None:
@@ -252,13 +158,3 @@ async def _resume(agent: Agent[Any], run: DurableRun) -> RunResult[Any] | None:
         if limit.expired():
             return None
         raise
-
-
-async def _all(works: list[Any]) -> None:
-    """Wait for all *works*; the first error cancels the rest."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()

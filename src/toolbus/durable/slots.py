@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from toolbus.errors import RegistrationError, SessionBusyError, StoreError
@@ -13,17 +13,13 @@ from toolbus.store.leases import LEASE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.durable.engine import WorkflowEngine, WorkflowState
     from toolbus.store.protocol import Store
-
-_RUNNING = 10_000
-"""The most running workflows whose workers are looked up."""
 
 
 class WorkerSlot:
-    """The slot *name* in *store*: at most a single worker holds it.
+    """The slot *name* in *store*, held by a single worker for *seconds* at a time.
 
-    *clock* returns seconds since the epoch.
+    *clock* returns seconds.
     """
 
     def __init__(
@@ -31,44 +27,37 @@ class WorkerSlot:
         store: Store,
         name: str,
         seconds: float = LEASE_SECONDS,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.name, self.seconds, self._store, self._clock = name, seconds, store, clock
-        self._holder = new_id()
-        self._epoch, self._until, self._unknown = 0, 0.0, 0
+        self._holder, self._until = new_id(), 0.0
 
     async def take(self) -> bool:
         """Return whether the slot was free, or its holder's lease had expired, and is now held."""
         until = self._clock() + self.seconds
         try:
-            position = await self._store.open_session(self.name, self._holder, self.seconds)
+            await self._store.open_session(self.name, self._holder, self.seconds)
         except SessionBusyError:
             return False
-        self._epoch, self._until = position.epoch, until
+        self._until = until
         return True
+
+    async def extend(self) -> bool:
+        """Return whether the slot is still held, also while the store fails for a moment."""
+        try:
+            async with asyncio.timeout(self.seconds / 3):
+                return await self.take()
+        except (StoreError, TimeoutError):
+            return self._clock() < self._until
 
     async def keep(self) -> None:
         """Extend the lease until it is lost: to another worker, or for lack of a store."""
-        while await self._extend():  # noqa: ASYNC110 - time is the event
+        while await self.extend():  # noqa: ASYNC110 - time is the event
             await asyncio.sleep(self.seconds / 3)
 
     async def release(self) -> None:
         """End the lease at once."""
         await self._store.extend_lease(self.name, self._holder, 0)
-
-    async def _extend(self) -> bool:
-        before = self._epoch
-        try:
-            async with asyncio.timeout(self.seconds / 3):
-                is_ours = await self.take()
-        except (StoreError, TimeoutError):
-            # The extension may have been written, and then its epoch counts.
-            self._unknown += 1
-            return self._clock() < self._until
-        # A larger step: another worker held the slot while this process was suspended.
-        is_ours = is_ours and self._epoch <= before + 1 + self._unknown
-        self._unknown = 0
-        return is_ours
 
 
 async def claim_slot(
@@ -91,22 +80,3 @@ async def claim_slot(
 def slot_name(queue: str, number: int) -> str:
     """Return the name of a slot, the engine's name of its worker."""
     return f"worker:{queue}:{number}"
-
-
-async def adopt_dead(store: Store, engine: WorkflowEngine, queue: str, slot: str) -> int:
-    """Queue the workflows of dead workers of *queue* again; return their number.
-
-    Workers whose lease has expired are dead. *slot* is the slot of the caller, whose process may
-    have lost workflows as well.
-    """
-    states: tuple[WorkflowState, ...] = ("running",)
-    running = await engine.workflows(states, queue=queue, limit=_RUNNING)
-    count = 0
-    for name in {each.slot for each in running} - {"", slot}:
-        dead = WorkerSlot(store, name)
-        if await dead.take():
-            try:
-                count += await engine.adopt(name)
-            finally:
-                await dead.release()
-    return count + await engine.adopt(slot)

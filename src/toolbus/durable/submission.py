@@ -14,8 +14,8 @@ from toolbus.approvals.recovery import withdraw
 from toolbus.durable.holds import await_answers, open_run
 from toolbus.durable.runs import (
     OPEN_WORDS,
-    VERSION,
     DurableRun,
+    begin_next,
     make_agent_of,
     read_run,
     swap_run,
@@ -30,8 +30,8 @@ from toolbus.messages.immutable import EMPTY
 if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.agent.prompts import Prompt
-    from toolbus.durable.engine import WorkflowEngine, WorkflowInfo
-    from toolbus.durable.runs import AgentFactory, RunIndex
+    from toolbus.durable.engine import WorkflowEngine
+    from toolbus.durable.runs import AgentFactory
     from toolbus.messages.records import JsonObject, UserMessage
     from toolbus.store.protocol import Store
 
@@ -122,34 +122,10 @@ async def retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> Durabl
     Raises `SessionBusyError` if another run of the session has not ended.
     """
     await await_answers(store, run)
-    return await _requeue(store, engine, run, replace(run, ends_ns=0))
-
-
-async def _requeue(
-    store: Store, engine: WorkflowEngine, old: DurableRun, new: DurableRun
-) -> DurableRun | None:
-    queued = replace(new, segment=old.segment + 1, word="queued", failure="")
-    if not await swap_run(store, old, queued):
-        return None
-    await engine.cancel(workflow_of(old).id)
-    await engine.enqueue(workflow_of(queued))
+    queued = await begin_next(store, engine, run, ends_ns=0, deaths=0)
+    if queued is not None:
+        await engine.cancel(workflow_of(run).id)
     return queued
-
-
-async def renew(
-    store: Store, engine: WorkflowEngine, index: RunIndex, queue: str
-) -> list[WorkflowInfo]:
-    """Queue waiting runs of other versions anew; cancel and return the workflows without one."""
-    lost = []
-    for workflow in await engine.workflows(("queued",), queue=queue):
-        if workflow.version not in {"", VERSION}:
-            run = await index.find(workflow.arguments[0])
-            if run is None or run.word not in OPEN_WORDS or workflow_of(run).id != workflow.id:
-                await engine.cancel(workflow.id)
-                lost.append(workflow)
-            else:
-                await _requeue(store, engine, run, run)
-    return lost
 
 
 async def _partition(store: Store, tenant: str) -> str:

@@ -8,25 +8,37 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
+from msgspec.structs import replace
+
 from toolbus.durable.holds import wake
-from toolbus.durable.runs import RunIndex
+from toolbus.durable.runs import RunIndex, begin_next, swap_run, workflow_of
 from toolbus.durable.segment import durable
-from toolbus.durable.slots import adopt_dead, claim_slot
-from toolbus.durable.submission import renew
+from toolbus.durable.slots import WorkerSlot, claim_slot
 from toolbus.store.leases import LEASE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
-    from toolbus.durable.engine import QueueLimits, WorkflowEngine
+    from toolbus.durable.engine import (
+        QueueLimits,
+        WorkflowEngine,
+        WorkflowInfo,
+        WorkflowState,
+    )
     from toolbus.durable.runs import AgentFactory
-    from toolbus.durable.slots import WorkerSlot
     from toolbus.store.protocol import Store
 
 logger = logging.getLogger("toolbus.durable")
 
 GRACE = 30.0
-"""Seconds that running steps have at a gentle stop."""
+"""Seconds that running calls have at a gentle stop."""
+
+DEATHS = 25
+"""So many workers may die with a run until it has failed: it may be what kills them."""
+
+_RUNNING: tuple[WorkflowState, ...] = ("running",)
+_MOST = 10_000
+"""The most running workflows that are looked up."""
 
 
 class QuietFormatter(logging.Formatter):
@@ -67,47 +79,98 @@ async def serve(
     """
     await engine.open()
     slot = await claim_slot(store, limits.name, lease, workers=engine.workers)
+    worker = Worker(store, engine, limits.name, slot)
     try:
-        await engine.start(slot.name, durable(make_agent, store), limits)
+        await worker.renew_runs(slot.name)
+        workflow = durable(make_agent, store, running=worker.running)
+        await engine.start(slot.name, workflow, limits)
         ready(slot.name)
-        if not await _tend(store, engine, limits.name, slot, stop):
+        if not await _first_of(worker.look_after(), slot.keep(), stopped=stop.wait()):
             return False
         await engine.stop(grace)
+        await worker.renew_runs(slot.name, dead=False)
     finally:
         await slot.release()
     return True
 
 
-async def _tend(
-    store: Store, engine: WorkflowEngine, queue: str, slot: WorkerSlot, stop: asyncio.Event
+async def _first_of(
+    *works: Coroutine[Any, Any, object], stopped: Coroutine[Any, Any, object]
 ) -> bool:
-    """Look after the queue until *stop* is set; return False once the slot is lost."""
-    stopped = asyncio.ensure_future(stop.wait())
-    lost = asyncio.ensure_future(slot.keep())
-    swept = asyncio.ensure_future(_sweep(store, engine, queue, slot))
-    tasks: set[asyncio.Future[Any]] = {stopped, lost, swept}
+    """Run all until one ends; return whether it is *stopped*."""
+    tasks = [asyncio.ensure_future(work) for work in (*works, stopped)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-        return not lost.done()
+        return tasks[-1].done()
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
 
 
-async def _sweep(store: Store, engine: WorkflowEngine, queue: str, slot: WorkerSlot) -> None:
-    """Wake answered runs every second, and adopt runs of dead or older workers now and then."""
-    index, adopted = RunIndex(store), monotonic()
-    while True:
-        try:
-            await wake(store, engine, index)
-            if monotonic() - adopted > slot.seconds / 3:
-                adopted = monotonic()
-                await adopt_dead(store, engine, queue, slot.name)
-                for each in await renew(store, engine, index, queue):
-                    logger.warning("workflow %s of %s has no open run", each.id, each.version)
-        except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
-            logger.warning("the queue %s: %s; trying again", queue, type(error).__name__)
-        await asyncio.sleep(1)
+class Worker:
+    """The care of a worker in *slot* for the runs of *queue*.
+
+    *running* has the arguments of the workflows of this process.
+    """
+
+    def __init__(self, store: Store, engine: WorkflowEngine, queue: str, slot: WorkerSlot) -> None:
+        self._store, self._engine, self._queue, self._slot = store, engine, queue, slot
+        self._index = RunIndex(store)
+        self.running: set[tuple[str, ...]] = set()
+        self._missing: set[str] = set()
+
+    async def look_after(self) -> None:
+        """Wake answered runs every second, and renew lost runs now and then, for good."""
+        renewed = monotonic()
+        while True:
+            try:
+                await wake(self._store, self._engine, self._index)
+                if monotonic() - renewed > self._slot.seconds / 3:
+                    renewed = monotonic()
+                    await self.renew_lost()
+            except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
+                logger.warning("queue %s: %s; trying again", self._queue, type(error).__name__)
+            await asyncio.sleep(1)
+
+    async def renew_lost(self) -> None:
+        """Renew the runs of dead workers, and those that this one lost in the middle of a start.
+
+        The workers whose leases have expired are dead. A workflow without a task here is lost if
+        it was so at the last look, too.
+        """
+        running = await self._engine.workflows(_RUNNING, queue=self._queue, limit=_MOST)
+        ours = {each.id: each for each in running if each.slot == self._slot.name}
+        missing = {name for name, each in ours.items() if each.arguments not in self.running}
+        for name in missing & self._missing:
+            await self._renew(ours[name])
+        self._missing = missing
+        for name in {each.slot for each in running} - {"", self._slot.name}:
+            dead = WorkerSlot(self._store, name)
+            if await dead.take():
+                try:
+                    await self.renew_runs(name)
+                finally:
+                    await dead.release()
+
+    async def renew_runs(self, slot: str, *, dead: bool = True) -> None:
+        """Renew the runs of the worker *slot*, which is *dead* or has stopped."""
+        for workflow in await self._engine.workflows(_RUNNING, queue=self._queue, limit=_MOST):
+            if workflow.slot == slot:
+                await self._renew(workflow, deaths=int(dead))
+
+    async def _renew(self, workflow: WorkflowInfo, deaths: int = 0) -> None:
+        """Queue the next segment of the run of a lost *workflow*."""
+        run = await self._index.find(workflow.arguments[0])
+        if run is None:
+            logger.warning("workflow %s of %s has no run", workflow.id, workflow.version)
+        elif run.word == "queued" and run.segment != int(workflow.arguments[1]):
+            await self._engine.enqueue(workflow_of(run))  # A worker was killed right here.
+        elif run.word == "queued" and run.deaths + deaths >= DEATHS:
+            failed = replace(run, word="failed", failure=f"{DEATHS} workers died with it")
+            await swap_run(self._store, run, failed)
+        elif run.word == "queued":
+            await begin_next(self._store, self._engine, run, deaths=run.deaths + deaths)
+        await self._engine.cancel(workflow.id)

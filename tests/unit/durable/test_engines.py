@@ -23,26 +23,24 @@ class Counted:
         self.waits, self.may_go = Event(), Event()
 
     async def __call__(self, steps, arguments):
-        async def work(number):
-            if number == 2 and arguments == ("wait",):
-                self.waits.set()
-                try:
-                    while not self.may_go.is_set():
-                        await asyncio.sleep(0.01)
-                except asyncio.CancelledError:
-                    self.cancelled.append(number)
-                    raise
-            self.done.append(number)
-            return f"word {number}"
-
-        async def second():
-            return await work(2)
-
-        words = [await steps.step("one", lambda: work(1))]
-        words.append(await steps.step("two", second))
-        steps.leave()
-        words.append(await steps.step("three", lambda: work(3)))
+        words = [await steps.step("one", self.work(1))]
+        words.append(await steps.step("two", self.work(2, waits=arguments == ("wait",))))
+        if steps.is_leaving:
+            raise asyncio.CancelledError
+        words.append(await steps.step("three", self.work(3)))
         return ", ".join(words)
+
+    async def work(self, number, *, waits=False):
+        try:
+            if waits:
+                self.waits.set()
+                while not self.may_go.is_set():
+                    await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            self.cancelled.append(number)
+            raise
+        self.done.append(number)
+        return f"word {number}"
 
 
 async def has_begun(counted):
@@ -83,25 +81,7 @@ def test_a_workflow_runs_once(engines, run):
     run(test)
 
 
-def test_a_replay_repeats_no_recorded_step(engines, run):
-    async def test():
-        first, second = Counted(), Counted()
-        engine = await engines.open(first)
-        await engine.enqueue(call("w1", "wait"))
-        await has_begun(first)
-
-        await engine.close()
-        second.may_go.set()
-        engine = await engines.open(second)
-        words = await until_ended(engine)
-
-        assert words == {"w1": "word 1, word 2, word 3"}
-        assert (first.done, second.done) == ([1], [2, 3])
-
-    run(test)
-
-
-def test_another_worker_adopts_a_dead_one(engines, run):
+def test_a_killed_workflow_stays_with_its_worker(engines, run):
     async def test():
         first, second = Counted(), Counted()
         engine = await engines.open(first)
@@ -109,37 +89,39 @@ def test_another_worker_adopts_a_dead_one(engines, run):
         await has_begun(first)
         await engine.close()
 
-        second.may_go.set()
         engine = await engines.open(second, slot="worker:q:2")
+        await engine.enqueue(call("w2"))
+
+        async def has_ended():
+            return await engine.workflows(("ended",))
+
+        await until(has_ended)
         (left,) = await engine.workflows()
-        adopted = await engine.adopt(left.slot)
-        words = await until_ended(engine)
 
-        assert (left.slot, left.state, adopted) == (SLOT, "running", 1)
-        assert list(words) == ["w1"]
-        assert second.done == [2, 3]
+        assert (left.id, left.slot, left.state) == ("w1", SLOT, "running")
+        assert left.arguments == ("wait",)
+        assert (first.done, second.done) == ([1], [1, 2, 3])
 
     run(test)
 
 
-def test_a_running_workflow_is_not_lost(engines, run):
+def test_steps_of_other_tasks_are_recorded(engines, run):
     async def test():
-        counted = Counted()
-        engine = await engines.open(counted)
-        await engine.enqueue(call("w1", "wait"))
-        await has_begun(counted)
+        async def one(steps, number):
+            return await steps.step("one", asyncio.sleep(0.01 * number, f"word {number}"))
 
-        adopted = [await engine.adopt(SLOT) for _ in range(3)]
-        counted.may_go.set()
-        await until_ended(engine)
+        async def workflow(steps, arguments):
+            return ", ".join(await asyncio.gather(*[one(steps, number) for number in range(5)]))
 
-        assert adopted == [0, 0, 0]
-        assert counted.done == [1, 2, 3]
+        engine = await engines.open(workflow)
+        await engine.enqueue(call("w1"))
+
+        assert await until_ended(engine) == {"w1": "word 0, word 1, word 2, word 3, word 4"}
 
     run(test)
 
 
-def test_a_cancellation_reaches_the_step(engines, run):
+def test_a_cancellation_reaches_the_workflow(engines, run):
     async def test():
         counted = Counted()
         engine = await engines.open(counted)
@@ -162,7 +144,7 @@ def test_a_cancellation_reaches_the_step(engines, run):
 
 def test_a_stop_ends_the_step_and_no_more(engines, run):
     async def test():
-        first, second = Counted(), Counted()
+        first = Counted()
         engine = await engines.open(first)
         await engine.enqueue(call("w1", "wait"))
         await has_begun(first)
@@ -171,12 +153,10 @@ def test_a_stop_ends_the_step_and_no_more(engines, run):
         await asyncio.sleep(0.1)
         first.may_go.set()
         await stop
-        assert [each.state for each in await engine.workflows()] == ["queued"]
+        assert [each.state for each in await engine.workflows()] == ["running"]
         await engine.close()
-        engine = await engines.open(second, slot="worker:q:2")
-        await until_ended(engine)
 
-        assert (first.done, second.done) == ([1, 2], [3])
+        assert (first.done, first.cancelled) == ([1, 2], [])
 
     run(test)
 
@@ -198,25 +178,20 @@ def test_an_error_fails_a_workflow_without_its_text(engines, run):
 
 def test_a_child_runs_below_its_workflow(engines, run):
     async def test():
-        done = []
+        counted = Counted()
+
+        async def below(steps):
+            return await steps.step("one", counted.work(1))
 
         async def workflow(steps, arguments):
-            if arguments == ("child",):
-
-                async def work():
-                    done.append("child")
-                    return "from the child"
-
-                return await steps.step("one", work)
-            word = await steps.child(WorkflowCall(id="c1", arguments=("child",), queue=""))
-            return f"{word} and its parent"
+            return f"{await steps.child(below)} below"
 
         engine = await engines.open(workflow)
         await engine.enqueue(call("w1"))
         words = await until_ended(engine)
 
-        assert words == {"w1": "from the child and its parent"}
-        assert done == ["child"]
+        assert words == {"w1": "word 1 below"}
+        assert counted.done == [1]
 
     run(test)
 
@@ -226,13 +201,10 @@ def test_a_cancellation_reaches_the_child(engines, run):
         counted = Counted()
 
         async def workflow(steps, arguments):
-            if arguments == ("wait",):
-                return await counted(steps, arguments)
-            child = WorkflowCall(id="c1", arguments=("wait",), queue="")
-            return await steps.child(child)
+            return await steps.child(lambda below: counted(below, arguments))
 
         engine = await engines.open(workflow)
-        await engine.enqueue(call("w1"))
+        await engine.enqueue(call("w1", "wait"))
         await has_begun(counted)
 
         await engine.cancel("w1")
@@ -252,14 +224,11 @@ def test_a_worker_keeps_its_limit(engines, run):
         running, most = set(), []
 
         async def workflow(steps, arguments):
-            async def work():
-                running.add(arguments)
-                most.append(len(running))
-                await asyncio.sleep(0.05)
-                running.remove(arguments)
-                return ""
-
-            return await steps.step("one", work)
+            running.add(arguments)
+            most.append(len(running))
+            await asyncio.sleep(0.05)
+            running.remove(arguments)
+            return ""
 
         queue = QueueLimits(name="q", running_per_worker=2, poll_seconds=0.05)
         engine = await engines.open(workflow, queue=queue)

@@ -1,7 +1,5 @@
 """The slots of workers: who holds one, and when it is lost."""
 
-import asyncio
-
 from toolbus.durable.slots import WorkerSlot, claim_slot, slot_name
 from toolbus.errors import StoreError
 from toolbus.store.memory import MemoryStore
@@ -20,16 +18,14 @@ class Ticking:
 
 
 class Unreachable(MemoryStore):
-    """A store that fails until it is *up*; *written*: what fails was written all the same."""
+    """A store that fails while it is not *up*."""
 
-    up, written = True, False
+    up = True
 
     async def open_session(self, session_id, holder, seconds):
-        if self.up or self.written:
-            position = await super().open_session(session_id, holder, seconds)
         if not self.up:
             raise StoreError("memory", "the server is down")
-        return position
+        return await super().open_session(session_id, holder, seconds)
 
 
 def worlds():
@@ -41,16 +37,6 @@ async def held(store, clock, name="worker:q:1"):
     slot = WorkerSlot(store, name, 30, clock)
     assert await slot.take()
     return slot
-
-
-async def is_kept(slot):
-    """Return whether *slot* is still held after one extension."""
-    kept = asyncio.ensure_future(slot.keep())
-    for _ in range(5):
-        await asyncio.sleep(0)
-    kept.cancel()
-    await asyncio.wait([kept])
-    return kept.cancelled()
 
 
 async def test_workers_claim_the_lowest_free_slots():
@@ -80,7 +66,7 @@ async def test_a_kept_slot_does_not_expire():
 
     for _ in range(10):
         clock.now += 10
-        assert await is_kept(slot)
+        assert await slot.extend()
 
     assert not await WorkerSlot(store, slot.name, 30, clock).take()
 
@@ -91,30 +77,19 @@ async def test_a_slot_that_another_worker_holds_is_lost():
     clock.now += 31
     await held(store, clock)
 
-    assert not await is_kept(slot)
-
-
-async def test_a_slot_that_another_worker_held_meanwhile_is_lost():
-    store, clock = worlds()
-    slot = await held(store, clock)
-    clock.now += 31
-    other = await held(store, clock)
-    await other.release()
-
-    assert not await is_kept(slot)
+    assert not await slot.extend()
 
 
 async def test_a_slot_outlives_a_server_that_is_down_for_less_than_its_lease():
     store, clock = worlds()
     slot = await held(store, clock)
 
-    for store.written in (False, True):
-        store.up = False
-        clock.now += 10
-        assert await is_kept(slot)
-        store.up = True
-        clock.now += 10
-        assert await is_kept(slot)
+    store.up = False
+    clock.now += 10
+    assert await slot.extend()
+    store.up = True
+    clock.now += 10
+    assert await slot.extend()
 
 
 async def test_a_slot_is_lost_with_a_server_that_stays_down():
@@ -123,4 +98,4 @@ async def test_a_slot_is_lost_with_a_server_that_stays_down():
     store.up = False
 
     clock.now += 31
-    assert not await is_kept(slot)
+    assert not await slot.extend()

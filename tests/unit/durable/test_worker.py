@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
-from toolbus.durable.slots import WorkerSlot, adopt_dead, claim_slot, slot_name
-from toolbus.durable.worker import QuietFormatter, serve
+from toolbus.durable.slots import WorkerSlot, claim_slot, slot_name
+from toolbus.durable.worker import QuietFormatter, Worker, serve
 from toolbus.store.memory import MemoryStore
 
 
@@ -27,9 +27,8 @@ class Idle:
         if self.started:
             raise self.started
 
-    async def adopt(self, slot):
-        self.calls.append(f"adopt {slot}")
-        return 1
+    async def cancel(self, workflow_id):
+        self.calls.append(f"cancel {workflow_id}")
 
     async def workflows(self, states=(), *, queue="", limit=1000):
         return tuple([each for each in self.running if each.queue == queue])
@@ -40,7 +39,12 @@ class Idle:
 
 def workflow(slot, queue="q"):
     return WorkflowInfo(
-        id=f"w-{slot}", arguments=(), queue=queue, state="running", slot=slot, version="1"
+        id=f"w-{slot}",
+        arguments=(f"run-{slot}", "1"),
+        queue=queue,
+        state="running",
+        slot=slot,
+        version="1",
     )
 
 
@@ -86,18 +90,31 @@ async def test_a_worker_whose_engine_does_not_start_gives_its_slot_back():
     assert (await claim_slot(store, "q")).name == "worker:q:1"
 
 
-async def test_dead_workers_alone_are_adopted():
+async def test_dead_workers_alone_are_renewed():
     store = MemoryStore()
     own, alive = [await claim_slot(store, "q") for _ in range(2)]
-    names = [own.name, alive.name, "worker:q:7", "worker:q:7", "worker:q:9"]
+    names = [own.name, alive.name, "worker:q:7", "worker:q:9"]
     engine = Idle([*map(workflow, names), workflow("worker:other:1", "other")])
+    worker = Worker(store, engine, "q", own)
+    worker.running.add((f"run-{own.name}", "1"))
 
-    count = await adopt_dead(store, engine, "q", own.name)
+    await worker.renew_lost()
 
-    assert count == 3
-    assert sorted(engine.calls) == [f"adopt worker:q:{number}" for number in (1, 7, 9)]
+    assert sorted(engine.calls) == [f"cancel w-worker:q:{number}" for number in (7, 9)]
     free = [await claim_slot(store, "q") for _ in range(5)]
     assert free[-1].name == "worker:q:7"  # The dead slots were given back.
+
+
+async def test_a_workflow_without_a_task_is_lost_at_the_second_look():
+    store = MemoryStore()
+    own = await claim_slot(store, "q")
+    engine = Idle([workflow(own.name)])
+    worker = Worker(store, engine, "q", own)
+
+    await worker.renew_lost()
+    assert engine.calls == []
+    await worker.renew_lost()
+    assert engine.calls == [f"cancel w-{own.name}"]
 
 
 def test_lines_of_the_log_have_no_values():
