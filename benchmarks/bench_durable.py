@@ -25,7 +25,7 @@ _APP = Path(app.__file__)
 _WORKFLOWS = "FROM toolbus_durable.workflow_status"
 OPEN = f"SELECT count(*) {_WORKFLOWS} WHERE status IN ('PENDING', 'ENQUEUED')"
 _BEGUN = f"SELECT count(*) {_WORKFLOWS} WHERE started_at_epoch_ms IS NOT NULL"
-_STEPS = "SELECT count(*) FROM toolbus_durable.operation_outputs"
+_STEPS = "SELECT count(*) FROM toolbus_durable.operation_outputs WHERE function_name <> 'run'"
 # By the server's clock: the milliseconds from the first start to the last end.
 _TOOK = f"SELECT max(completed_at) - min(started_at_epoch_ms) {_WORKFLOWS}"
 

@@ -39,7 +39,7 @@ POLL = 0.5
 
 _SIZES = """SELECT nspname, sum(pg_total_relation_size(c.oid)) FROM pg_class c
     JOIN pg_namespace n ON n.oid = relnamespace
-    WHERE nspname IN ('dbos', 'toolbus') AND relkind = 'r' GROUP BY 1"""
+    WHERE nspname IN ('toolbus_durable', 'toolbus') AND relkind = 'r' GROUP BY 1"""
 _WAL = "SELECT pg_current_wal_lsn() - '0/0'"
 _COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
 _CONNECTIONS = """SELECT count(*) FROM pg_stat_activity
@@ -86,7 +86,7 @@ def measure(runs: int) -> Facts:
 def _state(connection: psycopg.Connection[Any]) -> list[float]:
     sizes = {name: float(size) for name, size in connection.execute(_SIZES).fetchall()}
     return [
-        sizes["dbos"],
+        sizes["toolbus_durable"],
         sizes["toolbus"],
         *[float(bench_durable.read_one(connection, query)) for query in (_WAL, _COMMITS)],
     ]
