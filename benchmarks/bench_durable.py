@@ -42,7 +42,9 @@ def bench_durable(rig: Rig) -> None:
             ):
                 address = server.address(server.create_database())
                 asyncio.run(submit(address, 2 if rig.once else RUNS * workers))
-                took, cpu = _measure(address, [command(address, n) for n in range(workers)])
+                took, cpu, _ = measure(
+                    server, address, [command(address, n) for n in range(workers)]
+                )
                 row = f"{workers} workers" if workers > 1 else "1 worker"
                 for what, figure in ((row, took), (f"{row}, processor", cpu)):
                     rig.put(what, name, None if rig.once else figure)
@@ -87,8 +89,10 @@ def worker_command(address: str, _: int) -> Sequence[str]:
     return [sys.executable, "-m", "toolbus", *words]
 
 
-def _measure(address: str, commands: Sequence[Sequence[str]]) -> tuple[float, float]:
-    """Return the microseconds of a step, and those of its processor in the workers.
+def measure(
+    server: Any, address: str, commands: Sequence[Sequence[str]]
+) -> tuple[float, float, float]:
+    """Return the microseconds of a step, and those of processor in the workers and the server.
 
     All workflows are done by the workers of *commands*.
     """
@@ -99,22 +103,33 @@ def _measure(address: str, commands: Sequence[Sequence[str]]) -> tuple[float, fl
         with psycopg.connect(address, autocommit=True) as connection:
             while not read_one(connection, _BEGUN):
                 time.sleep(0.01)
-            before = sum(map(processor_of, workers))
+            before = _used(workers, server)
             while read_one(connection, OPEN):
                 assert all(worker.poll() is None for worker in workers), "a worker has ended"
                 time.sleep(0.1)
-            used = sum(map(processor_of, workers)) - before
+            after = _used(workers, server)
             took, steps = float(read_one(connection, _TOOK)), int(read_one(connection, _STEPS))
-            return took * 1e3 / steps, used * 1e6 / steps
+        ours, servers = [
+            (now - then) * 1e6 / steps for now, then in zip(after, before, strict=True)
+        ]
+        return took * 1e3 / steps, ours, servers
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
 
 
-def processor_of(worker: subprocess.Popen[bytes]) -> float:
-    """Return the seconds of processor that *worker* has used."""
-    fields = Path(f"/proc/{worker.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+def _used(workers: Sequence[subprocess.Popen[bytes]], server: Any) -> tuple[float, float]:
+    """Return the seconds of processor that *workers* and all processes of *server* have used."""
+    return sum(processor_of(each.pid) for each in workers), sum(map(processor_of, server.pids()))
+
+
+def processor_of(pid: int) -> float:
+    """Return the seconds of processor that the process *pid* has used, 0 without one."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -74,7 +74,7 @@ def measure(runs: int) -> Facts:
                 while bench_durable.read_one(connection, bench_durable.OPEN):
                     most = max(most, bench_durable.read_one(connection, _CONNECTIONS))
                     sleep(0.2)
-                processor = bench_durable.processor_of(worker)
+                processor = bench_durable.processor_of(worker.pid)
                 worker.kill()
             sleep(2)  # The server counts the last commits of an ended session only then.
             after = _state(connection)

@@ -1,7 +1,9 @@
-"""An agent of ten calls whose model and tool do nothing."""
+"""An agent of ten calls whose tool does nothing, and whose model waits for `MODEL_SECONDS`."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from typing import TYPE_CHECKING
 
 from toolbus import Agent, AssistantMessage, ToolCall, tool
@@ -24,10 +26,11 @@ async def look(number: int) -> str:
 class Idle:
     """A model that calls the tool ten times."""
 
-    name = "idle"
+    name, seconds = "idle", float(os.environ.get("MODEL_SECONDS", "0"))
 
     async def complete(self, request: ModelRequest) -> AssistantMessage:
         """Return the next call, or the end."""
+        await asyncio.sleep(self.seconds)
         done = sum(message.role == "tool" for message in request.messages)
         if done == CALLS:
             return AssistantMessage(content="done")
