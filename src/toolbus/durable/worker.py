@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from toolbus.durable.holds import wake
 from toolbus.durable.runs import RunIndex
@@ -27,25 +26,6 @@ logger = logging.getLogger("toolbus.durable")
 
 GRACE = 30.0
 """Seconds that running steps have at a gentle stop."""
-
-
-class QuietFormatter(logging.Formatter):
-    """Formats messages of the library without their values, which may quote a session."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line of *record*."""
-        if record.name not in {"toolbus", "asyncio"}:
-            return super().format(record)
-        text = re.sub(r"%[a-z]", "…", str(record.msg).partition("\n")[0])
-        kind = record.exc_info[0] if record.exc_info else None
-        return f"{text} ({record.module}{f', {kind.__name__}' if kind else ''})"
-
-
-def log_to(stream: TextIO) -> None:
-    """Write warnings to *stream*, with nothing of a session."""
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(QuietFormatter())
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 async def serve(

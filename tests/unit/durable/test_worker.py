@@ -1,13 +1,12 @@
 """The worker's loop, with an engine that does nothing: what it calls, and when it ends."""
 
 import asyncio
-import logging
 
 import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
 from toolbus.durable.slots import WorkerSlot, adopt_dead, claim_slot, slot_name
-from toolbus.durable.worker import QuietFormatter, serve
+from toolbus.durable.worker import serve
 from toolbus.store.memory import MemoryStore
 
 
@@ -98,21 +97,3 @@ async def test_dead_workers_alone_are_adopted():
     assert sorted(engine.calls) == [f"adopt worker:q:{number}" for number in (1, 7, 9)]
     free = [await claim_slot(store, "q") for _ in range(5)]
     assert free[-1].name == "worker:q:7"  # The dead slots were given back.
-
-
-def test_lines_of_the_log_have_no_values():
-    def line(name, msg, *args, error=None):
-        where = (name, logging.WARNING, "/src/run.py", 7, msg, args)
-        exc_info = None if error is None else (type(error), error, None)
-        return QuietFormatter().format(logging.LogRecord(*where, exc_info))
-
-    secret = "sk-planted"
-    lost = f"Task exception was never retrieved\nfuture: <Task exception={secret}>"
-
-    assert line("toolbus", "no answer yet: %s", secret) == "no answer yet: … (run)"
-    assert line("toolbus", "%r failed", secret, error=ValueError(secret)) == (
-        "… failed (run, ValueError)"
-    )
-    assert line("asyncio", lost) == "Task exception was never retrieved (run)"
-    assert line("toolbus.durable", "run %s", "ab12") == "run ab12"
-    assert line("mine", "%s is mine", "this") == "this is mine"
