@@ -39,7 +39,7 @@ def command() -> Command:
     parser = make_parser("toolbus submit", "Put a durable run on a queue.", _EPILOG)
     add_queue_options(parser)
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="by default standard input")
-    text = "continue the session of this id, or beginning of it (a new one)"
+    text = "continue the session whose id begins so (default: a new one)"
     parser.add_argument("--session", metavar="ID", help=text)
     text = "begin a session with an id of your own"
     parser.add_argument("--new-session", type=nonempty, metavar="ID", help=text)
