@@ -1,6 +1,7 @@
 """The commands of durable runs; see `specs/durable_command.md`."""
 
 import asyncio
+import io
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from kill_steps import runs_in
 from memory_engine import MemoryEngine
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
+from toolbus.cli.assembly import find_session_id
 from toolbus.cli.command_line import main
 from toolbus.durable.runs import PREFIX, VERSION, decode_run, swap_run
 from toolbus.store.store_factory import open_reader, open_store
@@ -63,18 +65,15 @@ def in_file(tmp_path):
 def test_a_submitted_run_ends(in_file):
     in_file.start()
 
-    done = in_file.submit("work 3", "--session", "mine", "--json")
+    done = in_file.submit("work 3", "--new-session", "mine", "--json")
     await_ends(in_file, 30)
 
-    assert json.loads(done.stdout)["session"] == "mine", done.stderr
+    submitted = json.loads(done.stdout)
     assert check_world(in_file, ["mine"]) == {"ok": 3}
     assert listed(in_file) == []
     (run,) = listed(in_file, "--all")
-    assert (run["id"], run["word"], run["session_id"]) == (
-        json.loads(done.stdout)["run"],
-        "ok",
-        "mine",
-    )
+    assert submitted | {"word": "ok"} == {name: run[name] for name in submitted}
+    assert [*submitted.values()] == [run["id"], "mine", "q", "queued"]
 
 
 @pytest.mark.full
@@ -94,6 +93,61 @@ def test_a_held_run_waits_for_its_answer(in_file):
 
 
 @pytest.mark.full
+def test_a_session_is_continued_or_begun(in_file):
+    asyncio.run(submit_all(in_file, {"ticket-1": "work 1"}))
+    change_run(in_file, word="ok")
+
+    done = [
+        in_file.submit("go", *words)
+        for words in (
+            ["--session", "tick"],
+            ["--session", "tock"],
+            ["--session", ""],
+            ["--session", "worker:"],
+            ["--new-session", "mine"],
+            ["--new-session", "mine"],
+            ["--queue", ""],
+        )
+    ]
+
+    assert [each.returncode for each in done] == [0, 2, 2, 2, 0, 2, 2]
+    assert done[0].stdout.endswith(" of session ticket-1\n")
+    assert done[4].stdout.endswith(" of session mine\n")
+    for number, reason in (
+        (1, "no session 'tock'"),
+        (2, "no session ''"),
+        (3, "session 'worker:' has no messages; give another one"),
+        (5, "session 'mine' has begun; continue it with --session"),
+        (6, "expected a name, got an empty one"),
+    ):
+        assert reason in done[number].stderr
+    runs = [(run["session_id"], run["word"]) for run in listed(in_file, "--all")]
+    assert sorted(runs) == [("mine", "queued"), ("ticket-1", "ok"), ("ticket-1", "queued")]
+
+
+class Typed(io.TextIOWrapper):
+    """A standard input with a text; *is_terminal*: a person has typed it."""
+
+    def __init__(self, text, *, is_terminal):
+        super().__init__(io.BytesIO(text.encode()))
+        self.is_terminal = is_terminal
+
+    def isatty(self):
+        return self.is_terminal
+
+
+def test_a_terminal_is_told_of_the_prompt(monkeypatch, tmp_path, capsys):
+    words = ["submit", "missing.py:agent", "--store", str(tmp_path / "s.db")]
+    told = []
+    for is_terminal in (True, False):
+        monkeypatch.setattr(sys, "stdin", Typed("go\n", is_terminal=is_terminal))
+        assert main(words) == 2
+        told.append(capsys.readouterr().err.splitlines()[:-1])
+
+    assert told == [["type the prompt; Enter and Ctrl-D end it"], []]
+
+
+@pytest.mark.full
 def test_tenants_share_a_queue(durable_world):
     asyncio.run(submit_all(durable_world, {f"a{n}": "nap 0.3" for n in range(10)}, tenant="a"))
     asyncio.run(submit_all(durable_world, {"b": "nap 0.3"}, tenant="b"))
@@ -109,6 +163,17 @@ def test_tenants_share_a_queue(durable_world):
 
 
 @pytest.mark.full
+def test_runs_without_a_tenant_share_one(in_file):
+    asyncio.run(submit_all(in_file, {"a": "nap 0.5", "b": "nap 0.5"}))
+
+    in_file.start("--per-tenant", "1")
+    await_ends(in_file, 30)
+
+    naps = runs_in(f"{in_file.effects}.naps")
+    assert [line.split()[1] for line in naps] == ["begins", "ends"] * 2
+
+
+@pytest.mark.full
 def test_a_queue_has_its_own_workers(in_file):
     in_file.start()
     other = DurableWorld(in_file.address, in_file.folder, queue="other")
@@ -119,6 +184,33 @@ def test_a_queue_has_its_own_workers(in_file):
 
     assert words_of(in_file)["theirs"] == "queued"
     assert [run["queue"] for run in listed(in_file)] == ["other"]
+
+
+@pytest.mark.full
+def test_a_run_of_a_killed_worker_waits(in_file):
+    worker = in_file.start()
+    asyncio.run(submit_all(in_file, {"s": "nap 60"}))
+    until(in_file.runs_of_tools, 30, in_file.logs)
+
+    (before,) = listed(in_file)
+    in_file.kill(worker)
+    (after,) = listed(in_file)
+
+    assert (before["word"], before["slot"]) == ("running", "worker:q:1")
+    assert (after["word"], after["slot"]) == ("queued", "")
+
+
+@pytest.mark.full
+def test_places_without_messages_are_not_listed(in_file):
+    in_file.start()
+    asyncio.run(submit_all(in_file, {"mine": "work 1"}))
+    await_ends(in_file, 30)
+
+    for command in ("sessions", "check", "export"):
+        done = in_file.command(command, in_file.address)
+        assert "mine" in done.stdout
+        assert "worker:" not in done.stdout
+    assert find_session_id(in_file.address, "") == "mine"
 
 
 @pytest.mark.full
@@ -203,10 +295,15 @@ def test_unknown_runs_are_refused(in_file):
     asyncio.run(submit_all(in_file, {"s": "work 1"}))
     change_run(in_file, word="ok")
     (run,) = listed(in_file, "--all")
+    asyncio.run(submit_all(in_file, {"waits": "work 1"}))
+    (waiting,) = listed(in_file)
 
     for words, reason in (
         (["cancel", "zz"], "no run has an id that begins with 'zz'"),
+        (["cancel", ""], "expected a name, got an empty one"),
+        (["cancel", run["id"]], "has ended as ok; there is nothing to cancel"),
         (["retry", run["id"]], "is ok; there is nothing to try again"),
+        (["retry", waiting["id"]], "has not ended; cancel it to try it again"),
     ):
         done = in_file.command("runs", *words, "--store", in_file.address)
         assert (done.returncode, done.stdout) == (2, "")
@@ -230,7 +327,8 @@ def test_wrong_targets_are_refused(tmp_path, capsys):
     for name, reason in (
         ("one", "is not a function, but 'Agent'; give a function of `session_id` and `store`"),
         ("bare", "too many positional arguments; give a function of `session_id` and `store`"),
-        ("missing", "has no 'missing'"),
+        ("missing", "has no 'missing'; known: ends, none"),
+        ("non", "has no 'non'; did you mean 'none'?"),
     ):
         assert main(["submit", f"{file}:{name}", "go", *where]) == 2
         assert reason in capsys.readouterr().err

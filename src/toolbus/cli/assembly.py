@@ -191,7 +191,7 @@ def find_session_id(store: str | None, resume: str | None) -> str | None:
         if resume:
             return find_session(reader, resume).id
         latest = max(
-            (session for session in reader.sessions() if "/" not in session.id),
+            (each for each in reader.sessions() if each.has_entries and "/" not in each.id),
             key=lambda session: session.updated_ns,
             default=None,
         )

@@ -176,8 +176,9 @@ def _show(report: CheckReport, screen: Screen) -> None:
     pages = f"{count_things(report.pages, 'page')}, " if report.pages else ""
     facts = f"version {report.version}, {pages}{report.bytes:,} bytes"
     screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
-    if report.sessions:
-        screen.table([_row(state) for state in report.sessions], indent=2, numbers=True)
+    listed = [each for each in report.sessions if each.messages or each.records or each.lost]
+    if listed:
+        screen.table([_row(state) for state in listed], indent=2, numbers=True)
     _show_notes(report.notes, screen)
     _show_problems(report.problems, screen)
     _show_verdict(report, screen)

@@ -156,7 +156,8 @@ def file_name(session_id: str) -> str:
 def _lines(address: str, wanted: Sequence[str]) -> Generator[Line]:
     with open_reader(address, live=True) as reader:
         ids = {find_session(reader, name).id for name in wanted}
-        chosen = [row for row in list(reader.sessions()) if not ids or row.id in ids]
+        rows = list(reader.sessions())
+        chosen = [row for row in rows if (row.id in ids if ids else row.has_entries)]
         yield HeaderLine()
         for session in chosen:
             times = {"created_ns": session.created_ns, "updated_ns": session.updated_ns}

@@ -56,9 +56,10 @@ class Parser(argparse.ArgumentParser):
             names = " and ".join(owners)
             self.error(f"{option!r} is an option of {names}; give it after the action")
         kind = "option" if word.startswith("-") else "argument"
-        known = [option for option in self.option_names() if option.startswith("--")]
+        parser = self._actions_by_name().get(chosen or "", self)
+        known = [option for option in parser.option_names() if option.startswith("--")]
         near = renamed(self.prog, option) or nearest(option, known, _LIKENESS)
-        self._actions_by_name().get(chosen or "", self).error(f"unknown {kind} {word!r}{near}")
+        parser.error(f"unknown {kind} {word!r}{near}")
 
     def _actions_by_name(self) -> dict[str, Parser]:
         return next(
@@ -173,6 +174,13 @@ def seconds(text: str) -> float:
     if not (isfinite(number) and number > 0):
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
     return number
+
+
+def nonempty(text: str) -> str:
+    """Parse a name; an empty one is often a variable that is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a name, got an empty one")
+    return text
 
 
 def pause(text: str) -> float:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import time
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
@@ -14,7 +15,7 @@ from toolbus.approvals.display import moment
 from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import busy_line
-from toolbus.cli.parser import add_action, make_parser
+from toolbus.cli.parser import add_action, make_parser, nonempty
 from toolbus.cli.worker import add_store_option, make_engine
 from toolbus.errors import StoreError
 from toolbus.settings.spans import Span
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
+    from toolbus.durable.engine import WorkflowEngine, WorkflowInfo
     from toolbus.durable.runs import DurableRun
+    from toolbus.store.protocol import Store
 
 _EPILOG = """\
 examples:
@@ -41,7 +44,7 @@ examples:
 ID is the id of a run or the beginning of it.
 
 states:
-  queued     it waits for a worker
+  queued     it waits for a worker: its first, or the next one after a kill
   running    a worker has it
   held       questions wait for a person: `toolbus approvals`
   lost       a kill kept it from the queue; `retry` queues it
@@ -61,16 +64,16 @@ def command() -> Command:
     """Return the parser and the body of the command."""
     parser = make_parser("toolbus runs", "List, cancel and retry durable runs.", _EPILOG)
     parser.add_argument("--all", action="store_true", help="those that ended well, too")
-    parser.add_argument("--queue", metavar="NAME", help="those of one queue")
+    parser.add_argument("--queue", type=nonempty, metavar="NAME", help="those of one queue")
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     add_store_option(parser, default=None)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser))
-    for name, text in (
+    for word, text in (
         ("cancel", "stop a run, wherever it is"),
         ("retry", "let an ended run go on from its transcript"),
     ):
-        action = add_action(actions, name, text)
-        action.add_argument("id", metavar="ID", help="the id, or the beginning of it")
+        action = add_action(actions, word, text)
+        action.add_argument("id", type=nonempty, metavar="ID", help="the id, or its beginning")
         add_store_option(action, default=argparse.SUPPRESS)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
@@ -113,7 +116,8 @@ def _write(screen: Screen, run: DurableRun, word: str, *, first: bool) -> None:
 
 def _rows(address: str) -> Iterator[tuple[DurableRun, str, str]]:
     """Yield the runs at *address*, each with its state and the slot of its worker."""
-    began_ns, workers = time.time_ns(), asyncio.run(_workers(address))
+    open_reader(address).close()  # A missing store is an error, and no file is made beside it.
+    began_ns, workers = time.time_ns(), _workers(address)
     for run in _read(address):
         # A run that was submitted meanwhile is not lost.
         is_lost = run.submitted_ns < began_ns - _FRESH_NS and len(workers) < _MOST
@@ -132,36 +136,71 @@ def _read(address: str, prefix: str = "") -> Iterator[DurableRun]:
                 yield decode_run(state.body)
 
 
-async def _workers(address: str) -> dict[str, tuple[str, str]]:
-    """Return by run its state in the engine, and the slot of its worker."""
-    open_reader(address).close()  # A missing store is an error, and no file is made beside it.
+def _workers(address: str) -> dict[str, tuple[str, str]]:
+    """Return by run its state in the engine, and the slot of its worker.
+
+    A run is queued once its worker is gone: the engine calls it running until another one comes.
+    """
+    workflows = asyncio.run(_workflows(address))
+    running = {each.slot for each in workflows if each.state == "running"}
+    with open_reader(address) as reader:
+        gone = {slot for slot in running if not reader.is_held(slot)}
+    return {
+        each.arguments[0]: ("queued", "") if each.slot in gone else (each.state, each.slot)
+        for each in workflows
+    }
+
+
+async def _workflows(address: str) -> tuple[WorkflowInfo, ...]:
     engine = make_engine(address)
     try:
         await engine.open()
-        workflows = await engine.workflows(limit=_MOST)
-        return {each.arguments[0]: (each.state, each.slot) for each in workflows}
+        return await engine.workflows(limit=_MOST)
     finally:
         await engine.close()
 
 
 async def _change(parsed: argparse.Namespace, output: Output) -> int:
-    runs = list(_read(parsed.store, parsed.id))
-    if len(runs) != 1:
-        many = f"{len(runs)} runs have" if runs else "no run has"
-        raise UsageError(f"{many} an id that begins with {parsed.id!r}; see `toolbus runs --all`")
-    if parsed.action == "retry" and runs[0].word in {"held", "ok"}:
-        raise UsageError(f"run {runs[0].id} is {runs[0].word}; there is nothing to try again")
-    engine = make_engine(parsed.store)
-    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
-
+    run, engine = _only_run(parsed), make_engine(parsed.store)
+    change = _cancel if parsed.action == "cancel" else _retry
     async with open_store(parsed.store) as store:
         try:
             await engine.open()
-            change = submission.cancel if parsed.action == "cancel" else submission.retry
-            changed = await change(store, engine, runs[0])
+            changed = await change(store, engine, run)
         finally:
             await engine.close()
     if changed is None:
         raise StoreError(parsed.store, "the run has changed meanwhile; look at it again")
-    open_screen(output).whole(f"run {shorten_visible(runs[0].id)} is {changed.word}")
+    open_screen(output).whole(f"run {shorten_visible(run.id)} is {changed.word}")
     return 0
+
+
+async def _cancel(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun:
+    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
+
+    changed = await submission.cancel(store, engine, run)
+    if changed.word != "cancelled":
+        raise UsageError(f"run {run.id} has ended as {changed.word}; there is nothing to cancel")
+    return changed
+
+
+async def _retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun | None:
+    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
+
+    if run.word in {"held", "ok"}:
+        raise UsageError(f"run {run.id} is {run.word}; there is nothing to try again")
+    if run.word == "queued":
+        # The engine has no workflow of a lost run; another try would interrupt a running call.
+        workflows = await engine.workflows(limit=_MOST)
+        if run.id in {each.arguments[0] for each in workflows}:
+            raise UsageError(f"run {run.id} has not ended; cancel it to try it again")
+    return await submission.retry(store, engine, run)
+
+
+def _only_run(parsed: argparse.Namespace) -> DurableRun:
+    runs = list(islice(_read(parsed.store, parsed.id), 2))
+    runs = [run for run in runs if run.id == parsed.id] or runs
+    if len(runs) != 1:
+        many = "several runs have" if runs else "no run has"
+        raise UsageError(f"{many} an id that begins with {parsed.id!r}; see `toolbus runs --all`")
+    return runs[0]

@@ -54,7 +54,8 @@ def command() -> Command:
 def _list_sessions(output: Output, reader: StoreReader, *, as_json: bool) -> None:
     """Print the sessions of a store, the oldest first."""
     screen, count = open_screen(output), 0
-    for count, session in enumerate(reader.sessions(), 1):
+    listed = (session for session in reader.sessions() if session.has_entries)
+    for count, session in enumerate(listed, 1):
         if output.lost:
             break
         if as_json:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
+import re
 import signal
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from toolbus.cli.output.stream import Output
-from toolbus.cli.parser import make_parser, pause, positive
+from toolbus.cli.parser import make_parser, nonempty, pause, positive
 from toolbus.config.targets import load_factory
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
@@ -42,7 +44,7 @@ def command() -> Command:
     for option, metavar, text in (
         ("--runs", "N", "most runs at a time in this worker (50)"),
         ("--all-runs", "N", "most runs at a time in all workers"),
-        ("--per-tenant", "N", "most runs of a tenant at a time; each run needs one then"),
+        ("--per-tenant", "N", "most runs of a tenant at a time; runs without one share one"),
     ):
         parser.add_argument(option, type=positive, metavar=metavar, help=text)
     text = "most starts in a time, in all workers, such as 50/60"
@@ -62,7 +64,8 @@ def add_queue_options(parser: Parser) -> None:
     """Add the agent of runs, their store and their queue."""
     parser.add_argument("target", metavar="FILE.py:NAME", help="the function that makes an agent")
     add_store_option(parser)
-    parser.add_argument("--queue", metavar="NAME", default="default", help="the queue (default)")
+    text = "the queue (default)"
+    parser.add_argument("--queue", type=nonempty, metavar="NAME", default="default", help=text)
 
 
 def add_store_option(parser: argparse.ArgumentParser, **options: Any) -> None:
@@ -87,7 +90,7 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
     make_agent, stop = load_factory(parsed.target), asyncio.Event()
     engine = make_engine(parsed.store)
     from toolbus.durable.engine import QueueLimits  # noqa: PLC0415 - after the error above
-    from toolbus.durable.worker import log_to, serve  # noqa: PLC0415 - as above
+    from toolbus.durable.worker import serve  # noqa: PLC0415 - as above
 
     limits = QueueLimits(
         name=parsed.queue,
@@ -113,6 +116,25 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
     if not is_stopped:
         Output(sys.stderr).write("error: the slot was lost: another worker has its runs\n")
     return 0 if is_stopped else 1
+
+
+class QuietFormatter(logging.Formatter):
+    """Formats messages of the library without their values, which may quote a session."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of *record*."""
+        if record.name not in {"toolbus", "asyncio"}:
+            return super().format(record)
+        text = re.sub(r"%[a-z]", "…", str(record.msg).partition("\n")[0])
+        kind = record.exc_info[0] if record.exc_info else None
+        return f"{text} ({record.module}{f', {kind.__name__}' if kind else ''})"
+
+
+def log_to(stream: TextIO) -> None:
+    """Write warnings to *stream*, with nothing of a session."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(QuietFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def _rate(text: str) -> RateLimit:

@@ -53,17 +53,39 @@ def load(target: str) -> LoadedTarget:
 
 def load_factory(target: str) -> Callable[[str, Store], Agent]:
     """Load the function `FILE.py:name` that makes the agent of a session; raises `LoadError`."""
+    file, name = _split(target)
     with redirect_stdout(sys.stderr):
-        make, where = _find(target)
+        module = import_file(file)
     way_out = "give a function of `session_id` and `store` that makes an agent"
+    if name is None or name not in vars(module):
+        known = _factories(module)
+        problem = "needs the name of a function" if name is None else f"has no {name!r}"
+        raise LoadError(f"{file} {problem}{hint(name or '', known) if known else f'; {way_out}'}")
+    make, where = vars(module)[name], f"{file}:{name}"
     if _is_agent(make) or not callable(make):
         raise LoadError(f"{where} is not a function, but {type(make).__name__!r}; {way_out}")
+    if misfit := _misfit(make):
+        raise LoadError(f"{where}: {misfit}; {way_out}")
+    factory: Callable[[str, Store], Agent] = make
+    return factory
+
+
+def _factories(module: ModuleType) -> list[str]:
+    """Return the names of the functions of *module* that take a session and a store."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not _misfit(value)
+    ]
+
+
+def _misfit(make: Callable[..., Any]) -> str:
+    """Return the reason why *make* does not take a session and a store, or ""."""
     try:
         inspect.signature(make).bind("session", None)
     except (TypeError, ValueError) as error:
-        raise LoadError(f"{where}: {error}; {way_out}") from None
-    factory: Callable[[str, Store], Agent] = make
-    return factory
+        return str(error)
+    return ""
 
 
 def _find(target: str) -> tuple[Any, str]:

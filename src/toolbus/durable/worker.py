@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -39,25 +38,6 @@ DEATHS = 25
 _RUNNING: tuple[WorkflowState, ...] = ("running",)
 _MOST = 10_000
 """The most running workflows that are looked up."""
-
-
-class QuietFormatter(logging.Formatter):
-    """Formats messages of the library without their values, which may quote a session."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line of *record*."""
-        if record.name not in {"toolbus", "asyncio"}:
-            return super().format(record)
-        text = re.sub(r"%[a-z]", "…", str(record.msg).partition("\n")[0])
-        kind = record.exc_info[0] if record.exc_info else None
-        return f"{text} ({record.module}{f', {kind.__name__}' if kind else ''})"
-
-
-def log_to(stream: TextIO) -> None:
-    """Write warnings to *stream*, with nothing of a session."""
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(QuietFormatter())
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 async def serve(

@@ -178,7 +178,8 @@ class SessionIndex:
         if self._is_partial:
             rows = self._written(reader)
         else:
-            rows = nlargest(MOST_SESSIONS, reader.sessions(), key=lambda row: row.updated_ns)
+            listed = (row for row in reader.sessions() if row.has_entries)
+            rows = nlargest(MOST_SESSIONS, listed, key=lambda row: row.updated_ns)
             for key in self._entries.keys() - {row.key for row in rows}:
                 del self._entries[key]
                 self._has_news = True

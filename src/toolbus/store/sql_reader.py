@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolbus.errors import DecodeError, StoreError
+from toolbus.store.leases import is_gone
 from toolbus.store.protocol import Original
 from toolbus.store.rows import checked_json, decode_batch, decode_message
 from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow, StateRow, StoreReader
@@ -41,6 +42,7 @@ class SqlStatements(NamedTuple):
     changes: str
     session: str
     session_of_key: str
+    lease: str
     sessions_after: str
     recent_sessions: str
     ids_from: Mapping[IdKind, str]
@@ -102,7 +104,10 @@ class SqlReader(StoreReader):
             after = rows[-1][0]
 
     def recent_sessions(self, limit: int, start: int = 0) -> list[SessionRow]:
-        """Return sessions after the first *start*, the latest written first; looks at each."""
+        """Return sessions after the first *start*, the latest written first; looks at each.
+
+        Sessions without messages and records are left out.
+        """
         rows = self.rows(self._statements.recent_sessions, limit, start)
         return [self._session_row(row) for row in rows]
 
@@ -116,6 +121,11 @@ class SqlReader(StoreReader):
         for row in self.rows(self._statements.session_of_key, key):
             return self._session_row(row)
         raise StoreError(self._where, f"session {key} is lost; see `toolbus check`")
+
+    def is_held(self, session_id: str) -> bool:
+        """Return whether a writer holds the session: its lease runs, and its process may, too."""
+        rows = self.rows(self._statements.lease, self._indexed(session_id))
+        return any(left_ns > 0 and not is_gone(process) for process, left_ns in rows)
 
     def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
         """Return a few unique ids that begin with *prefix*, in the order of code points.

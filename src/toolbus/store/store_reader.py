@@ -37,6 +37,11 @@ class SessionRow(NamedTuple):
         times = {"created_ns": self.created_ns, "updated_ns": self.updated_ns}
         return SessionInfo(id=self.id, messages=self.messages, **times)
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether it has messages, records or originals; any other is a place of states alone."""
+        return self.messages > 0 or self.records > 0 or self.has_originals
+
 
 class MessageRow(NamedTuple):
     """The message number *seq* of a session, or None and its *damage*: "is damaged: …".

@@ -258,6 +258,35 @@ class LookupLaws:
         await store.close()
 
     @law
+    async def test_places_of_states_alone_are_not_recent(self, stores: StoreSubject) -> None:
+        """A session with neither messages nor records is among all sessions only."""
+        store = stores.open()
+        await store.append("s", entry("a"))
+        await store.append("denied", AppendRequest(records=(record(1),)))
+        await store.swap_state("place", "key", None, b"1")
+
+        with _look(store) as reader:
+            entries = {row.id: row.has_entries for row in reader.sessions()}
+            expect(entries, {"s": True, "denied": True, "place": False}, "sessions with entries")
+            recent = {row.id for row in reader.recent_sessions(9)}
+            expect(recent, {"s", "denied"}, "the recent sessions")
+        await store.close()
+
+    @law
+    async def test_a_session_is_held_by_its_writer(self, stores: StoreSubject) -> None:
+        """Until the lease ends; a session that nobody opened is held by nobody."""
+        store = stores.open()
+        await store.open_session("s", "holder", 30)
+
+        with _look(store) as reader:
+            held = [reader.is_held("s"), reader.is_held("other")]
+            await store.extend_lease("s", "holder", 0)
+            await asyncio.sleep(0.01)  # The clock of a database may count milliseconds.
+            held.append(reader.is_held("s"))
+        expect(held, [True, False, False], "a held, an unknown and a released session")
+        await store.close()
+
+    @law
     async def test_ids_are_found_by_their_beginning(self, stores: StoreSubject) -> None:
         """Of sessions, messages and calls, also of those that only records speak of."""
         store = stores.open()

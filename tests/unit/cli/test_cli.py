@@ -68,6 +68,7 @@ def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
     [
         ("policy check --jso policy.toml", "unknown option '--jso'; did you mean '--json'?"),
         ("policy suggest x --bogus", "unknown option '--bogus'"),
+        ("runs cancel 8c01 --store=x --json", "unknown option '--json'"),
     ],
 )
 def test_a_wrong_option_of_an_action_names_its_help(capsys, words, refusal):

@@ -1,13 +1,12 @@
 """The worker's loop, with an engine that does nothing: what it calls, and when it ends."""
 
 import asyncio
-import logging
 
 import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
 from toolbus.durable.slots import WorkerSlot, claim_slot, slot_name
-from toolbus.durable.worker import QuietFormatter, Worker, serve
+from toolbus.durable.worker import Worker, serve
 from toolbus.store.memory import MemoryStore
 
 
@@ -115,21 +114,3 @@ async def test_a_workflow_without_a_task_is_lost_at_the_second_look():
     assert engine.calls == []
     await worker.renew_lost()
     assert engine.calls == [f"cancel w-{own.name}"]
-
-
-def test_lines_of_the_log_have_no_values():
-    def line(name, msg, *args, error=None):
-        where = (name, logging.WARNING, "/src/run.py", 7, msg, args)
-        exc_info = None if error is None else (type(error), error, None)
-        return QuietFormatter().format(logging.LogRecord(*where, exc_info))
-
-    secret = "sk-planted"
-    lost = f"Task exception was never retrieved\nfuture: <Task exception={secret}>"
-
-    assert line("toolbus", "no answer yet: %s", secret) == "no answer yet: … (run)"
-    assert line("toolbus", "%r failed", secret, error=ValueError(secret)) == (
-        "… failed (run, ValueError)"
-    )
-    assert line("asyncio", lost) == "Task exception was never retrieved (run)"
-    assert line("toolbus.durable", "run %s", "ab12") == "run ab12"
-    assert line("mine", "%s is mine", "this") == "this is mine"

@@ -57,8 +57,10 @@ STATEMENTS = SqlStatements(
     changes="SELECT hashtextextended(pg_current_snapshot()::text, 0)",
     session=f"{_SESSION} WHERE id = %s AND key IS NOT NULL",
     session_of_key=f"{_SESSION} WHERE key = %s",
+    lease="""SELECT process, until_ns - (extract(epoch FROM clock_timestamp()) * 1e9)::bigint
+        FROM toolbus.sessions WHERE id = %s""",
     sessions_after=f"{_SESSION} WHERE key > %s ORDER BY key LIMIT %s",
-    recent_sessions=f"""{_SESSION} WHERE key IS NOT NULL
+    recent_sessions=f"""{_SESSION} WHERE key IS NOT NULL AND (messages > 0 OR records > 0)
         ORDER BY updated_ns DESC, key DESC LIMIT %s OFFSET %s""",
     ids_from={
         "session": """SELECT coalesce(long_id, id) FROM toolbus.sessions

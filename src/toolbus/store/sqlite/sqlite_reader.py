@@ -45,8 +45,12 @@ STATEMENTS = SqlStatements(
     changes="PRAGMA data_version",
     session=f"{_SESSION} WHERE id = ?",
     session_of_key=f"{_SESSION} WHERE key = ?",
+    # The clock of SQLite counts days, in milliseconds.
+    lease="""SELECT process, until_ns - (julianday('now') - 2440587.5) * 864e11
+        FROM writers WHERE session = ?""",
     sessions_after=f"{_SESSION} WHERE key > ? ORDER BY key LIMIT ?",
-    recent_sessions=f"{_SESSION} ORDER BY updated_ns DESC, key DESC LIMIT ? OFFSET ?",
+    recent_sessions=f"""{_SESSION} WHERE messages > 0 OR records > 0
+        ORDER BY updated_ns DESC, key DESC LIMIT ? OFFSET ?""",
     ids_from={
         "session": "SELECT id FROM sessions WHERE id >= ? ORDER BY id LIMIT ?",
         "message": "SELECT DISTINCT id FROM messages WHERE id >= ? ORDER BY id LIMIT ?",
