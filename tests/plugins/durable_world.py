@@ -141,7 +141,11 @@ def check_session(session_id, messages, ran):
         kind = answer.tool_response.error_type or "ok"
         statuses[kind] += 1
         # An interrupted call may have run, and says so; nothing runs twice.
-        assert times == 1 or (kind == "interrupted" and times == 0), (session_id, kind, times)
+        assert times == 1 or (kind == "interrupted" and times == 0), (
+            session_id,
+            answer,
+            times,
+        )
     return statuses
 
 

@@ -1,9 +1,9 @@
 """An agent for workers that are killed: its tools leave lines in the file DURABLE_EFFECTS.
 
 The prompt says what it does: `work 10` calls `work` ten times, one after the other; `pay` calls
-a tool that a person must approve; `fail TEXT` calls one that raises an error with the text, `echo
-TEXT` one that returns it; `nap 5` calls one that sleeps; at `crash TEXT`, or with DURABLE_BROKEN,
-the model fails.
+a tool that a person must approve, `mixed 10` calls both in turn; `fail TEXT` calls one that raises
+an error with the text, `echo TEXT` one that returns it; `nap 5` calls one that sleeps; at `crash
+TEXT`, or with DURABLE_BROKEN, the model fails.
 """
 
 import asyncio
@@ -68,6 +68,9 @@ class Planned:
         done = sum(each.role == "tool" for each in request.messages[begun:])
         if word == "crash":
             raise ModelError(self.name, rest)
+        if word == "mixed" and done < int(rest):
+            word = "work" if done % 2 else "pay"
+            done, rest = 0, "1"
         if word == "work" and done < int(rest):
             call = ToolCall(name="work", arguments={"number": done})
         elif word == "pay" and not done:

@@ -1,7 +1,9 @@
 """Durable runs whose workers are killed; see `specs/durable_kills.md`."""
 
 import asyncio
+import threading
 import time
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -15,6 +17,10 @@ from durable_world import (
     words_of,
 )
 from postgres_server import running_server
+from toolbus.approvals import answer
+from toolbus.approvals.records import questions_of
+from toolbus.errors import StoreError
+from toolbus.store.store_factory import open_store
 
 
 @pytest.fixture
@@ -103,6 +109,55 @@ def test_runs_outlive_a_killed_server(tmp_path, thorough):
             await_ends(world, 3600 if thorough else 120)
             assert check_world(world, names).total() == runs * 10
         finally:
+            world.close()
+
+
+def answer_while(world, is_over):
+    """Answer all questions with yes until *is_over*, also while the server is away."""
+
+    async def answer_some(store):
+        for name in words_of(world):
+            for question in await questions_of(store, name):
+                if question.state == "pending":
+                    await answer(store, question.id, question.digest, approve=True, by="ann")
+
+    async def answer_all():
+        while not is_over():
+            with suppress(StoreError):
+                async with open_store(world.address) as store:
+                    while not is_over():
+                        await answer_some(store)
+                        await asyncio.sleep(0.05)
+
+    asyncio.run(answer_all())
+
+
+@pytest.mark.full
+def test_held_runs_outlive_a_killed_server(tmp_path, thorough):
+    runs, workers, kills = (200, 4, 10) if thorough else (10, 2, 2)
+    with running_server() as server:
+        world = DurableWorld(server.address(server.create_database()), tmp_path)
+        over = threading.Event()
+        answering = threading.Thread(target=answer_while, args=(world, over.is_set))
+        try:
+            names = [f"s{number}" for number in range(runs)]
+            asyncio.run(submit_all(world, dict.fromkeys(names, "mixed 6")))
+            answering.start()
+            for _ in range(workers):
+                world.start()
+            for number in range(kills):
+                due = number * runs * 6 // (kills + 1)
+                until(lambda due=due: world.runs_of_tools().total() >= due, 600, world.logs)
+                server.kill()
+                world.kill(world.workers[0])
+                server.start()
+                world.start()
+
+            await_ends(world, 3600 if thorough else 120)
+            assert check_world(world, names).total() == runs * 6
+        finally:
+            over.set()
+            answering.join()
             world.close()
 
 
