@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import time
 from collections import Counter
+from contextlib import asynccontextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Iterator
 
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
@@ -152,23 +153,25 @@ def _workers(address: str) -> dict[str, tuple[str, str]]:
 
 
 async def _workflows(address: str) -> tuple[WorkflowInfo, ...]:
+    async with _open_engine(address) as engine:
+        return await engine.workflows(limit=_MOST)
+
+
+@asynccontextmanager
+async def _open_engine(address: str) -> AsyncGenerator[WorkflowEngine, None]:
     engine = make_engine(address)
     try:
         await engine.open()
-        return await engine.workflows(limit=_MOST)
+        yield engine
     finally:
         await engine.close()
 
 
 async def _change(parsed: argparse.Namespace, output: Output) -> int:
-    run, engine = _only_run(parsed), make_engine(parsed.store)
+    run = _only_run(parsed)
     change = _cancel if parsed.action == "cancel" else _retry
-    async with open_store(parsed.store) as store:
-        try:
-            await engine.open()
-            changed = await change(store, engine, run)
-        finally:
-            await engine.close()
+    async with _open_engine(parsed.store) as engine, open_store(parsed.store) as store:
+        changed = await change(store, engine, run)
     if changed is None:
         raise StoreError(parsed.store, "the run has changed meanwhile; look at it again")
     open_screen(output).whole(f"run {shorten_visible(run.id)} is {changed.word}")
@@ -176,25 +179,30 @@ async def _change(parsed: argparse.Namespace, output: Output) -> int:
 
 
 async def _cancel(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun:
-    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
+    from toolbus.durable.submission import cancel  # noqa: PLC0415 - after an error of the engine
 
-    changed = await submission.cancel(store, engine, run)
+    changed = await cancel(store, engine, run)
     if changed.word != "cancelled":
         raise UsageError(f"run {run.id} has ended as {changed.word}; there is nothing to cancel")
     return changed
 
 
 async def _retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> DurableRun | None:
-    from toolbus.durable import submission  # noqa: PLC0415 - after an error of the engine
+    """Queue an ended or lost run; None if it has changed."""
+    from toolbus.durable.submission import retry  # noqa: PLC0415 - after an error of the engine
 
     if run.word in {"held", "ok"}:
         raise UsageError(f"run {run.id} is {run.word}; there is nothing to try again")
-    if run.word == "queued":
-        # The engine has no workflow of a lost run; another try would interrupt a running call.
-        workflows = await engine.workflows(limit=_MOST)
-        if run.id in {each.arguments[0] for each in workflows}:
-            raise UsageError(f"run {run.id} has not ended; cancel it to try it again")
-    return await submission.retry(store, engine, run)
+    # Another try would interrupt the calls of an open run.
+    if run.word == "queued" and not await _is_lost(engine, run):
+        raise UsageError(f"run {run.id} has not ended; cancel it to try it again")
+    return await retry(store, engine, run)
+
+
+async def _is_lost(engine: WorkflowEngine, run: DurableRun) -> bool:
+    """Return whether the engine has no workflow of the queued *run*."""
+    workflows = await engine.workflows(queue=run.queue, limit=_MOST)
+    return run.id not in {each.arguments[0] for each in workflows}
 
 
 def _only_run(parsed: argparse.Namespace) -> DurableRun:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.errors import SessionBusyError
 
 if TYPE_CHECKING:
-    from toolbus.store.jobs import ExtendLeaseJob, OpenSessionJob
+    from toolbus.store.jobs import OpenSessionJob
     from toolbus.store.protocol import Position
 
 LEASE_SECONDS = 30.0
@@ -45,11 +45,11 @@ class Lease(NamedTuple):
             raise SessionBusyError(job.session_id, _RUNNING)
         return Lease(self.epoch + 1, job.holder, process, after_seconds(now_ns, job.seconds))
 
-    def extended(self, job: ExtendLeaseJob, now_ns: int) -> Lease:
-        """Return the lease with the new end from *job*; unchanged for any other holder."""
-        if self.holder != job.holder:
+    def extended(self, holder: str, seconds: float, now_ns: int) -> Lease:
+        """Return the lease until *seconds* after *now_ns*; unchanged for any other *holder*."""
+        if self.holder != holder:
             return self
-        return self._replace(until_ns=after_seconds(now_ns, job.seconds))
+        return self._replace(until_ns=after_seconds(now_ns, seconds))
 
 
 def after_seconds(now_ns: int, seconds: float) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolbus.errors import ClosedError, FreezeError, StoreError
 from toolbus.messages.immutable import check_text
-from toolbus.store.jobs import ExtendLeaseJob, OpenSessionJob
+from toolbus.store.jobs import OpenSessionJob
 from toolbus.store.leases import Lease, check_position
 from toolbus.store.protocol import Original, Position
 from toolbus.store.store_reader import (
@@ -40,18 +40,11 @@ class MemorySession(Struct):
     id: str
     created_ns: int
     updated_ns: int
+    records: int = 0
     messages: list[MessageRow] = []
     batches: list[RecordBatch] = []
     originals: dict[str, Original] = {}
     states: dict[str, bytes] = {}
-
-    @property
-    def records(self) -> int:
-        """The number of records."""
-        if not self.batches:
-            return 0
-        latest = self.batches[-1]
-        return latest.seq - 1 + len(latest.records)
 
     def add(self, request: AppendRequest, keys: Iterator[int]) -> None:
         """Add the messages, records and originals of *request*; *keys* gives keys of messages."""
@@ -64,6 +57,7 @@ class MemorySession(Struct):
             place = rows[-1].seq if rows else first
             seq = self.records + 1
             self.batches.append(RecordBatch(self.key, place, seq, bool(rows), request.records))
+            self.records += len(request.records)
         for original in request.originals:
             self.originals.setdefault(original.digest, original)
         self.messages += rows
@@ -111,8 +105,7 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             if (lease := self._leases.get(session_id)) is not None:
-                extension = ExtendLeaseJob(session_id, holder, seconds)
-                self._leases[session_id] = lease.extended(extension, self._clock())
+                self._leases[session_id] = lease.extended(holder, seconds, self._clock())
 
     async def append(self, session_id: str, request: AppendRequest) -> None:
         """Add *request* to the end of the session."""

@@ -47,9 +47,7 @@ class Writer:
         """
         return Holding(self, catch_up, briefly=briefly)
 
-    async def enter(
-        self, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool = False
-    ) -> None:
+    async def enter(self, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool) -> None:
         """Add the running task to the users; the first user opens the session."""
         async with self._opening.current():
             self._users = [user for user in self._users if _works(user)]

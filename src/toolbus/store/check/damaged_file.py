@@ -29,7 +29,7 @@ from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow, Stor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.store.sqlite.files import Connection, Header
+    from toolbus.store.sqlite.files import Header
     from toolbus.store.store_reader import StateRow
 
 # SQLite quotes the content of a damaged file, which may not be text.
@@ -88,7 +88,9 @@ class DamagedFile:
     SQLite (*has_head*), and for a file of another application or of a newer version.
     """
 
-    def __init__(self, where: str, connection: Connection, size: int, *, has_head: bool) -> None:
+    def __init__(
+        self, where: str, connection: sqlite3.Connection, size: int, *, has_head: bool
+    ) -> None:
         self._connection, self._size = connection, size
         self._version = self._pages = self._max_keys = 0
         self._names: set[str] = set()
@@ -248,7 +250,7 @@ class DamagedFile:
                 parts += [(low, middle), (middle + 1, high)] if low < high else []
 
 
-def _opening_problems(connection: Connection) -> list[str]:
+def _opening_problems(connection: sqlite3.Connection) -> list[str]:
     """Return why SQLite cannot open the file normally, and make it tolerate damage."""
     problems: list[str] = []
     try:

@@ -199,7 +199,7 @@ class BatchRows:
         match job:
             case ExtendLeaseJob():
                 if entry is not None:
-                    entry.lease = entry.lease.extended(job, self._now_ns)
+                    entry.lease = entry.lease.extended(job.holder, job.seconds, self._now_ns)
                 return None
             case SwapStateJob():
                 return self._swap(job, entry)

@@ -21,10 +21,8 @@ Mode = Literal["ro", "rw", "rwc", "still", "copied"]
 """The mode of opening. "still" and "copied" are for a file that is not written meanwhile, without
 and with a log: they take no lock, and create no file beside it."""
 
-Connection = sqlite3.Connection
 
-
-class _KnownConnection(Connection):
+class _KnownConnection(sqlite3.Connection):
     """A connection to *file* that `open_files` knows."""
 
     file: Path
@@ -81,9 +79,8 @@ def create_private(file: Path) -> None:
     SQLite gives the files beside it the same permissions, and reports a forbidden access.
     """
     with suppress(FileExistsError, PermissionError):
-        # O_EXCL: a file or symlink that another process creates meanwhile is left alone.
-        number = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        os.close(number)
+        # Exclusively: a file or symlink that another process creates meanwhile is left alone.
+        file.touch(0o600, exist_ok=False)
 
 
 def beside(file: Path, end: str) -> Path:
@@ -138,7 +135,7 @@ class Header(NamedTuple):
 EMPTY = Header()
 
 
-def connect(file: Path, timeout: float, mode: Mode) -> Connection:
+def connect(file: Path, timeout: float, mode: Mode) -> sqlite3.Connection:
     """Return a connection to *file* that waits *timeout* seconds for locks of others."""
     if mode == "copied":
         return _connect_copy(file)
@@ -269,8 +266,7 @@ def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -
 def check_version(where: str, version: int) -> None:
     """Raise `WrongPathError` for a file of a newer toolbus."""
     if version > schema.VERSION:
-        newest = schema.VERSION
-        reason = f"version {version} is newer than {newest}; update toolbus"
+        reason = f"version {version} is newer than {schema.VERSION}; update toolbus"
         raise WrongPathError(where, reason)
 
 
@@ -282,7 +278,7 @@ def read_header(connection: sqlite3.Connection) -> Header:
     return Header(application_id, version, tables)
 
 
-def integrity_problems(connection: Connection) -> list[str]:
+def integrity_problems(connection: sqlite3.Connection) -> list[str]:
     """Return the faults that SQLite finds in the file; it may raise `KeyboardInterrupt`."""
     # The handler lets Python process signals during the check.
     connection.set_progress_handler(lambda: 0, 100_000)

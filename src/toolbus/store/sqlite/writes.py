@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import suppress
 from os import urandom
 from time import monotonic, sleep, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store import rows
@@ -172,7 +172,7 @@ class Writes:
                     self._link(session_id, ALL_STATES, NOTHING)
                 return count
             case ForgetSessionsJob(before_ns, limit):
-                return forget_sessions(self._connection, before_ns, self.clock(), limit)
+                return self._forget_sessions(before_ns, limit)
             case SwapStateJob():
                 return self._swap(job)
             case OpenSessionJob():
@@ -260,44 +260,38 @@ class Writes:
         counts = (len(messages), len(records), now_ns, chains.column, session)
         self._execute(schema.COUNT_UP, counts)
 
+    def _forget_sessions(self, before_ns: int, limit: int) -> tuple[str, ...]:
+        """Delete up to *limit* sessions last written before *before_ns*; return their ids.
 
-def forget_sessions(
-    connection: sqlite3.Connection, before_ns: int, now_ns: int, limit: int
-) -> tuple[str, ...]:
-    """Delete up to *limit* sessions last written before *before_ns*; return their ids.
+        The oldest sessions come first; a session under a lease stays.
+        """
+        now_ns = self.clock()
+        sessions = self._execute(_OLD, (before_ns, now_ns, limit)).fetchall()
+        for key, _ in sessions:
+            for message, *row in self._execute(_MESSAGES, (key,)):
+                self._drop_calls(message, row)
+                self._drop_batch(message)
+            for (batch,) in self._execute(_UNATTACHED, (key,)).fetchall():
+                self._drop_batch(batch)
+            self._execute(_REMEMBER, (now_ns, key))
+            for statement in _DROP_REST:
+                self._execute(statement, (key,))
+        return tuple([session_id for _, session_id in sessions])
 
-    The oldest sessions come first; a session under a lease at *now_ns* stays.
-    """
-    sessions = connection.execute(_OLD, (before_ns, now_ns, limit)).fetchall()
-    for key, _ in sessions:
-        for message, *row in connection.execute(_MESSAGES, (key,)):
-            _drop_calls(connection, message, row)
-            _drop_batch(connection, message)
-        for (batch,) in connection.execute(_UNATTACHED, (key,)).fetchall():
-            _drop_batch(connection, batch)
-        connection.execute(_REMEMBER, (now_ns, key))
-        for statement in _DROP_REST:
-            connection.execute(statement, (key,))
-    return tuple([session_id for _, session_id in sessions])
-
-
-def _drop_calls(connection: sqlite3.Connection, key: int, row: list[object]) -> None:
-    version, body, checksum = row
-    assert isinstance(body, bytes)  # noqa: S101 - the statement casts it
-    try:
-        names = rows.call_ids(rows.decode_message(version, body, checksum))
-    except DecodeError:
-        connection.execute(_DROP_CALLS, (key,))
-        return
-    connection.executemany(_DROP_CALL, [(name, key) for name in names])
-
-
-def _drop_batch(connection: sqlite3.Connection, key: int) -> None:
-    for version, body, checksum in connection.execute(_BATCH, (key,)).fetchall():
+    def _drop_calls(self, key: int, row: list[Any]) -> None:
         try:
-            names = rows.mentioned(rows.decode_batch(version, body, checksum), None)
+            names = rows.call_ids(rows.decode_message(*row))
         except DecodeError:
-            connection.execute(_DROP_MENTIONS, (key,))
+            self._execute(_DROP_CALLS, (key,))
         else:
-            connection.executemany(_DROP_MENTION, [(name, key) for name in names])
-        connection.execute(_DROP_BATCH, (key,))
+            self._connection.executemany(_DROP_CALL, [(name, key) for name in names])
+
+    def _drop_batch(self, key: int) -> None:
+        for row in self._execute(_BATCH, (key,)).fetchall():
+            try:
+                names = rows.mentioned(rows.decode_batch(*row), None)
+            except DecodeError:
+                self._execute(_DROP_MENTIONS, (key,))
+            else:
+                self._connection.executemany(_DROP_MENTION, [(name, key) for name in names])
+            self._execute(_DROP_BATCH, (key,))
