@@ -34,7 +34,7 @@ from toolbus.durable.runs import VERSION, RunIndex, read_run
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import WorkerSlot
 from toolbus.durable.submission import submit
-from toolbus.durable.worker import Worker
+from toolbus.durable.worker import QueueWorker
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.store_factory import open_store
@@ -81,7 +81,7 @@ async def to_the_end(address, effects, mode, steps):
     await engine.open()
     await submit(make_agent, store, engine, "go", queue="q", session_id=SESSION, run_id=RUN)
     slot = WorkerSlot(store, "worker:q:1")
-    await Worker(store, engine, "q", slot).renew_runs(slot.name)
+    await QueueWorker(store, engine, "q", slot).renew_runs(slot.name)
     await engine.start(slot.name, durable(make_agent, store), QueueLimits(name="q"))
     for _ in range(2_000):
         run = await read_run(store, SESSION, RUN)

@@ -30,7 +30,7 @@ from toolbus.durable.runs import (
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import WorkerSlot
 from toolbus.durable.submission import cancel, retry, submit
-from toolbus.durable.worker import DEATHS, Worker
+from toolbus.durable.worker import DEATHS, QueueWorker
 from toolbus.errors import MessageDenied, ModelError, RegistrationError, SessionBusyError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MODEL_CALL_BEFORE, RUN_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
@@ -643,7 +643,7 @@ async def test_a_broken_marker_stops_no_other(world, caplog):
 
 
 def renewing(world, engine):
-    return Worker(world.store, engine, "q", WorkerSlot(world.store, "worker:q:2"))
+    return QueueWorker(world.store, engine, "q", WorkerSlot(world.store, "worker:q:2"))
 
 
 async def test_runs_of_another_version_are_renewed(world, caplog):

@@ -202,7 +202,7 @@ async def _retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> Durab
 async def _is_lost(engine: WorkflowEngine, run: DurableRun) -> bool:
     """Return whether the engine has no workflow of the queued *run*."""
     workflows = await engine.workflows(queue=run.queue, limit=_MOST)
-    return run.id not in {each.arguments[0] for each in workflows}
+    return len(workflows) < _MOST and run.id not in {each.arguments[0] for each in workflows}
 
 
 def _only_run(parsed: argparse.Namespace) -> DurableRun:

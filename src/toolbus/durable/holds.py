@@ -106,10 +106,12 @@ async def _state_of(
     if run.word == "queued":
         # The segment may yet come to wait for the question.
         return "used" if run.woken_by == marker.name else "early"
+    if run.word != "held":
+        return "over"
     name = marker.name.rpartition(":")[2]
-    if run.word == "held" and marker.name.startswith(EXPIRES):
+    if marker.name.startswith(EXPIRES):
         return "due" if run.segment == int(name) else "over"
-    if run.word != "held" or name not in run.questions:
+    if name not in run.questions:
         return "over"
     # The marker is written before the answer counts.
     question = await read_question(store, marker.session_id, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import blake2b
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,19 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.durable.engine import WorkflowCall
-from toolbus.errors import RegistrationError, StoreError, ToolbusError
+from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeAlias, TypeVar
+    from collections.abc import Callable
+    from typing import TypeAlias
 
     from toolbus.agent.agent import Agent
     from toolbus.durable.engine import WorkflowEngine
     from toolbus.store.protocol import Store
     from toolbus.store.store_reader import StoreReader
-
-    T = TypeVar("T")
 
     AgentFactory: TypeAlias = Callable[[str, Store], Agent[Any]]
     """Returns the agent of a session in a store: `def agent(session_id, store): ...`."""
@@ -147,35 +144,21 @@ class RunIndex:
 
     async def states(self, prefix: str, end: str = "\U0010ffff") -> list[FoundState]:
         """Return the states whose names begin with *prefix* and are before *end*."""
-        return await asyncio.to_thread(
-            self._read, lambda reader: list(_before(reader, prefix, end))
-        )
+        return await asyncio.to_thread(self._read, prefix, end)
 
-    def _read(self, read: Callable[[StoreReader], T]) -> T:
+    def _read(self, prefix: str, end: str) -> list[FoundState]:
+        found = []
         with self._lock:
-            if self._reader is None:
-                self._reader = self._store.reader()
-            try:
-                return read(self._reader)
-            except StoreError:
-                self._close()  # Its connection may be that of a server that was restarted.
-                raise
+            self._reader = self._reader or self._store.reader()
+            for session_id, row in self._reader.states_like(prefix):
+                if row.name >= end:
+                    break
+                if row.body is not None:
+                    found.append(FoundState(session_id, row.name, row.body))
+        return found
 
     def close(self) -> None:
         """Close the reader; before the store."""
         with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        if self._reader is not None:
-            with suppress(StoreError):
+            if self._reader is not None:
                 self._reader.close()
-            self._reader = None
-
-
-def _before(reader: StoreReader, prefix: str, end: str) -> Iterator[FoundState]:
-    for session_id, row in reader.states_like(prefix):
-        if row.name >= end:
-            return
-        if row.body is not None:
-            yield FoundState(session_id, row.name, row.body)

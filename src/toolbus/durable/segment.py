@@ -48,7 +48,7 @@ def durable(
     async def workflow(steps: Steps, arguments: tuple[str, ...]) -> str:
         here.add(arguments)
         try:
-            segment = Segment(make_agent, store, steps, patience)
+            segment = RunSegment(make_agent, store, steps, patience)
             return await segment.run(index, arguments[0], int(arguments[1]))
         finally:
             here.discard(arguments)
@@ -56,7 +56,7 @@ def durable(
     return workflow
 
 
-class Segment:
+class RunSegment:
     """A segment of a run in this process."""
 
     def __init__(

@@ -134,7 +134,7 @@ class RunSteps:
 
 
 async def _quietly(work: Coroutine[Any, Any, object]) -> None:
-    """Await *work*; a step without a record is no harm, since the store has the truth."""
+    """Await *work*; a step without a record does no harm, since the store has the truth."""
     try:
         await work
     except Exception as error:  # noqa: BLE001 - its text may quote anything

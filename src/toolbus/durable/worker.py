@@ -59,7 +59,7 @@ async def serve(
     """
     await engine.open()
     slot = await claim_slot(store, limits.name, lease, workers=engine.workers)
-    worker = Worker(store, engine, limits.name, slot)
+    worker = QueueWorker(store, engine, limits.name, slot)
     try:
         await worker.renew_runs(slot.name)
         workflow = durable(make_agent, store, running=worker.running)
@@ -90,7 +90,7 @@ async def _first_of(
         await asyncio.wait(tasks)
 
 
-class Worker:
+class QueueWorker:
     """The care of a worker in *slot* for the runs of *queue*.
 
     *running* has the arguments of the workflows of this process.

@@ -6,7 +6,7 @@ import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
 from toolbus.durable.slots import WorkerSlot, claim_slot, slot_name
-from toolbus.durable.worker import Worker, serve
+from toolbus.durable.worker import QueueWorker, serve
 from toolbus.store.memory import MemoryStore
 
 
@@ -94,7 +94,7 @@ async def test_dead_workers_alone_are_renewed():
     own, alive = [await claim_slot(store, "q") for _ in range(2)]
     names = [own.name, alive.name, "worker:q:7", "worker:q:9"]
     engine = Idle([*map(workflow, names), workflow("worker:other:1", "other")])
-    worker = Worker(store, engine, "q", own)
+    worker = QueueWorker(store, engine, "q", own)
     worker.running.add((f"run-{own.name}", "1"))
 
     await worker.renew_lost()
@@ -108,7 +108,7 @@ async def test_a_workflow_without_a_task_is_lost_at_the_second_look():
     store = MemoryStore()
     own = await claim_slot(store, "q")
     engine = Idle([workflow(own.name)])
-    worker = Worker(store, engine, "q", own)
+    worker = QueueWorker(store, engine, "q", own)
 
     await worker.renew_lost()
     assert engine.calls == []

@@ -22,7 +22,7 @@ from toolbus.store.postgres.answer_guard import NO_APPROVER
 from toolbus.store.postgres.batches import Batch, BatchJob, EncodedAppend, Work, encode_append
 from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
-from toolbus.store.postgres.postgres_errors import UNKNOWN, failure_of
+from toolbus.store.postgres.postgres_errors import UNKNOWN, failure_of, wrap_errors
 from toolbus.store.postgres.tables import prepare
 from toolbus.store.postgres.text_ids import indexed, unescape
 from toolbus.store.worker import NotYetError
@@ -72,9 +72,10 @@ class PostgresWrites:
         self._bounds: dict[int, float] = {}
 
     def prepare(self) -> None:
-        """Create or upgrade the schema."""
-        with self._link.exchange(self._timeout, patient=False) as connection:
-            prepare(self._link.where, connection)
+        """Create or upgrade the schema; raises `StoreError`."""
+        where, link = self._link.where, self._link
+        with wrap_errors(where), link.exchange(self._timeout, patient=False) as connection:
+            prepare(where, connection)
 
     def serve(self, jobs: Sequence[PgJob]) -> list[Exception | JobResult]:
         """Do *jobs* in order, in few transactions; jobs that fail are left out alone.
