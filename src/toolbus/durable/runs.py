@@ -147,15 +147,15 @@ class RunIndex:
         return await asyncio.to_thread(self._read, prefix, end)
 
     def _read(self, prefix: str, end: str) -> list[FoundState]:
-        found = []
+        states = []
         with self._lock:
             self._reader = self._reader or self._store.reader()
             for session_id, row in self._reader.states_like(prefix):
                 if row.name >= end:
                     break
                 if row.body is not None:
-                    found.append(FoundState(session_id, row.name, row.body))
-        return found
+                    states.append(FoundState(session_id, row.name, row.body))
+        return states
 
     def close(self) -> None:
         """Close the reader; before the store."""
