@@ -140,12 +140,9 @@ def check_session(session_id, messages, ran):
         times = ran[f"{session_id} {answer.tool_call_id}"]
         kind = answer.tool_response.error_type or "ok"
         statuses[kind] += 1
-        # An interrupted call may have run, and says so; nothing runs twice.
-        assert times == 1 or (kind == "interrupted" and times == 0), (
-            session_id,
-            answer,
-            times,
-        )
+        # An interrupted call may have run, a denied one has not; nothing runs twice.
+        is_said = times == 1 or (times == 0 and kind in {"interrupted", "denied"})
+        assert is_said and (times == 0 or kind != "denied"), (session_id, answer, times)
     return statuses
 
 
