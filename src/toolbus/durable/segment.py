@@ -94,27 +94,17 @@ class RunSegment:
 
     async def _attempt(self, run: DurableRun) -> DurableRun:
         """Run the agent to its end, and return the next record of *run*."""
-        recorded = RunSteps(run.session_id, self._steps)
-        try:
-            async with make_agent_of(self._make_agent, run.session_id, self._store) as agent:
-                agent.on(MODEL_CALL_BEFORE, partial(self._leave, run), when=self._is_leaving)
+        async with make_agent_of(self._make_agent, run.session_id, self._store) as agent:
+            # A handler at all times would leave a record of each model call in the ledger.
+            leave = partial(agent.on, MODEL_CALL_BEFORE, partial(_leave, run.session_id))
+            recorded = RunSteps(run.session_id, self._steps, leave)
+            try:
                 recorded.follow(agent.bus)
-                result = await _resume(agent, run)
-            new = _after(run, result)
-            await recorded.close(new.word)
-        finally:
-            recorded.cancel()
+                new = _after(run, await _resume(agent, run))
+                await recorded.close(new.word)
+            finally:
+                recorded.cancel()
         return new
-
-    def _is_leaving(self, _: EventContext[ModelRequest]) -> bool:
-        return self._steps.is_leaving
-
-    async def _leave(self, run: DurableRun, ctx: EventContext[ModelRequest]) -> None:
-        """End the segment before a model call, where nothing else of the run is under way."""
-        task = asyncio.current_task()
-        if ctx.scope.session_id == run.session_id and task is not None:
-            task.cancel()
-            await asyncio.sleep(0)
 
     async def _fail(self, run: DurableRun | None, word: str, error: Exception) -> str:
         # Its text may quote the session, so it is in the store alone.
@@ -137,6 +127,14 @@ class RunSegment:
             else:
                 # The answer to the first write may have been lost.
                 return new.word if current == new else "superseded"
+
+
+async def _leave(session_id: str, ctx: EventContext[ModelRequest]) -> None:
+    """End a segment before a model call of its session: nothing else of it is under way."""
+    task = asyncio.current_task()
+    if ctx.scope.session_id == session_id and task is not None:
+        task.cancel()
+        await asyncio.sleep(0)
 
 
 def _after(run: DurableRun, result: RunResult[Any] | None) -> DurableRun:

@@ -21,7 +21,7 @@ from toolbus.events.catalogue import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
@@ -36,10 +36,14 @@ _MODEL, _RUN = "model", "run"
 
 
 class RunSteps:
-    """The steps of the run of a session, and of the sessions below it."""
+    """The steps of the run of a session, and of the sessions below it.
 
-    def __init__(self, session_id: str, steps: Steps) -> None:
+    *leave* is called once, at the end of a call while the worker stops.
+    """
+
+    def __init__(self, session_id: str, steps: Steps, leave: Callable[[], object]) -> None:
         self._session_id, self._loop = session_id, asyncio.get_running_loop()
+        self._above, self._leave, self._is_left = steps, leave, False
         self._steps: defaultdict[str, asyncio.Future[Steps]] = defaultdict(self._loop.create_future)
         self._steps[session_id].set_result(steps)
         self._open: dict[tuple[str, str], asyncio.Future[str]] = {}
@@ -101,6 +105,9 @@ class RunSteps:
     def _end(self, scope: Scope, call_id: str, word: str) -> None:
         if (call := self._open.pop((scope.session_id, call_id), None)) is not None:
             call.set_result(word)
+        if self._above.is_leaving and not self._is_left:
+            self._is_left = True
+            self._leave()
 
     def _opened(self, session_id: str, call_id: str) -> asyncio.Future[str]:
         call: asyncio.Future[str] = self._loop.create_future()
