@@ -61,7 +61,7 @@ class RunSteps:
     async def close(self, word: str) -> None:
         """End the open calls with *word*, and wait until all are recorded."""
         for call in self._open.values():
-            call.set_result(word)
+            _finish(call, word)
         self._open.clear()
         await self._recorded(self._session_id)
 
@@ -104,7 +104,7 @@ class RunSteps:
 
     def _end(self, scope: Scope, call_id: str, word: str) -> None:
         if (call := self._open.pop((scope.session_id, call_id), None)) is not None:
-            call.set_result(word)
+            _finish(call, word)
         if self._above.is_leaving and not self._is_left:
             self._is_left = True
             self._leave()
@@ -138,6 +138,12 @@ class RunSteps:
         """Wait until the steps of a session are recorded."""
         while tasks := self._tasks[session_id]:
             await asyncio.wait(tasks)
+
+
+def _finish(call: asyncio.Future[str], word: str) -> None:
+    """End *call* with *word*; its step may have been cancelled before the agent was."""
+    if not call.done():
+        call.set_result(word)
 
 
 async def _quietly(work: Coroutine[Any, Any, object]) -> None:
