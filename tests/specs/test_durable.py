@@ -688,6 +688,28 @@ async def test_a_renewal_at_half_is_finished(world):
     await world.engines.close()
 
 
+async def test_a_write_with_a_lost_answer_counts(world, monkeypatch):
+    world.work = lambda name: asyncio.Event().wait()
+    engine = await world.worker()
+    run = await world.submit(engine)
+    await until(lambda: asyncio.sleep(0, world.ran))
+    await engine.close()
+    swap = world.store.swap_state
+
+    async def without_answer(session_id, name, old, new):
+        # The second try of a write whose first answer was lost finds it done.
+        return await swap(session_id, name, old, new) and not name.startswith(PREFIX)
+
+    world.work = lambda name: asyncio.sleep(0)
+    engine = await world.worker(slot="worker:q:2")
+    monkeypatch.setattr(world.store, "swap_state", without_answer)
+    await renewing(world, engine).renew_lost()
+    ended = await world.ended(engine, run)
+
+    assert (ended.word, ended.segment) == ("ok", 2)
+    await world.engines.close()
+
+
 async def test_a_run_that_kills_workers_fails(world):
     world.work = lambda name: asyncio.Event().wait()
     engine = await world.worker()

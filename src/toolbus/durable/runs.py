@@ -90,9 +90,12 @@ async def read_run(store: Store, session_id: str, run_id: str) -> DurableRun | N
 
 
 async def swap_run(store: Store, old: DurableRun | None, new: DurableRun) -> bool:
-    """Replace the record *old* by *new*; return False if the stored record differs."""
-    before = None if old is None else encode(old)
-    return await store.swap_state(new.session_id, PREFIX + new.id, before, encode(new))
+    """Replace the record *old* by *new*; return whether *new* is stored now."""
+    name, body = PREFIX + new.id, encode(new)
+    if await store.swap_state(new.session_id, name, None if old is None else encode(old), body):
+        return True
+    # A server may write a record and die before it says so.
+    return await store.read_state(new.session_id, name) == body
 
 
 def workflow_of(run: DurableRun) -> WorkflowCall:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from toolbus.durable.holds import mark_expiry
-from toolbus.durable.runs import RunIndex, make_agent_of, read_run, swap_run
+from toolbus.durable.runs import RunIndex, make_agent_of, swap_run
 from toolbus.durable.steps import RunSteps
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events.catalogue import MODEL_CALL_BEFORE
@@ -118,15 +118,10 @@ class RunSegment:
         """Record *new*, also after failures of the store; return its word, or "superseded"."""
         while True:
             try:
-                if await swap_run(self._store, old, new):
-                    return new.word
-                current = await read_run(self._store, new.session_id, new.id)
+                return new.word if await swap_run(self._store, old, new) else "superseded"
             except StoreError as error:
                 logger.warning("run %s is not recorded yet: %s", new.id, type(error).__name__)
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                # The answer to the first write may have been lost.
-                return new.word if current == new else "superseded"
+            await asyncio.sleep(_AGAIN_SECONDS)
 
 
 async def _leave(session_id: str, ctx: EventContext[ModelRequest]) -> None:

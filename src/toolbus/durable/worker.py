@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         WorkflowInfo,
         WorkflowState,
     )
-    from toolbus.durable.runs import AgentFactory
+    from toolbus.durable.runs import AgentFactory, DurableRun
     from toolbus.store.protocol import Store
 
 logger = logging.getLogger("toolbus.durable")
@@ -148,9 +148,13 @@ class QueueWorker:
             logger.warning("workflow %s of %s has no run", workflow.id, workflow.version)
         elif run.word == "queued" and run.segment != int(workflow.arguments[1]):
             await self._engine.enqueue(workflow_of(run))  # A worker was killed right here.
-        elif run.word == "queued" and run.deaths + deaths >= DEATHS:
-            failed = replace(run, word="failed", failure=f"{DEATHS} workers died with it")
-            await swap_run(self._store, run, failed)
-        elif run.word == "queued":
-            await begin_next(self._store, self._engine, run, deaths=run.deaths + deaths)
+        elif run.word == "queued" and not await self._go_on(run, run.deaths + deaths):
+            return  # It has changed meanwhile, so the next look decides.
         await self._engine.cancel(workflow.id)
+
+    async def _go_on(self, run: DurableRun, deaths: int) -> bool:
+        """Queue the next segment of *run*, or end it; return False if another process changed it."""
+        if deaths < DEATHS:
+            return await begin_next(self._store, self._engine, run, deaths=deaths) is not None
+        failed = replace(run, word="failed", failure=f"{DEATHS} workers died with it")
+        return await swap_run(self._store, run, failed)
