@@ -153,7 +153,7 @@ class QueueWorker:
         await self._engine.cancel(workflow.id)
 
     async def _go_on(self, run: DurableRun, deaths: int) -> bool:
-        """Queue the next segment of *run*, or end it; return False if another process changed it."""
+        """Queue the next segment of *run*, or end it; return False if it has changed."""
         if deaths < DEATHS:
             return await begin_next(self._store, self._engine, run, deaths=deaths) is not None
         failed = replace(run, word="failed", failure=f"{DEATHS} workers died with it")
