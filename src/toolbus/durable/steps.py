@@ -56,9 +56,8 @@ class RunSteps:
 
     async def close(self, word: str) -> None:
         """End the open calls with *word*, and wait until all are recorded."""
-        for call in self._open.values():
-            call.set_result(word)
-        self._open.clear()
+        for session_id, call_id in [*self._open]:
+            self._end(session_id, call_id, word)
         await self._recorded(self._session_id)
 
     def cancel(self) -> None:
@@ -72,19 +71,19 @@ class RunSteps:
             self._begin(ctx.scope, _MODEL, "model")
 
     def _after_model(self, _: object, ctx: EventContext[Any]) -> None:
-        self._end(ctx.scope, _MODEL, "ok")
+        self._end(ctx.scope.session_id, _MODEL, "ok")
 
     def _failed_model(self, _: object, ctx: EventContext[Any]) -> None:
-        self._end(ctx.scope, _MODEL, "error")
+        self._end(ctx.scope.session_id, _MODEL, "error")
 
     def _before_call(self, _: object, ctx: EventContext[ToolCall]) -> None:
         self._begin(ctx.scope, ctx.value.id, "tool")
 
     def _after_call(self, _: object, ctx: EventContext[ToolCallOutcome]) -> None:
-        self._end(ctx.scope, ctx.value.requested.id, ctx.value.status)
+        self._end(ctx.scope.session_id, ctx.value.requested.id, ctx.value.status)
 
     def _after_run(self, _: object, ctx: EventContext[RunResult[Any]]) -> None:
-        self._end(ctx.scope, _RUN, ctx.value.status)
+        self._end(ctx.scope.session_id, _RUN, ctx.value.status)
 
     def _begin(self, scope: Scope, call_id: str, name: str) -> None:
         """Begin a step, unless it has begun: an approved call is judged twice."""
@@ -98,8 +97,10 @@ class RunSteps:
             self._start(scope.parent_session_id, self._record_below(scope, run))
         self._start(session_id, self._record(session_id, name, self._opened(session_id, call_id)))
 
-    def _end(self, scope: Scope, call_id: str, word: str) -> None:
-        if (call := self._open.pop((scope.session_id, call_id), None)) is not None:
+    def _end(self, session_id: str, call_id: str, word: str) -> None:
+        call = self._open.pop((session_id, call_id), None)
+        # The end of the engine's loop cancels all tasks, and what they wait for.
+        if call is not None and not call.done():
             call.set_result(word)
 
     def _opened(self, session_id: str, call_id: str) -> asyncio.Future[str]:

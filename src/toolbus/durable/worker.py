@@ -87,11 +87,10 @@ async def serve(
         ready(slot.name)
         if not await _first_of(worker.look_after(), slot.keep(), stopped=stop.wait()):
             return False
-        await engine.stop(grace)
-        await worker.renew_runs(slot.name, dead=False)
+        # The calls that end meanwhile are still this worker's.
+        return await _first_of(slot.keep(), stopped=worker.leave(grace))
     finally:
         await slot.release()
-    return True
 
 
 async def _first_of(
@@ -134,6 +133,11 @@ class Worker:
             except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
                 logger.warning("queue %s: %s; trying again", self._queue, type(error).__name__)
             await asyncio.sleep(1)
+
+    async def leave(self, grace: float) -> None:
+        """Stop the engine, whose calls have *grace* seconds, and hand the runs over."""
+        await self._engine.stop(grace)
+        await self.renew_runs(self._slot.name, dead=False)
 
     async def renew_lost(self) -> None:
         """Renew the runs of dead workers, and those that this one lost in the middle of a start.

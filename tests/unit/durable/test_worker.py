@@ -63,6 +63,24 @@ async def test_a_worker_works_until_it_is_stopped():
     assert (await claim_slot(store, "q")).name == "worker:q:1"
 
 
+async def test_a_stop_keeps_the_slot_until_the_calls_have_ended():
+    class Slow(Idle):
+        async def stop(self, seconds):
+            await asyncio.sleep(seconds)
+
+    store, stop = MemoryStore(), asyncio.Event()
+    limits, options = QueueLimits(name="q"), {"grace": 0.6, "lease": 0.3}
+    worker = asyncio.create_task(
+        serve(None, store, Slow(), limits, stop, ready=lambda _: stop.set(), **options)
+    )
+
+    await stop.wait()
+    await asyncio.sleep(0.45)
+
+    assert not await WorkerSlot(store, slot_name("q", 1)).take()
+    assert await worker
+
+
 async def test_a_worker_that_lost_its_slot_leaves_its_runs_alone():
     now = 1_000
     store = MemoryStore(clock=lambda: now * 10**9)
