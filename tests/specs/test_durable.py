@@ -177,8 +177,8 @@ async def test_calls_of_one_answer_run_together(world):
     await world.engines.close()
 
 
-def delegating(world):
-    """Return a function that makes agents whose tool is another agent with a tool of its own."""
+def delegating(world, calls=1):
+    """Return a function that makes agents whose tool is an agent, with *calls* of its own tool."""
 
     @tool
     async def sweep() -> str:
@@ -188,7 +188,7 @@ def delegating(world):
     def turn_below(request):
         if request.messages[-1].role == "tool":
             return "Swept."
-        return AssistantMessage(tool_calls=[ToolCall(name="sweep")])
+        return AssistantMessage(tool_calls=[ToolCall(name="sweep")] * calls)
 
     def delegate(request):
         if request.messages[-1].role == "tool":
@@ -449,6 +449,25 @@ async def test_two_answers_start_one_segment(world):
         assert world.ran == {"look": 1, "pay": 1}
 
 
+def asks_before_sweeping(agent):
+    agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("?") if ctx.value.name == "sweep" else None)
+
+
+async def test_answers_to_a_sub_agent_s_questions_count(world):
+    world.agent = delegating(world, calls=2)
+    async with held(world, asks_before_sweeping) as (engine, run):
+        for question_id in run.questions:
+            question = await find_question(world.store, question_id)
+            await answer(world.store, question.id, question.digest, approve=True, by="ann")
+        assert len(run.questions) == 2
+
+        woken = await wake(world.store, engine, world.index)
+        ended = await world.ended(engine, run)
+
+        assert (woken, ended.word) == (1, "ok")
+        assert world.ran == {"sweep": 2}
+
+
 async def test_an_answer_in_mid_segment_counts(world):
     async with held(world, asks_always) as (engine, run):
         begun, may_end = asyncio.Event(), asyncio.Event()
@@ -692,11 +711,8 @@ async def test_a_cancelled_run_answers_its_calls(world):
 
 
 async def test_a_cancellation_withdraws_questions_below(world):
-    def asks_below(agent):
-        agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("?") if ctx.value.name == "sweep" else None)
-
     world.agent = delegating(world)
-    async with held(world, asks_below) as (engine, run):
+    async with held(world, asks_before_sweeping) as (engine, run):
         await cancel(world.store, engine, run)
 
         question = await find_question(world.store, run.questions[0])
@@ -745,6 +761,29 @@ async def test_a_broken_marker_stops_no_other(world, caplog):
 
 def renewing(world, engine):
     return Worker(world.store, engine, "q", WorkerSlot(world.store, "worker:q:2"))
+
+
+async def test_a_broken_record_stops_no_other(world, caplog):
+    world.work = lambda name: asyncio.Event().wait()
+    engine = await world.worker()
+    broken, run = [await world.submit(engine, name) for name in ("b", "s")]
+    await until(lambda: asyncio.sleep(0, world.ran["pay"] == 2))
+    await engine.close()
+    name = f"{PREFIX}{broken.id}"
+    body = await world.store.read_state("b", name)
+    assert await world.store.swap_state("b", name, body, b'"a secret"')
+
+    world.work = lambda name: asyncio.sleep(0)
+    engine = await world.worker(slot="worker:q:2")
+    await renewing(world, engine).renew_lost()
+
+    async def has_ended():
+        return (await read_run(world.store, "s", run.id)).word == "ok"
+
+    await until(has_ended)
+    assert workflow_of(broken).id in caplog.text
+    assert "secret" not in caplog.text
+    await world.engines.close()
 
 
 async def test_runs_of_another_version_are_renewed(world, caplog):

@@ -42,6 +42,7 @@ class RunSteps:
         self._session_id, self._loop = session_id, asyncio.get_running_loop()
         self._steps: defaultdict[str, asyncio.Future[Steps]] = defaultdict(self._loop.create_future)
         self._steps[session_id].set_result(steps)
+        self._known = {session_id}
         self._open: dict[tuple[str, str], asyncio.Future[str]] = {}
         self._tasks: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
 
@@ -92,7 +93,9 @@ class RunSteps:
         is_ours = self._session_id in {session_id, scope.root_session_id}
         if not is_ours or (session_id, call_id) in self._open:
             return
-        if session_id not in self._steps:
+        if session_id not in self._known:
+            # At once, since a session that goes on may begin several calls together.
+            self._known.add(session_id)
             run = self._opened(session_id, _RUN)
             self._start(scope.parent_session_id, self._record_below(scope, run))
         self._start(session_id, self._record(session_id, name, self._opened(session_id, call_id)))
@@ -138,5 +141,7 @@ async def _quietly(work: Coroutine[Any, Any, object]) -> None:
     """Await *work*; a step without a record is no harm, since the store has the truth."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - its text may quote anything
-        logger.warning("a step has no record: %s", type(error).__name__)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - engines have their own; a text may quote anything
+        logger.info("a step has no record: %s", type(error).__name__)

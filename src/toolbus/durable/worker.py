@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -14,6 +15,7 @@ from toolbus.durable.holds import wake
 from toolbus.durable.runs import RunIndex, begin_next, swap_run, workflow_of
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import WorkerSlot, claim_slot
+from toolbus.errors import DecodeError, StoreError
 from toolbus.store.leases import LEASE_SECONDS
 
 if TYPE_CHECKING:
@@ -90,7 +92,8 @@ async def serve(
         # The calls that end meanwhile are still this worker's.
         return await _first_of(slot.keep(), stopped=worker.leave(grace))
     finally:
-        await slot.release()
+        with suppress(StoreError):  # It ends by itself, too.
+            await slot.release()
 
 
 async def _first_of(
@@ -167,7 +170,11 @@ class Worker:
 
     async def _renew(self, workflow: WorkflowInfo, deaths: int = 0) -> None:
         """Queue the next segment of the run of a lost *workflow*."""
-        run = await self._index.find(workflow.arguments[0])
+        try:
+            run = await self._index.find(workflow.arguments[0])
+        except DecodeError:
+            logger.warning("the run of workflow %s cannot be read", workflow.id)
+            return
         if run is None:
             logger.warning("workflow %s of %s has no run", workflow.id, workflow.version)
         elif run.word == "queued" and run.segment != int(workflow.arguments[1]):
