@@ -177,6 +177,9 @@ class DbosEngine:
         self._run = self._registered(workflow)
         DBOS.listen_queues([queue.name])
         DBOS.launch()
+        # A queued workflow has no version, and is run by workers of the latest one alone. Without
+        # this, a return to an older version would leave all of them in the queue.
+        DBOS.set_latest_application_version(self._version)
         _register_queue(queue)
 
     def _registered(self, workflow: Workflow) -> Callable[..., Coroutine[Any, Any, str]]:

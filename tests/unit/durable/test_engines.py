@@ -241,6 +241,20 @@ def test_a_worker_keeps_its_limit(engines, run):
     run(test)
 
 
+def test_a_return_to_an_older_version_takes_calls(engines, run):
+    async def test():
+        for version in ("1", "2"):
+            engine = await engines.open(Counted(), version=version)
+            await engine.close()
+        engine = await engines.open(Counted(), version="1")
+
+        await engine.enqueue(call("w1"))
+
+        assert list(await until_ended(engine)) == ["w1"]
+
+    run(test)
+
+
 def test_a_limit_of_all_workers_is_also_that_of_one(engines, run):
     async def test():
         counted = Counted()
