@@ -128,14 +128,17 @@ class Worker:
         """Wake answered runs every second, and renew lost runs now and then, for good."""
         renewed = monotonic()
         while True:
-            try:
-                await wake(self._store, self._engine, self._index)
-                if monotonic() - renewed > self._slot.seconds / 3:
-                    renewed = monotonic()
-                    await self.renew_lost()
-            except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
-                logger.warning("queue %s: %s; trying again", self._queue, type(error).__name__)
+            await self._try(wake(self._store, self._engine, self._index))
+            if monotonic() - renewed > self._slot.seconds / 3:
+                renewed = monotonic()
+                await self._try(self.renew_lost())
             await asyncio.sleep(1)
+
+    async def _try(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
+            logger.warning("queue %s: %s; trying again", self._queue, type(error).__name__)
 
     async def leave(self, grace: float) -> None:
         """Stop the engine, whose calls have *grace* seconds, and hand the runs over."""

@@ -6,6 +6,8 @@ import logging
 import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
+from toolbus.durable.holds import mark_expiry
+from toolbus.durable.runs import DurableRun, swap_run
 from toolbus.durable.slots import WorkerSlot, claim_slot, slot_name
 from toolbus.durable.worker import QuietFormatter, Worker, serve
 from toolbus.store.memory import MemoryStore
@@ -121,6 +123,26 @@ async def test_dead_workers_alone_are_renewed():
     assert sorted(engine.calls) == [f"cancel w-worker:q:{number}" for number in (7, 9)]
     free = [await claim_slot(store, "q") for _ in range(5)]
     assert free[-1].name == "worker:q:7"  # The dead slots were given back.
+
+
+async def test_an_answer_that_cannot_be_queued_delays_no_renewal():
+    class Broken(Idle):
+        async def enqueue(self, call):
+            raise ValueError
+
+    store = MemoryStore()
+    run = DurableRun(id="r", session_id="s", queue="q", word="held")
+    await swap_run(store, None, run)
+    await mark_expiry(store, run)
+    engine = Broken([workflow("worker:q:7")])
+    worker = Worker(store, engine, "q", await claim_slot(store, "q", 0))
+
+    care = asyncio.create_task(worker.look_after())
+    while not engine.calls:
+        await asyncio.sleep(0.01)
+    care.cancel()
+
+    assert engine.calls == ["cancel w-worker:q:7"]
 
 
 async def test_a_workflow_without_a_task_is_lost_at_the_second_look():
