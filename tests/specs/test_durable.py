@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from durable_engines import SLOT, until, until_ended
 from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolMessage, tool
 from toolbus.approvals import StoredApprovals, answer
-from toolbus.approvals.records import ANSWERED, questions_of
+from toolbus.approvals.records import ANSWERED, find_question, questions_of
 from toolbus.durable.engine import WorkflowCall
 from toolbus.durable.holds import EXPIRES, wake
 from toolbus.durable.runs import (
@@ -31,7 +31,13 @@ from toolbus.durable.segment import durable
 from toolbus.durable.slots import WorkerSlot
 from toolbus.durable.submission import cancel, retry, submit
 from toolbus.durable.worker import DEATHS, QueueWorker
-from toolbus.errors import MessageDenied, ModelError, RegistrationError, SessionBusyError
+from toolbus.errors import (
+    MessageDenied,
+    ModelError,
+    RegistrationError,
+    SessionBusyError,
+    StoreError,
+)
 from toolbus.events import MESSAGE_APPEND_BEFORE, MODEL_CALL_BEFORE, RUN_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.memory import MemoryStore
@@ -171,7 +177,9 @@ async def test_calls_of_one_answer_run_together(world):
     await world.engines.close()
 
 
-async def test_a_sub_agent_has_its_own_workflow(world):
+def delegating(world, calls=1):
+    """Return a function that makes agents whose tool is an agent, with *calls* of its own tool."""
+
     @tool
     async def sweep() -> str:
         world.ran["sweep"] += 1
@@ -180,7 +188,7 @@ async def test_a_sub_agent_has_its_own_workflow(world):
     def turn_below(request):
         if request.messages[-1].role == "tool":
             return "Swept."
-        return AssistantMessage(tool_calls=[ToolCall(name="sweep")])
+        return AssistantMessage(tool_calls=[ToolCall(name="sweep")] * calls)
 
     def delegate(request):
         if request.messages[-1].role == "tool":
@@ -191,9 +199,16 @@ async def test_a_sub_agent_has_its_own_workflow(world):
     def agent(session_id, store):
         cleaner = Agent(ScriptedModel(itertools.repeat(turn_below)), tools=[sweep])
         model, options = ScriptedModel(itertools.repeat(delegate)), {"store": store}
-        return Agent(model, tools=[cleaner.as_tool("cleaner")], session_id=session_id, **options)
+        tools, options["approver"] = [cleaner.as_tool("cleaner")], world.approvals()
+        made = Agent(model, tools=tools, session_id=session_id, **options)
+        world.prepare(made)
+        return made
 
-    world.agent = agent
+    return agent
+
+
+async def test_a_sub_agent_has_its_own_workflow(world):
+    world.agent = delegating(world)
     engine = await world.worker()
 
     run = await world.ended(engine, await world.submit(engine))
@@ -256,6 +271,17 @@ async def test_a_second_submission_changes_nothing(world):
     assert roles == ["user", "assistant", "tool", "tool", "assistant"]
     assert (second.id, third) == ("mine", run)
     assert world.ran == {"pay": 1, "look": 1}
+    await world.engines.close()
+
+
+async def test_a_run_id_belongs_to_one_session(world):
+    engine = await world.worker()
+    await world.ended(engine, await world.submit(engine, run_id="mine"))
+
+    with pytest.raises(RegistrationError, match="another session"):
+        await world.submit(engine, "t", run_id="mine")
+
+    assert await world.store.read("t") == ()
     await world.engines.close()
 
 
@@ -329,6 +355,21 @@ async def test_a_function_without_an_agent_fails_the_run(world):
 
     assert failed.word == "failed"
     assert "pass on `session_id`" in failed.failure
+    await world.engines.close()
+
+
+async def test_an_exit_of_code_fails_its_run(world):
+    def leave(agent):
+        agent.on(MODEL_CALL_BEFORE, lambda ctx: sys.exit(3))
+
+    world.prepare = leave
+    engine = await world.worker()
+    failed = await world.ended(engine, await world.submit(engine))
+
+    world.prepare = lambda agent: None
+    run = await world.ended(engine, await world.submit(engine, "t"))
+
+    assert (failed.word, failed.failure, run.word) == ("failed", "SystemExit: 3", "ok")
     await world.engines.close()
 
 
@@ -406,6 +447,25 @@ async def test_two_answers_start_one_segment(world):
         assert [each.arguments for each in segments] == [(run.id, "1"), (run.id, "2")]
         assert ended.word == "ok"
         assert world.ran == {"look": 1, "pay": 1}
+
+
+def asks_before_sweeping(agent):
+    agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("?") if ctx.value.name == "sweep" else None)
+
+
+async def test_answers_to_a_sub_agent_s_questions_count(world):
+    world.agent = delegating(world, calls=2)
+    async with held(world, asks_before_sweeping) as (engine, run):
+        for question_id in run.questions:
+            question = await find_question(world.store, question_id)
+            await answer(world.store, question.id, question.digest, approve=True, by="ann")
+        assert len(run.questions) == 2
+
+        woken = await wake(world.store, engine, world.index)
+        ended = await world.ended(engine, run)
+
+        assert (woken, ended.word) == (1, "ok")
+        assert world.ran == {"sweep": 2}
 
 
 async def test_an_answer_in_mid_segment_counts(world):
@@ -532,6 +592,53 @@ async def test_a_session_in_use_ends_the_segment(world):
     await world.engines.close()
 
 
+class FailingStore(MemoryStore):
+    """A store that fails while its appends, or its readers, are down."""
+
+    appends_until, has_readers = 0.0, True
+
+    async def append(self, session_id, request):
+        if time.monotonic() < self.appends_until:
+            raise StoreError("memory", "it is down")
+        await super().append(session_id, request)
+
+    def reader(self):
+        if not self.has_readers:
+            raise StoreError("memory", "it is down")
+        return super().reader()
+
+
+async def test_a_long_segment_outlasts_a_failing_store(world):
+    world.store = FailingStore()
+
+    async def work(name):
+        await asyncio.sleep(0.4)
+        world.store.appends_until = time.monotonic() + 0.2
+
+    world.work = work
+    engine = await world.worker(patience=0.3)
+
+    run = await world.ended(engine, await world.submit(engine))
+
+    assert run.word == "ok"
+    assert world.ran == {"pay": 1, "look": 1}
+    await world.engines.close()
+
+
+async def test_a_run_that_cannot_be_read_waits(world):
+    world.store = FailingStore()
+    world.store.has_readers = False
+    engine = await world.worker(patience=0.1)
+    submitted = await world.submit(engine)
+
+    await asyncio.sleep(1.5)
+    world.store.has_readers = True
+    run = await world.ended(engine, submitted)
+
+    assert run.word == "ok"
+    await world.engines.close()
+
+
 async def test_a_superseded_segment_does_nothing(world):
     async with held(world) as (_, run):
         await swap_run(
@@ -603,6 +710,16 @@ async def test_a_cancelled_run_answers_its_calls(world):
         assert (await read_run(world.store, "t", running.id)).word == "cancelled"
 
 
+async def test_a_cancellation_withdraws_questions_below(world):
+    world.agent = delegating(world)
+    async with held(world, asks_before_sweeping) as (engine, run):
+        await cancel(world.store, engine, run)
+
+        question = await find_question(world.store, run.questions[0])
+        assert question.state == "withdrawn"
+        assert question.session_id != run.session_id
+
+
 async def test_a_cancellation_at_half_is_finished(world):
     begun = asyncio.Event()
 
@@ -644,6 +761,29 @@ async def test_a_broken_marker_stops_no_other(world, caplog):
 
 def renewing(world, engine):
     return QueueWorker(world.store, engine, "q", WorkerSlot(world.store, "worker:q:2"))
+
+
+async def test_a_broken_record_stops_no_other(world, caplog):
+    world.work = lambda name: asyncio.Event().wait()
+    engine = await world.worker()
+    broken, run = [await world.submit(engine, name) for name in ("b", "s")]
+    await until(lambda: asyncio.sleep(0, world.ran["pay"] == 2))
+    await engine.close()
+    name = f"{PREFIX}{broken.id}"
+    body = await world.store.read_state("b", name)
+    assert await world.store.swap_state("b", name, body, b'"a secret"')
+
+    world.work = lambda name: asyncio.sleep(0)
+    engine = await world.worker(slot="worker:q:2")
+    await renewing(world, engine).renew_lost()
+
+    async def has_ended():
+        return (await read_run(world.store, "s", run.id)).word == "ok"
+
+    await until(has_ended)
+    assert workflow_of(broken).id in caplog.text
+    assert "secret" not in caplog.text
+    await world.engines.close()
 
 
 async def test_runs_of_another_version_are_renewed(world, caplog):

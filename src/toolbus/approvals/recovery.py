@@ -79,18 +79,24 @@ async def find_open(
 async def withdraw(
     store: Store, session_id: str, call_ids: Collection[str] | None, now_ns: int
 ) -> None:
-    """Withdraw the questions about *call_ids* and below them; None: all of the session."""
+    """Withdraw the questions about *call_ids* and below them; None: about all of the session."""
     if call_ids is not None and not call_ids:
         return
-    for question in await questions_of(store, session_id):
-        if call_ids is None or question.call_id in call_ids:
-            await transition(store, question, "withdraw", ended_ns=now_ns)
-    for below in await find_below(store, session_id, call_ids or ()):
+    await _withdraw_in(store, session_id, call_ids, now_ns)
+    for below in await find_below(store, session_id, call_ids):
         messages = await store.read(below)
         answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
         # No agent writes that session any more.
         await find_open(store, below, (), answered.__contains__, now_ns)
-        await withdraw(store, below, None, now_ns)
+        await _withdraw_in(store, below, None, now_ns)
+
+
+async def _withdraw_in(
+    store: Store, session_id: str, call_ids: Collection[str] | None, now_ns: int
+) -> None:
+    for question in await questions_of(store, session_id):
+        if call_ids is None or question.call_id in call_ids:
+            await transition(store, question, "withdraw", ended_ns=now_ns)
 
 
 async def find_unwritten(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:

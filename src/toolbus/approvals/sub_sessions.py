@@ -49,13 +49,14 @@ async def find_linked(store: Store, session_id: str, call_ids: Iterable[str]) ->
     return linked
 
 
-async def find_below(store: Store, session_id: str, call_ids: Iterable[str]) -> list[str]:
-    """Return the linked sessions of these calls of a session, and all sessions below them."""
-    names = {f"{LINK_PREFIX}{call_id}" for call_id in call_ids}
+async def find_below(store: Store, session_id: str, call_ids: Iterable[str] | None) -> list[str]:
+    """Return the sessions below these calls of a session, at any depth; None: below all calls."""
+    names = None if call_ids is None else {f"{LINK_PREFIX}{call_id}" for call_id in call_ids}
 
     def read() -> list[str]:
         with store.reader() as reader:
-            tops = [below for name, below in _links(reader, session_id) if name in names]
+            links = _links(reader, session_id)
+            tops = [below for name, below in links if names is None or name in names]
             return [each for top in tops for each in _sessions(reader, top, _DEEPEST)]
 
     return await asyncio.to_thread(read)

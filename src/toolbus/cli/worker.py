@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import re
 import signal
 import sys
@@ -115,7 +116,9 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
             await engine.close()
     if not is_stopped:
         Output(sys.stderr).write("error: the slot was lost: another worker has its runs\n")
-    return 0 if is_stopped else 1
+        sys.stderr.flush()
+        os._exit(1)  # The end would wait for threads of the engine, and they for the server.
+    return 0
 
 
 class QuietFormatter(logging.Formatter):

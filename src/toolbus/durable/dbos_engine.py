@@ -177,6 +177,9 @@ class DbosEngine:
         self._run = self._registered(workflow)
         DBOS.listen_queues([queue.name])
         DBOS.launch()
+        # A queued workflow has no version, and is run by workers of the latest one alone. Without
+        # this, a return to an older version would leave all of them in the queue.
+        DBOS.set_latest_application_version(self._version)
         _register_queue(queue)
 
     def _registered(self, workflow: Workflow) -> Callable[..., Coroutine[Any, Any, str]]:
@@ -255,12 +258,17 @@ class DbosEngine:
 
 
 def _register_queue(queue: QueueLimits) -> None:
-    rate = queue.rate
+    rate, total = queue.rate, queue.running
+
+    def at_most(limit: int | None) -> int | None:
+        # The engine refuses a limit that is above that of all workers.
+        return limit if limit is None or total is None else min(limit, total)
+
     DBOS.register_queue(
         queue.name,
-        global_concurrency=queue.running,
-        worker_concurrency=queue.running_per_worker,
-        partition_concurrency=queue.running_per_tenant,
+        global_concurrency=total,
+        worker_concurrency=at_most(queue.running_per_worker),
+        partition_concurrency=at_most(queue.running_per_tenant),
         limiter=None if rate is None else {"limit": rate.starts, "period": rate.seconds},
         polling_interval_sec=queue.poll_seconds,
     )

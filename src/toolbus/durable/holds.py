@@ -91,7 +91,8 @@ async def _wake(store: Store, engine: WorkflowEngine, marker: FoundState) -> boo
     if state == "early":
         return False
     if run is not None and state == "due":
-        if await begin_next(store, engine, run, woken_by=marker.name) is None:
+        changes = {"woken_by": marker.name, "deaths": 0}
+        if await begin_next(store, engine, run, **changes) is None:
             return False  # Another process was first.
     elif run is not None and state == "used":
         await engine.enqueue(workflow_of(run))  # A kill may have come before that.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MAKER = "the function that makes an agent"
 VERSION = "toolbus-1"
-"""The version of the loop over steps; a workflow of another one cannot be replayed."""
+"""The version of the workflows: a worker begins none that was queued for a newer one."""
 
 PREFIX = "durable-run:"
 """The prefix of the names of states with runs, in their sessions."""

@@ -15,6 +15,7 @@ from toolbus.durable.runs import RunIndex, make_agent_of, swap_run
 from toolbus.durable.steps import RunSteps
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events.catalogue import MODEL_CALL_BEFORE
+from toolbus.tasks.shield import EXITS
 
 if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
@@ -64,24 +65,34 @@ class RunSegment:
     ) -> None:
         self._make_agent, self._store, self._steps = make_agent, store, steps
         self._patience = patience
+        self._failing_since: float | None = None
 
     async def run(self, index: RunIndex, run_id: str, number: int) -> str:
         """Return the word at the end of the segment *number* of a run; no error leaves it."""
-        deadline = time.monotonic() + self._patience
         while True:
-            run = None
+            run, began = None, time.monotonic()
             try:
                 run = await index.find(run_id)
                 if run is None:
                     return "gone"
                 return await self._go_on(run) if run.segment == number else "superseded"
             except (SessionBusyError, StoreError) as error:
-                if time.monotonic() > deadline:
+                # A run that cannot be read cannot be ended either.
+                if self._has_lost_patience(began) and run is not None:
                     word = "busy" if isinstance(error, SessionBusyError) else "store"
                     return await self._fail(run, word, error)
-            except Exception as error:  # noqa: BLE001 - it is recorded
+            except (Exception, *EXITS) as error:  # noqa: BLE001 - it is recorded
+                # An exit would end the loop of the engine, and leave all runs of the worker there.
                 return await self._fail(run, "failed", error)
             await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _has_lost_patience(self, began: float) -> bool:
+        """Note the failure of an attempt that *began* then; return whether it is one too many."""
+        now = time.monotonic()
+        # A long attempt has worked, so its failure is the first in a row.
+        if self._failing_since is None or now - began > self._patience:
+            self._failing_since = now
+        return now - self._failing_since > self._patience
 
     async def _go_on(self, run: DurableRun) -> str:
         """Return the word at the end of the segment, which another process may have ended."""
@@ -106,7 +117,7 @@ class RunSegment:
                 recorded.cancel()
         return new
 
-    async def _fail(self, run: DurableRun | None, word: str, error: Exception) -> str:
+    async def _fail(self, run: DurableRun | None, word: str, error: BaseException) -> str:
         # Its text may quote the session, so it is in the store alone.
         logger.warning("a run ends as %r: %s", word, type(error).__name__)
         if run is None:

@@ -46,6 +46,7 @@ class RunSteps:
         self._above, self._leave, self._is_left = steps, leave, False
         self._steps: defaultdict[str, asyncio.Future[Steps]] = defaultdict(self._loop.create_future)
         self._steps[session_id].set_result(steps)
+        self._known = {session_id}
         self._open: dict[tuple[str, str], asyncio.Future[str]] = {}
         self._tasks: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
 
@@ -60,13 +61,14 @@ class RunSteps:
 
     async def close(self, word: str) -> None:
         """End the open calls with *word*, and wait until all are recorded."""
-        for call in self._open.values():
-            _finish(call, word)
-        self._open.clear()
+        for session_id, call_id in [*self._open]:
+            self._end(session_id, call_id, word)
         await self._recorded(self._session_id)
 
     def cancel(self) -> None:
         """Leave the open steps without a record."""
+        for call in self._open.values():
+            call.cancel()
         for tasks in self._tasks.values():
             for task in tasks:
                 task.cancel()
@@ -76,19 +78,19 @@ class RunSteps:
             self._begin(ctx.scope, _MODEL, "model")
 
     def _after_model(self, _: object, ctx: EventContext[Any]) -> None:
-        self._end(ctx.scope, _MODEL, "ok")
+        self._end(ctx.scope.session_id, _MODEL, "ok")
 
     def _failed_model(self, _: object, ctx: EventContext[Any]) -> None:
-        self._end(ctx.scope, _MODEL, "error")
+        self._end(ctx.scope.session_id, _MODEL, "error")
 
     def _before_call(self, _: object, ctx: EventContext[ToolCall]) -> None:
         self._begin(ctx.scope, ctx.value.id, "tool")
 
     def _after_call(self, _: object, ctx: EventContext[ToolCallOutcome]) -> None:
-        self._end(ctx.scope, ctx.value.requested.id, ctx.value.status)
+        self._end(ctx.scope.session_id, ctx.value.requested.id, ctx.value.status)
 
     def _after_run(self, _: object, ctx: EventContext[RunResult[Any]]) -> None:
-        self._end(ctx.scope, _RUN, ctx.value.status)
+        self._end(ctx.scope.session_id, _RUN, ctx.value.status)
 
     def _begin(self, scope: Scope, call_id: str, name: str) -> None:
         """Begin a step, unless it has begun: an approved call is judged twice."""
@@ -97,14 +99,18 @@ class RunSteps:
         is_ours = self._session_id in {session_id, scope.root_session_id}
         if not is_ours or (session_id, call_id) in self._open:
             return
-        if session_id not in self._steps:
+        if session_id not in self._known:
+            # At once, since a session that goes on may begin several calls together.
+            self._known.add(session_id)
             run = self._opened(session_id, _RUN)
             self._start(scope.parent_session_id, self._record_below(scope, run))
         self._start(session_id, self._record(session_id, name, self._opened(session_id, call_id)))
 
-    def _end(self, scope: Scope, call_id: str, word: str) -> None:
-        if (call := self._open.pop((scope.session_id, call_id), None)) is not None:
-            _finish(call, word)
+    def _end(self, session_id: str, call_id: str, word: str) -> None:
+        call = self._open.pop((session_id, call_id), None)
+        # The end of the engine's loop cancels all tasks, and what they wait for.
+        if call is not None and not call.done():
+            call.set_result(word)
         if self._above.is_leaving and not self._is_left:
             self._is_left = True
             self._leave()
@@ -140,15 +146,11 @@ class RunSteps:
             await asyncio.wait(tasks)
 
 
-def _finish(call: asyncio.Future[str], word: str) -> None:
-    """End *call* with *word*; its step may have been cancelled before the agent was."""
-    if not call.done():
-        call.set_result(word)
-
-
 async def _quietly(work: Coroutine[Any, Any, object]) -> None:
     """Await *work*; a step without a record does no harm, since the store has the truth."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - its text may quote anything
-        logger.warning("a step has no record: %s", type(error).__name__)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - engines have their own; a text may quote anything
+        logger.info("a step has no record: %s", type(error).__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from toolbus.durable.holds import await_answers, open_run
 from toolbus.durable.runs import (
     OPEN_WORDS,
     DurableRun,
+    RunIndex,
     begin_next,
     make_agent_of,
     read_run,
@@ -58,7 +60,8 @@ async def submit(
 
     A second submission of a *run_id* in a *session_id* appends nothing. After *timeout* seconds
     the run ends, wherever it is. Raises `MessageDenied` for a refused prompt, and
-    `SessionBusyError` while the session runs, or has a run that has not ended.
+    `SessionBusyError` while the session runs, or has a run that has not ended, and
+    `RegistrationError` for a *run_id* of another session.
     """
     now = time.time_ns()
     run = DurableRun(
@@ -72,6 +75,8 @@ async def submit(
     )
     known = await read_run(store, run.session_id, run.id)
     if known is None:
+        if run_id is not None:
+            await _check_id(store, run_id)
         async with make_agent_of(make_agent, run.session_id, store) as agent:
             await _begin(agent, store, prompt, run)
         if not await swap_run(store, None, run):
@@ -80,6 +85,13 @@ async def submit(
     if known.word == "queued":
         await engine.enqueue(workflow_of(known))
     return known
+
+
+async def _check_id(store: Store, run_id: str) -> None:
+    """Raise `RegistrationError` if a session has a run with this id, by which workers find it."""
+    with closing(RunIndex(store)) as index:
+        if await index.find(run_id) is not None:
+            raise RegistrationError(f"run {run_id!r}", "another session has a run with this id")
 
 
 async def _begin(agent: Agent[Any], store: Store, prompt: Prompt, run: DurableRun) -> None:

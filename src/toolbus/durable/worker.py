@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from toolbus.durable.holds import wake
 from toolbus.durable.runs import RunIndex, begin_next, swap_run, workflow_of
 from toolbus.durable.segment import durable
 from toolbus.durable.slots import WorkerSlot, claim_slot
+from toolbus.errors import DecodeError, StoreError
 from toolbus.store.leases import LEASE_SECONDS
 
 if TYPE_CHECKING:
@@ -60,34 +62,19 @@ async def serve(
     await engine.open()
     slot = await claim_slot(store, limits.name, lease, workers=engine.workers)
     worker = QueueWorker(store, engine, limits.name, slot)
+    lost = asyncio.ensure_future(slot.keep())
+    worked = asyncio.ensure_future(worker.work(make_agent, limits, stop, grace, ready))
     try:
-        await worker.renew_runs(slot.name)
-        workflow = durable(make_agent, store, running=worker.running)
-        await engine.start(slot.name, workflow, limits)
-        ready(slot.name)
-        if not await _first_of(worker.look_after(), slot.keep(), stopped=stop.wait()):
-            return False
-        await engine.stop(grace)
-        await worker.renew_runs(slot.name, dead=False)
+        await asyncio.wait({lost, worked}, return_when=asyncio.FIRST_COMPLETED)
+        if worked.done():
+            worked.result()
+        return worked.done()
     finally:
-        await slot.release()
-    return True
-
-
-async def _first_of(
-    *works: Coroutine[Any, Any, object], stopped: Coroutine[Any, Any, object]
-) -> bool:
-    """Run all until one ends; return whether it is *stopped*."""
-    tasks = [asyncio.ensure_future(work) for work in (*works, stopped)]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-        return tasks[-1].done()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        lost.cancel()
+        worked.cancel()
+        await asyncio.wait({lost, worked})
+        with suppress(StoreError):  # It ends by itself, too.
+            await slot.release()
 
 
 class QueueWorker:
@@ -102,18 +89,42 @@ class QueueWorker:
         self.running: set[tuple[str, ...]] = set()
         self._missing: set[str] = set()
 
+    async def work(
+        self,
+        make_agent: AgentFactory,
+        limits: QueueLimits,
+        stop: asyncio.Event,
+        grace: float,
+        ready: Callable[[str], object],
+    ) -> None:
+        """Run the queue until *stop* is set, then let calls end for *grace* seconds."""
+        await self.renew_runs(self._slot.name)
+        workflow = durable(make_agent, self._store, running=self.running)
+        await self._engine.start(self._slot.name, workflow, limits)
+        ready(self._slot.name)
+        looking = asyncio.ensure_future(self.look_after())
+        try:
+            await stop.wait()
+        finally:
+            looking.cancel()
+        await self._engine.stop(grace)
+        await self.renew_runs(self._slot.name, dead=False)
+
     async def look_after(self) -> None:
         """Wake answered runs every second, and renew lost runs now and then, for good."""
         renewed = monotonic()
         while True:
-            try:
-                await wake(self._store, self._engine, self._index)
-                if monotonic() - renewed > self._slot.seconds / 3:
-                    renewed = monotonic()
-                    await self.renew_lost()
-            except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
-                logger.warning("queue %s: %s; trying again", self._queue, type(error).__name__)
+            await self._try(wake(self._store, self._engine, self._index))
+            if monotonic() - renewed > self._slot.seconds / 3:
+                renewed = monotonic()
+                await self._try(self.renew_lost())
             await asyncio.sleep(1)
+
+    async def _try(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - the worker outlives a server that is down
+            logger.warning("queue %s: %s; trying again", self._queue, type(error).__name__)
 
     async def renew_lost(self) -> None:
         """Renew the runs of dead workers, and those that this one lost in the middle of a start.
@@ -143,7 +154,11 @@ class QueueWorker:
 
     async def _renew(self, workflow: WorkflowInfo, deaths: int = 0) -> None:
         """Queue the next segment of the run of a lost *workflow*."""
-        run = await self._index.find(workflow.arguments[0])
+        try:
+            run = await self._index.find(workflow.arguments[0])
+        except DecodeError:
+            logger.warning("the run of workflow %s cannot be read", workflow.id)
+            return
         if run is None:
             logger.warning("workflow %s of %s has no run", workflow.id, workflow.version)
         elif run.word == "queued" and run.segment != int(workflow.arguments[1]):

@@ -1,6 +1,7 @@
 from toolbus.approvals import sub_sessions
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import question_name
+from toolbus.approvals.recovery import withdraw
 from toolbus.messages.codec import encode
 from toolbus.store.memory import MemoryStore
 
@@ -40,6 +41,7 @@ async def test_pending_questions_below_are_found():
 
     assert await sub_sessions.find_pending(store, "s") == ("q1", "q3")
     assert await sub_sessions.find_below(store, "s", ["c1"]) == ["s/c1", "s/c1/c2"]
+    assert await sub_sessions.find_below(store, "s", None) == ["s/c1", "s/c1/c2"]
     assert await sub_sessions.find_below(store, "s", ["other"]) == []
 
 
@@ -50,6 +52,8 @@ async def test_a_circle_ends():
     await ask(store, "s", "q")
 
     assert set(await sub_sessions.find_pending(store, "s")) == {"q"}
+    await withdraw(store, "s", None, 1)
+    assert await sub_sessions.find_pending(store, "s") == ()
 
 
 async def test_an_unreadable_link_is_ignored(caplog):

@@ -241,6 +241,32 @@ def test_a_worker_keeps_its_limit(engines, run):
     run(test)
 
 
+def test_a_return_to_an_older_version_takes_calls(engines, run):
+    async def test():
+        for version in ("1", "2"):
+            engine = await engines.open(Counted(), version=version)
+            await engine.close()
+        engine = await engines.open(Counted(), version="1")
+
+        await engine.enqueue(call("w1"))
+
+        assert list(await until_ended(engine)) == ["w1"]
+
+    run(test)
+
+
+def test_a_limit_of_all_workers_is_also_that_of_one(engines, run):
+    async def test():
+        counted = Counted()
+        queue = QueueLimits(name="q", running=10, running_per_tenant=20, poll_seconds=0.05)
+        engine = await engines.open(counted, queue=queue)
+        await engine.enqueue(call("w1", partition="p"))
+
+        assert list(await until_ended(engine)) == ["w1"]
+
+    run(test)
+
+
 def test_the_hosted_part_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("DBOS__CLOUD", "true")
 

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from toolbus.durable.engine import QueueLimits, WorkflowInfo
+from toolbus.durable.holds import mark_expiry
+from toolbus.durable.runs import DurableRun, swap_run
 from toolbus.durable.slots import WorkerSlot, claim_slot, slot_name
 from toolbus.durable.worker import QueueWorker, serve
 from toolbus.store.memory import MemoryStore
@@ -62,6 +64,24 @@ async def test_a_worker_works_until_it_is_stopped():
     assert (await claim_slot(store, "q")).name == "worker:q:1"
 
 
+async def test_a_stop_keeps_the_slot_until_the_calls_have_ended():
+    class Slow(Idle):
+        async def stop(self, seconds):
+            await asyncio.sleep(seconds)
+
+    store, stop = MemoryStore(), asyncio.Event()
+    limits, options = QueueLimits(name="q"), {"grace": 0.6, "lease": 0.3}
+    worker = asyncio.create_task(
+        serve(None, store, Slow(), limits, stop, ready=lambda _: stop.set(), **options)
+    )
+
+    await stop.wait()
+    await asyncio.sleep(0.45)
+
+    assert not await WorkerSlot(store, slot_name("q", 1)).take()
+    assert await worker
+
+
 async def test_a_worker_that_lost_its_slot_leaves_its_runs_alone():
     now = 1_000
     store = MemoryStore(clock=lambda: now * 10**9)
@@ -102,6 +122,26 @@ async def test_dead_workers_alone_are_renewed():
     assert sorted(engine.calls) == [f"cancel w-worker:q:{number}" for number in (7, 9)]
     free = [await claim_slot(store, "q") for _ in range(5)]
     assert free[-1].name == "worker:q:7"  # The dead slots were given back.
+
+
+async def test_an_answer_that_cannot_be_queued_delays_no_renewal():
+    class Broken(Idle):
+        async def enqueue(self, call):
+            raise ValueError
+
+    store = MemoryStore()
+    run = DurableRun(id="r", session_id="s", queue="q", word="held")
+    await swap_run(store, None, run)
+    await mark_expiry(store, run)
+    engine = Broken([workflow("worker:q:7")])
+    worker = QueueWorker(store, engine, "q", await claim_slot(store, "q", 0))
+
+    care = asyncio.create_task(worker.look_after())
+    while not engine.calls:
+        await asyncio.sleep(0.01)
+    care.cancel()
+
+    assert engine.calls == ["cancel w-worker:q:7"]
 
 
 async def test_a_workflow_without_a_task_is_lost_at_the_second_look():
