@@ -44,7 +44,11 @@ _WAL = "SELECT pg_current_wal_lsn() - '0/0'"
 _COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
 _CONNECTIONS = """SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
-_WAITS = "SELECT completed_at_epoch_ms - started_at_epoch_ms FROM toolbus_durable.operation_outputs"
+# Between two messages of a session, without the wait of its prompt in the queue.
+_WAITS = """SELECT extract(epoch FROM written - before)::float FROM (
+    SELECT written, lag(written) OVER (PARTITION BY session ORDER BY seq) AS before,
+        row_number() OVER (PARTITION BY session ORDER BY seq) AS number FROM toolbus.messages
+    ) AS each WHERE number > 2"""
 
 
 class Facts(NamedTuple):
@@ -78,7 +82,7 @@ def measure(runs: int) -> Facts:
                 worker.kill()
             sleep(2)  # The server counts the last commits of an ended session only then.
             after = _state(connection)
-            waits = [row[0] / 1e3 for row in connection.execute(_WAITS).fetchall()]
+            waits = [row[0] for row in connection.execute(_WAITS).fetchall()]
     each = [(now - then) / runs for now, then in zip(after, before, strict=True)]
     return Facts(*each, processor=processor / runs, connections=most, waits=waits)
 
