@@ -18,7 +18,7 @@ from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolMessage, t
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import ANSWERED, find_question, questions_of
 from toolbus.durable.engine import WorkflowCall
-from toolbus.durable.holds import EXPIRES, wake
+from toolbus.durable.holds import EXPIRES, mark_expiry, wake
 from toolbus.durable.runs import (
     PREFIX,
     DurableRun,
@@ -519,6 +519,29 @@ async def test_an_expired_question_is_a_refusal(world):
         assert (woken, ended.word) == (1, "ok")
         assert await world.results() == {"look-0": "", "pay-0": "denied"}
         assert world.ran == {"look": 1}
+
+
+async def test_a_held_run_ends_at_its_deadline(world):
+    world.prepare = asks_before_paying
+    engine = await world.worker()
+    run = await world.ended(engine, await world.submit(engine, timeout=600))
+    (marker,) = await world.index.states(EXPIRES)
+    late = replace(run, ends_ns=time.time_ns())
+    assert await swap_run(world.store, run, late)
+    await mark_expiry(world.store, late)
+
+    woken = await wake(world.store, engine, world.index)
+    ended = await world.ended(engine, run)
+    (question,) = await questions_of(world.store, "s")
+
+    assert (run.word, woken, ended.word) == ("held", 1, "timeout")
+    assert marker.name == f"{EXPIRES}{run.ends_ns:020d}:1"
+    assert question.state == "withdrawn"
+    world.prepare = lambda agent: None
+    await retry(world.store, engine, ended)
+    assert (await world.ended(engine, run)).word == "ok"
+    assert len(await world.results()) == 2
+    await world.engines.close()
 
 
 async def test_waiting_questions_cost_two_lookups(world, tmp_path):

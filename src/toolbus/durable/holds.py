@@ -2,7 +2,7 @@
 
 A run is the awaiter of its session from its submission on, so that each answer to its questions
 leaves a marker before it counts. A run that is held leaves a marker of its own, whose name has the
-time when its first question expires; it stays until then.
+time when its first question expires, or the run itself; it stays until then.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ async def await_answers(store: Store, run: DurableRun) -> None:
 
 
 async def mark_expiry(store: Store, run: DurableRun) -> None:
-    """Leave a marker for the first end of a question of *run*, which is to be held."""
+    """Leave a marker for the first end of a question of *run*, which is to be held, or its own."""
     # A question may be in a session below.
     questions = [await find_question(store, question_id) for question_id in run.questions]
     ends = [question.expires_ns for question in questions if question is not None]
+    if run.ends_ns:
+        ends.append(run.ends_ns)
     name = f"{EXPIRES}{min(ends, default=0):020d}:{run.segment}"
     await store.swap_state(run.session_id, name, None, encode(Awaiter(run.session_id, run.id)))
 

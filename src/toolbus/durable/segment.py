@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from toolbus.approvals.recovery import withdraw
 from toolbus.durable.holds import mark_expiry
 from toolbus.durable.runs import RunIndex, make_agent_of, swap_run
 from toolbus.durable.steps import RunSteps
@@ -112,6 +113,8 @@ class RunSegment:
             try:
                 recorded.follow(agent.bus)
                 new = _after(run, await _resume(agent, run))
+                if new.word == "timeout":
+                    await withdraw(self._store, run.session_id, None, time.time_ns())
                 await recorded.close(new.word)
             finally:
                 recorded.cancel()
