@@ -18,7 +18,7 @@ from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolMessage, t
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import ANSWERED, find_question, questions_of
 from toolbus.durable.engine import WorkflowCall
-from toolbus.durable.holds import EXPIRES, mark_expiry, wake
+from toolbus.durable.holds import EXPIRES, await_answers, mark_expiry, wake
 from toolbus.durable.runs import (
     PREFIX,
     DurableRun,
@@ -314,6 +314,34 @@ async def test_a_session_has_one_open_run(world):
 
         assert roles.count("user") == 1
         assert second.word == "ok"
+
+
+async def test_two_submissions_at_once_are_one(world):
+    engine = await world.worker()
+
+    works = [world.submit(engine) for _ in range(3)]
+    results = await asyncio.gather(*works, return_exceptions=True)
+    await until_ended(engine)
+
+    kinds = Counter(type(each) for each in results)
+    assert kinds == {DurableRun: 1, SessionBusyError: 2}
+    assert [each.role for each in await world.store.read("s")].count("user") == 1
+    assert len(await world.index.states(PREFIX)) == 1
+    await world.engines.close()
+
+
+async def test_a_submission_at_half_is_finished(world):
+    engine = await world.worker()
+    half = DurableRun(id="r", session_id="s", queue="q", word="submitting")
+    assert await swap_run(world.store, None, half)
+    await await_answers(world.store, half)
+    with pytest.raises(SessionBusyError, match="run r"):
+        await world.submit(engine)
+
+    run = await world.ended(engine, await world.submit(engine, run_id="r"))
+
+    assert (run.word, run.id) == ("ok", "r")
+    await world.engines.close()
 
 
 async def test_a_run_ends_at_its_deadline(world):

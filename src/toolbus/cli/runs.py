@@ -48,6 +48,7 @@ states:
   queued     it waits for a worker: its first, or the next one after a kill
   running    a worker has it
   held       questions wait for a person: `toolbus approvals`
+  submitting its prompt is on the way; `cancel` it if that was killed
   lost       a kill kept it from the queue; `retry` queues it
   ok         it ended with an answer
   others     it ended so; `retry` lets it go on from where it stopped"""
@@ -193,6 +194,8 @@ async def _retry(store: Store, engine: WorkflowEngine, run: DurableRun) -> Durab
 
     if run.word in {"held", "ok"}:
         raise UsageError(f"run {run.id} is {run.word}; there is nothing to try again")
+    if run.word == "submitting":
+        raise UsageError(f"run {run.id} may have no prompt yet; cancel it and submit again")
     # Another try would interrupt the calls of an open run.
     if run.word == "queued" and not await _is_lost(engine, run):
         raise UsageError(f"run {run.id} has not ended; cancel it to try it again")

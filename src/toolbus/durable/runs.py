@@ -34,15 +34,16 @@ VERSION = "toolbus-1"
 PREFIX = "durable-run:"
 """The prefix of the names of states with runs, in their sessions."""
 
-OPEN_WORDS = ("queued", "held")
+OPEN_WORDS = ("submitting", "queued", "held")
 """The words of runs that have not ended."""
 
 
 class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record of a run in its session; *segment* counts the workflows of the run.
 
-    *word* is "queued" until the segment has ended, then "held", or the word at the run's end: a
-    status of `RunResult`, "timeout", "busy", "store" or "failed", with the reason in *failure*.
+    *word* is "submitting" until the prompt is stored, "queued" until the segment has ended, then
+    "held", or the word at the run's end: a status of `RunResult`, "timeout", "busy", "store" or
+    "failed", with the reason in *failure*.
     *questions* are those of the latest hold, and *woken_by* is the marker that ended it. *deaths*
     counts the workers that died with the run. *submitted_ns* and *ends_ns*, 0 without a deadline,
     are nanoseconds since the epoch.

@@ -15,6 +15,7 @@ from toolbus.approvals.recovery import withdraw
 from toolbus.durable.holds import await_answers, open_run
 from toolbus.durable.runs import (
     OPEN_WORDS,
+    PREFIX,
     DurableRun,
     RunIndex,
     begin_next,
@@ -23,7 +24,7 @@ from toolbus.durable.runs import (
     swap_run,
     workflow_of,
 )
-from toolbus.errors import MessageDenied, RegistrationError
+from toolbus.errors import MessageDenied, RegistrationError, SessionBusyError
 from toolbus.events.catalogue import RUN_BEFORE, RunStart
 from toolbus.messages.codec import decoder, encode
 from toolbus.messages.ids import new_id
@@ -70,18 +71,16 @@ async def submit(
         queue=queue,
         partition=await _partition(store, tenant),
         context=dict(context),  # As it is decoded, so that its bytes stay the same.
+        word="submitting",
         submitted_ns=now,
         ends_ns=0 if timeout is None else now + round(timeout * 1e9),
     )
     known = await read_run(store, run.session_id, run.id)
-    if known is None:
-        if run_id is not None:
-            await _check_id(store, run_id)
+    if known is None and run_id is not None:
+        await _check_id(store, run_id)
+    if known is None or known.word == "submitting":
         async with make_agent_of(make_agent, run.session_id, store) as agent:
-            await _begin(agent, store, prompt, run)
-        if not await swap_run(store, None, run):
-            raise RegistrationError(f"run {run.id!r}", "it is being submitted elsewhere")
-        known = run
+            known = await _begin(agent, store, prompt, known or run)
     if known.word == "queued":
         await engine.enqueue(workflow_of(known))
     return known
@@ -94,11 +93,28 @@ async def _check_id(store: Store, run_id: str) -> None:
             raise RegistrationError(f"run {run_id!r}", "another session has a run with this id")
 
 
-async def _begin(agent: Agent[Any], store: Store, prompt: Prompt, run: DurableRun) -> None:
-    """Append *prompt* as the first message of *run*, unless it was appended before."""
-    await await_answers(store, run)
-    if any(message.id == run.id for message in agent.messages):
-        return
+async def _begin(agent: Agent[Any], store: Store, prompt: Prompt, run: DurableRun) -> DurableRun:
+    """Append *prompt* as the first message of *run*, and return its record.
+
+    The session has this open run from now on; it is given back if it does not take the prompt.
+    """
+    queued, elsewhere = replace(run, word="queued"), "it is being submitted or cancelled elsewhere"
+    if not await swap_run(store, None, run):
+        raise RegistrationError(f"run {run.id!r}", elsewhere)
+    try:
+        await await_answers(store, run)
+        if all(message.id != run.id for message in agent.messages):
+            await _append(agent, prompt, run)
+    except (MessageDenied, SessionBusyError):
+        await store.swap_state(run.session_id, PREFIX + run.id, encode(run), None)
+        raise
+    if not await swap_run(store, run, queued):
+        raise RegistrationError(f"run {run.id!r}", elsewhere)
+    return queued
+
+
+async def _append(agent: Agent[Any], prompt: Prompt, run: DurableRun) -> None:
+    """Append *prompt* as `Agent.run` would, under the id of *run*."""
     content = content_of(prompt, run.session_id)
     scope = replace(agent.scope, run_id=run.id, context=run.context)
     start = RunStart(prompt=content, messages=tuple(agent.messages))
