@@ -47,7 +47,7 @@ START_SECONDS = 30.0
 _NAME, _SCHEMA = "toolbus", "toolbus_durable"
 """The name of application and workflow; a schema apart from that of others who use DBOS."""
 
-_CONNECTIONS = 8
+_CONNECTIONS = 4
 _BELOW = "below"
 """The first argument of the workflows of sub-agents."""
 _STATES: dict[str, WorkflowState] = {
