@@ -101,7 +101,8 @@ def _list(parsed: argparse.Namespace, output: Output) -> int:
         else:
             _write(screen, run, word, first=counts.total() == 1)
     if not parsed.json:
-        screen.line(", ".join([f"{n:,} {word}" for word, n in counts.items()]) or "no runs")
+        none = "no runs" if parsed.all else "no open or failed runs; --all lists the others"
+        screen.line(", ".join([f"{n:,} {word}" for word, n in counts.items()]) or none)
     return 0
 
 

@@ -101,8 +101,17 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
         rate=parsed.rate,
     )
     log_to(sys.stderr)
+
+    def leave() -> None:
+        if stop.is_set():
+            os._exit(1)  # As a kill: other workers take the runs over.
+        Output(sys.stderr).write(
+            f"stopping: running calls have {parsed.grace:g} seconds; a second signal ends them\n"
+        )
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, leave)
 
     def ready(slot: str) -> None:
         output.write(f"{sanitize(slot)} runs {sanitize(parsed.target)}; Ctrl-C stops it gently\n")
@@ -115,7 +124,8 @@ async def _serve(parsed: argparse.Namespace, output: Output) -> int:
         finally:
             await engine.close()
     if not is_stopped:
-        Output(sys.stderr).write("error: the slot was lost: another worker has its runs\n")
+        text = "the slot was lost, to another worker or with the store; its runs go on elsewhere"
+        Output(sys.stderr).write(f"error: {text}\n")
         sys.stderr.flush()
         os._exit(1)  # The end would wait for threads of the engine, and they for the server.
     return 0

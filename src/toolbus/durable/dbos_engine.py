@@ -133,7 +133,7 @@ class DbosEngine:
 
     async def open(self) -> None:
         """Create the engine's tables if they do not exist; raises `StoreError` within a bound."""
-        await _bounded(self._connect)
+        await _bounded(self._connect, self._where)
 
     def _connect(self) -> None:
         self._database = _database_at(self._address)
@@ -147,6 +147,15 @@ class DbosEngine:
         )
 
     @property
+    def _where(self) -> str:
+        """The database, for errors."""
+        if not is_postgres(self._address):
+            return f"{os.fspath(self._address)}.durable"
+        from toolbus.store.postgres.addresses import parse_address  # noqa: PLC0415 - not for files
+
+        return parse_address(os.fspath(self._address)).label
+
+    @property
     def _opened(self) -> DBOSClient:
         if self._client is None:
             raise RegistrationError("engine", "it is not open; `await engine.open()` first")
@@ -155,7 +164,7 @@ class DbosEngine:
     async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
         """Run *workflow* for the calls of *queue* as the worker *slot*."""
         self._slot = slot
-        await _bounded(partial(self._launch, workflow, queue))
+        await _bounded(partial(self._launch, workflow, queue), self._where)
         self._is_started = True
 
     def _launch(self, workflow: Workflow, queue: QueueLimits) -> None:
@@ -176,11 +185,27 @@ class DbosEngine:
         DBOS(config=config)
         self._run = self._registered(workflow)
         DBOS.listen_queues([queue.name])
+        self._register_queue(queue)  # Before any workflow begins under the limits of before.
         DBOS.launch()
         # A queued workflow has no version, and is run by workers of the latest one alone. Without
         # this, a return to an older version would leave all of them in the queue.
         DBOS.set_latest_application_version(self._version)
-        _register_queue(queue)
+
+    def _register_queue(self, queue: QueueLimits) -> None:
+        rate, total = queue.rate, queue.running
+
+        def at_most(limit: int | None) -> int | None:
+            # The engine refuses a limit that is above that of all workers.
+            return limit if limit is None or total is None else min(limit, total)
+
+        self._opened.register_queue(
+            queue.name,
+            global_concurrency=total,
+            worker_concurrency=at_most(queue.running_per_worker),
+            partition_concurrency=at_most(queue.running_per_tenant),
+            limiter=None if rate is None else {"limit": rate.starts, "period": rate.seconds},
+            polling_interval_sec=queue.poll_seconds,
+        )
 
     def _registered(self, workflow: Workflow) -> Callable[..., Coroutine[Any, Any, str]]:
         @DBOS.workflow(name=_NAME)
@@ -257,23 +282,6 @@ class DbosEngine:
         )
 
 
-def _register_queue(queue: QueueLimits) -> None:
-    rate, total = queue.rate, queue.running
-
-    def at_most(limit: int | None) -> int | None:
-        # The engine refuses a limit that is above that of all workers.
-        return limit if limit is None or total is None else min(limit, total)
-
-    DBOS.register_queue(
-        queue.name,
-        global_concurrency=total,
-        worker_concurrency=at_most(queue.running_per_worker),
-        partition_concurrency=at_most(queue.running_per_tenant),
-        limiter=None if rate is None else {"limit": rate.starts, "period": rate.seconds},
-        polling_interval_sec=queue.poll_seconds,
-    )
-
-
 def _info(status: WorkflowStatus) -> WorkflowInfo:
     arguments = status.input["args"] if status.input else ()
     return WorkflowInfo(
@@ -330,13 +338,14 @@ def _database_at(address: str | os.PathLike[str]) -> _Database:
     return _Database(url.render_as_string(hide_password=False), connect)
 
 
-async def _bounded(work: Callable[[], None]) -> None:
-    """Do *work* in a thread; raises `StoreError` if it fails, or lasts too long."""
+async def _bounded(work: Callable[[], None], where: str) -> None:
+    """Do *work* in a thread; raises `StoreError` about *where* if it fails, or lasts too long."""
     try:
         await asyncio.wait_for(asyncio.to_thread(work), START_SECONDS)
     except TimeoutError:
-        raise StoreError(_NAME, f"the workflow engine did not start in {START_SECONDS} s") from None
+        reason = f"the workflow engine did not start in {START_SECONDS:.0f} s"
+        raise StoreError(where, reason) from None
     except Exception as error:
         kind = type(getattr(error, "orig", None) or error).__name__  # That of SQLAlchemy says less.
         reason = f"the workflow engine cannot start: {kind}"
-        raise StoreError(_NAME, reason) from error
+        raise StoreError(where, reason) from error

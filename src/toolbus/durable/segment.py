@@ -108,7 +108,12 @@ class RunSegment:
         """Run the agent to its end, and return the next record of *run*."""
         async with make_agent_of(self._make_agent, run.session_id, self._store) as agent:
             # A handler at all times would leave a record of each model call in the ledger.
-            leave = partial(agent.on, MODEL_CALL_BEFORE, partial(_leave, run.session_id))
+            leave = partial(
+                agent.on,
+                MODEL_CALL_BEFORE,
+                partial(_leave, run.session_id),
+                name="stop of the worker",
+            )
             recorded = RunSteps(run.session_id, self._steps, leave)
             try:
                 recorded.follow(agent.bus)

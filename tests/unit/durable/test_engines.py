@@ -267,6 +267,32 @@ def test_a_limit_of_all_workers_is_also_that_of_one(engines, run):
     run(test)
 
 
+def test_new_limits_apply_to_a_backlog(engines, run):
+    async def test():
+        running, most = set(), []
+
+        async def workflow(steps, arguments):
+            running.add(arguments)
+            most.append(len(running))
+            await asyncio.sleep(0.05)
+            running.remove(arguments)
+            return ""
+
+        engine = await engines.open(workflow)
+        await engine.close()
+        engine = await engines.open()
+        for number in range(4):
+            await engine.enqueue(call(f"w{number}", str(number)))
+        await engine.close()
+        queue = QueueLimits(name="q", running_per_worker=1, poll_seconds=0.05)
+        engine = await engines.open(workflow, queue=queue)
+        await until_ended(engine)
+
+        assert max(most) == 1
+
+    run(test)
+
+
 def test_the_hosted_part_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("DBOS__CLOUD", "true")
 

@@ -67,8 +67,8 @@ _APPROVE_CHOICES = Choices(
 )
 _REVIEW_CHOICES = Choices("Enter          skip the question\nCtrl-D or q    end", may_skip=True)
 _NEXT_STEPS = {
-    True: "the call runs as soon as its agent waits for it, or continues: "
-    "`agent.resume()` or `toolbus run --resume`",
+    True: "the call runs as soon as its agent waits for it, or continues: by a worker of durable "
+    "runs, `agent.resume()` or `toolbus run --resume`",
     False: "the call runs when it is made again",
 }
 
