@@ -30,7 +30,7 @@ TURNS = 15
 _COLUMNS = "key, id, messages, records, created_ns, updated_ns"
 _QUERY = "SELECT {} FROM {}sessions ORDER BY updated_ns DESC, key DESC LIMIT 51"
 _FILL = """INSERT INTO toolbus.sessions (id, key, messages, created_ns, updated_ns)
-    SELECT 's-' || n, n, 0, n, n FROM generate_series(1, {}::bigint) AS n"""
+    SELECT 's-' || n, n, 1, n, n FROM generate_series(1, {}::bigint) AS n"""
 
 
 @table("ms", ours="", baseline=None)
