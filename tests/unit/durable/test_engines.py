@@ -43,6 +43,20 @@ class Counted:
         return f"word {number}"
 
 
+class Crowd:
+    """A workflow that notes the *most* of them that run at a time."""
+
+    def __init__(self):
+        self.running = self.most = 0
+
+    async def __call__(self, steps, arguments):
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0.05)
+        self.running -= 1
+        return ""
+
+
 async def has_begun(counted):
     async def waits():
         return counted.waits.is_set()
@@ -221,22 +235,14 @@ def test_a_cancellation_reaches_the_child(engines, run):
 
 def test_a_worker_keeps_its_limit(engines, run):
     async def test():
-        running, most = set(), []
-
-        async def workflow(steps, arguments):
-            running.add(arguments)
-            most.append(len(running))
-            await asyncio.sleep(0.05)
-            running.remove(arguments)
-            return ""
-
+        crowd = Crowd()
         queue = QueueLimits(name="q", running_per_worker=2, poll_seconds=0.05)
-        engine = await engines.open(workflow, queue=queue)
+        engine = await engines.open(crowd, queue=queue)
         for number in range(6):
             await engine.enqueue(call(f"w{number}", str(number)))
         await until_ended(engine)
 
-        assert max(most) == 2
+        assert crowd.most == 2
 
     run(test)
 
@@ -269,26 +275,18 @@ def test_a_limit_of_all_workers_is_also_that_of_one(engines, run):
 
 def test_new_limits_apply_to_a_backlog(engines, run):
     async def test():
-        running, most = set(), []
-
-        async def workflow(steps, arguments):
-            running.add(arguments)
-            most.append(len(running))
-            await asyncio.sleep(0.05)
-            running.remove(arguments)
-            return ""
-
-        engine = await engines.open(workflow)
+        crowd = Crowd()
+        engine = await engines.open(crowd)
         await engine.close()
         engine = await engines.open()
         for number in range(4):
             await engine.enqueue(call(f"w{number}", str(number)))
         await engine.close()
         queue = QueueLimits(name="q", running_per_worker=1, poll_seconds=0.05)
-        engine = await engines.open(workflow, queue=queue)
+        engine = await engines.open(crowd, queue=queue)
         await until_ended(engine)
 
-        assert max(most) == 1
+        assert crowd.most == 1
 
     run(test)
 
