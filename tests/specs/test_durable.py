@@ -814,6 +814,16 @@ def renewing(world, engine):
     return QueueWorker(world.store, engine, "q", WorkerSlot(world.store, "worker:q:2"))
 
 
+async def left_in_mid_call(world):
+    """Return a run whose worker was killed in the middle of its calls."""
+    world.work = lambda name: asyncio.Event().wait()
+    engine = await world.worker()
+    run = await world.submit(engine)
+    await until(lambda: asyncio.sleep(0, world.ran))
+    await engine.close()
+    return run
+
+
 async def test_a_broken_record_stops_no_other(world, caplog):
     world.work = lambda name: asyncio.Event().wait()
     engine = await world.worker()
@@ -863,11 +873,7 @@ async def test_runs_of_another_version_are_renewed(world, caplog):
 
 
 async def test_a_renewal_at_half_is_finished(world):
-    world.work = lambda name: asyncio.Event().wait()
-    engine = await world.worker()
-    run = await world.submit(engine)
-    await until(lambda: asyncio.sleep(0, world.ran))
-    await engine.close()
+    run = await left_in_mid_call(world)
     assert await swap_run(world.store, run, replace(run, segment=2))
 
     world.work = lambda name: asyncio.sleep(0)
@@ -880,11 +886,7 @@ async def test_a_renewal_at_half_is_finished(world):
 
 
 async def test_a_write_with_a_lost_answer_counts(world, monkeypatch):
-    world.work = lambda name: asyncio.Event().wait()
-    engine = await world.worker()
-    run = await world.submit(engine)
-    await until(lambda: asyncio.sleep(0, world.ran))
-    await engine.close()
+    run = await left_in_mid_call(world)
     swap = world.store.swap_state
 
     async def without_answer(session_id, name, old, new):
@@ -902,11 +904,7 @@ async def test_a_write_with_a_lost_answer_counts(world, monkeypatch):
 
 
 async def test_a_run_that_kills_workers_fails(world):
-    world.work = lambda name: asyncio.Event().wait()
-    engine = await world.worker()
-    run = await world.submit(engine)
-    await until(lambda: asyncio.sleep(0, world.ran))
-    await engine.close()
+    run = await left_in_mid_call(world)
     assert await swap_run(world.store, run, replace(run, deaths=DEATHS - 1))
 
     engine = await world.worker(slot="worker:q:2")

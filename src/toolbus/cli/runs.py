@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import time
 from collections import Counter
-from contextlib import asynccontextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import busy_line
 from toolbus.cli.parser import add_action, make_parser, nonempty
-from toolbus.cli.worker import add_store_option, make_engine
+from toolbus.cli.worker import add_store_option, make_engine, opened
 from toolbus.errors import StoreError
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
@@ -25,7 +24,7 @@ from toolbus.settings.visible_text import shorten_visible
 from toolbus.store.store_factory import open_reader, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import Iterator
 
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
@@ -155,24 +154,15 @@ def _workers(address: str) -> dict[str, tuple[str, str]]:
 
 
 async def _workflows(address: str) -> tuple[WorkflowInfo, ...]:
-    async with _open_engine(address) as engine:
+    async with opened(make_engine(address)) as engine:
         return await engine.workflows(limit=_MOST)
-
-
-@asynccontextmanager
-async def _open_engine(address: str) -> AsyncGenerator[WorkflowEngine, None]:
-    engine = make_engine(address)
-    try:
-        await engine.open()
-        yield engine
-    finally:
-        await engine.close()
 
 
 async def _change(parsed: argparse.Namespace, output: Output) -> int:
     run = _only_run(parsed)
     change = _cancel if parsed.action == "cancel" else _retry
-    async with _open_engine(parsed.store) as engine, open_store(parsed.store) as store:
+    engine = make_engine(parsed.store)
+    async with opened(engine), open_store(parsed.store) as store:
         changed = await change(store, engine, run)
     if changed is None:
         raise StoreError(parsed.store, "the run has changed meanwhile; look at it again")

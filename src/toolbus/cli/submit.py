@@ -11,7 +11,7 @@ from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output, busy_line
 from toolbus.cli.parser import make_parser, nonempty, seconds
-from toolbus.cli.worker import add_queue_options, make_engine
+from toolbus.cli.worker import add_queue_options, make_engine, opened
 from toolbus.config.targets import load_factory
 from toolbus.history.lookup import find_session
 from toolbus.settings.usage_error import UsageError
@@ -86,10 +86,9 @@ async def _submit(parsed: argparse.Namespace) -> DurableRun:
     from toolbus.durable.submission import submit  # noqa: PLC0415 - after an error of the engine
 
     async with open_store(parsed.store) as store:
-        try:
-            if parsed.new_session is not None and await store.read(parsed.new_session):
-                raise UsageError(f"session {session_id!r} has begun; continue it with --session")
-            await engine.open()
+        if parsed.new_session is not None and await store.read(parsed.new_session):
+            raise UsageError(f"session {session_id!r} has begun; continue it with --session")
+        async with opened(engine):
             return await submit(
                 make_agent,
                 store,
@@ -100,5 +99,3 @@ async def _submit(parsed: argparse.Namespace) -> DurableRun:
                 tenant=parsed.tenant,
                 timeout=parsed.timeout,
             )
-        finally:
-            await engine.close()

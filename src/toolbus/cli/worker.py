@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from contextlib import redirect_stdout
+from contextlib import asynccontextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, TextIO
 
 from toolbus.cli.output.stream import Output
@@ -20,6 +20,8 @@ from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from toolbus.cli.parser import Command, Parser
     from toolbus.durable.engine import RateLimit, WorkflowEngine
 
@@ -85,6 +87,16 @@ def make_engine(address: str) -> WorkflowEngine:
     from toolbus.durable.runs import VERSION  # noqa: PLC0415 - slow to import
 
     return DbosEngine(address, version=VERSION)
+
+
+@asynccontextmanager
+async def opened(engine: WorkflowEngine) -> AsyncGenerator[WorkflowEngine, None]:
+    """Return a context with *engine* open, to submit, list and change."""
+    try:
+        await engine.open()
+        yield engine
+    finally:
+        await engine.close()
 
 
 async def _serve(parsed: argparse.Namespace, output: Output) -> int:

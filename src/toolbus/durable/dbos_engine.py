@@ -121,7 +121,7 @@ class DbosEngine:
         if hosted:
             reason = "it would make DBOS use its hosted part; unset it"
             raise RegistrationError(f"variable {hosted[0]}", reason)
-        self._address, self._version, self._slot = address, version, ""
+        self._address, self._version = address, version
         self.workers = None if is_postgres(address) else 1
         self._database = _Database("")
         self._client: DBOSClient | None = None
@@ -163,11 +163,10 @@ class DbosEngine:
 
     async def start(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
         """Run *workflow* for the calls of *queue* as the worker *slot*."""
-        self._slot = slot
-        await _bounded(partial(self._launch, workflow, queue), self._where)
+        await _bounded(partial(self._launch, slot, workflow, queue), self._where)
         self._is_started = True
 
-    def _launch(self, workflow: Workflow, queue: QueueLimits) -> None:
+    def _launch(self, slot: str, workflow: Workflow, queue: QueueLimits) -> None:
         config: DBOSConfig = {
             "name": _NAME,
             "system_database_url": self._database.url,
@@ -175,7 +174,7 @@ class DbosEngine:
             "sys_db_pool_size": _CONNECTIONS,
             # More would only contend for the interpreter: twice the processor time for a step.
             "max_executor_threads": _CONNECTIONS,
-            "executor_id": self._slot,
+            "executor_id": slot,
             "application_version": self._version,
             "serializer": JsonSerializer(),
             "enable_otlp": False,

@@ -43,10 +43,9 @@ class DurableRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     *word* is "submitting" until the prompt is stored, "queued" until the segment has ended, then
     "held", or the word at the run's end: a status of `RunResult`, "timeout", "busy", "store" or
-    "failed", with the reason in *failure*.
-    *questions* are those of the latest hold, and *woken_by* is the marker that ended it. *deaths*
-    counts the workers that died with the run. *submitted_ns* and *ends_ns*, 0 without a deadline,
-    are nanoseconds since the epoch.
+    "failed", with the reason in *failure*. *questions* are those of the latest hold, and *woken_by*
+    is the marker that ended it. *deaths* counts the workers that died with the run. *submitted_ns*
+    and *ends_ns*, 0 without a deadline, are nanoseconds since the epoch.
     """
 
     id: str

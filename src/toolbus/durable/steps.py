@@ -44,9 +44,8 @@ class RunSteps:
     def __init__(self, session_id: str, steps: Steps, leave: Callable[[], object]) -> None:
         self._session_id, self._loop = session_id, asyncio.get_running_loop()
         self._above, self._leave, self._is_left = steps, leave, False
-        self._steps: defaultdict[str, asyncio.Future[Steps]] = defaultdict(self._loop.create_future)
+        self._steps: dict[str, asyncio.Future[Steps]] = {session_id: self._loop.create_future()}
         self._steps[session_id].set_result(steps)
-        self._known = {session_id}
         self._open: dict[tuple[str, str], asyncio.Future[str]] = {}
         self._tasks: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
 
@@ -99,9 +98,9 @@ class RunSteps:
         is_ours = self._session_id in {session_id, scope.root_session_id}
         if not is_ours or (session_id, call_id) in self._open:
             return
-        if session_id not in self._known:
+        if session_id not in self._steps:
             # At once, since a session that goes on may begin several calls together.
-            self._known.add(session_id)
+            self._steps[session_id] = self._loop.create_future()
             run = self._opened(session_id, _RUN)
             self._start(scope.parent_session_id, self._record_below(scope, run))
         self._start(session_id, self._record(session_id, name, self._opened(session_id, call_id)))
